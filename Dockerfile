@@ -1,0 +1,90 @@
+# One build, four images: `coordinator`, `passive-party`, `active-party`, and `lab` (certificates, data, audit).
+#
+#   docker build --target coordinator -t cloison/coordinator .
+#
+# Plain Dockerfile syntax only: the classic builder of Docker 20.10 and BuildKit both take it. `scripts/ci-base-images.sh`
+# makes the two base images where there is no registry to pull them from.
+
+ARG RUST_VERSION=1.95
+
+# ---- builder -------------------------------------------------------------------------------------------------------
+FROM rust:${RUST_VERSION}-slim-bookworm AS builder
+WORKDIR /src
+# Line tables stay out of the images; symbol names stay in, so that a backtrace still means something.
+ENV CARGO_PROFILE_RELEASE_STRIP=debuginfo CARGO_TERM_COLOR=never
+
+# Dependencies first: this layer is reused until a manifest or the lock file changes. Cargo wants every declared target
+# to exist, hence the empty stand-ins (also for benches and tests a manifest names).
+COPY Cargo.toml Cargo.lock ./
+COPY shared/Cargo.toml shared/
+COPY coordinator/Cargo.toml coordinator/
+COPY passive-party/Cargo.toml passive-party/
+COPY active-party/Cargo.toml active-party/
+COPY lab/Cargo.toml lab/
+RUN set -eu; \
+    for crate in shared coordinator passive-party active-party lab; do \
+        mkdir -p $crate/src; \
+        : > $crate/src/lib.rs; \
+        echo 'fn main() {}' > $crate/src/main.rs; \
+        echo 'fn main() {}' > $crate/build.rs; \
+        for kind in bench=benches test=tests example=examples; do \
+            dir=$crate/${kind#*=}; mkdir -p $dir; \
+            sed -n "/^\[\[${kind%=*}\]\]/,/^$/s/^name = \"\(.*\)\"/\1/p" $crate/Cargo.toml \
+                | while read -r name; do echo 'fn main() {}' > $dir/$name.rs; done; \
+        done; \
+    done; \
+    cargo build --release --locked --workspace --lib --bins; \
+    rm -rf shared coordinator passive-party active-party lab target/release/.fingerprint/vfl-*
+
+COPY . .
+RUN cargo build --release --locked --workspace --bins \
+    && mkdir /out \
+    && cp target/release/coordinator target/release/passive-party target/release/active-party target/release/cloison /out/
+
+# ---- what every image shares ---------------------------------------------------------------------------------------
+FROM debian:bookworm-slim AS runtime
+# A fixed user id: volumes and secrets can be prepared for it. A new named volume takes the owner and mode of the
+# directory it is mounted over, so these directories are what makes volumes writable for a service that is not root.
+RUN groupadd --system --gid 10001 cloison \
+    && useradd --system --uid 10001 --gid 10001 --home-dir /var/lib/cloison --no-create-home --shell /usr/sbin/nologin cloison \
+    && install -d -m 0755 /etc/cloison \
+    && install -d -m 0700 -o cloison -g cloison /etc/cloison/tls \
+    && install -d -m 0750 -o cloison -g cloison /var/lib/cloison /var/lib/cloison/state /var/lib/cloison/data /var/lib/cloison/ids
+COPY LICENSE /usr/share/doc/cloison/LICENSE
+WORKDIR /var/lib/cloison
+STOPSIGNAL SIGTERM
+
+# ---- the parties ---------------------------------------------------------------------------------------------------
+FROM runtime AS coordinator
+COPY --from=builder /out/coordinator /usr/local/bin/
+USER 10001:10001
+EXPOSE 7100
+ENTRYPOINT ["coordinator"]
+CMD ["serve", "--config", "/etc/cloison/coordinator.toml"]
+
+FROM runtime AS passive-party
+COPY --from=builder /out/passive-party /usr/local/bin/
+USER 10001:10001
+EXPOSE 7101
+ENTRYPOINT ["passive-party"]
+CMD ["serve", "--config", "/etc/cloison/passive-party.toml"]
+
+FROM runtime AS active-party
+COPY --from=builder /out/active-party /usr/local/bin/
+USER 10001:10001
+EXPOSE 7102
+ENTRYPOINT ["active-party"]
+CMD ["serve", "--config", "/etc/cloison/active-party.toml"]
+
+# ---- one-shot jobs: certificates, data, demo -------------------------------------------------------------------------
+FROM runtime AS lab
+COPY --from=builder /out/cloison /out/active-party /usr/local/bin/
+COPY scripts/compose/certs scripts/compose/data scripts/compose/demo /usr/local/lib/cloison/
+RUN install -d -m 0700 -o cloison -g cloison \
+        /var/lib/cloison/tls/ca /var/lib/cloison/tls/coordinator /var/lib/cloison/tls/passive-1 \
+        /var/lib/cloison/tls/active /var/lib/cloison/tls/auditor /etc/cloison/tls-auditor \
+    && install -d -m 0750 -o cloison -g cloison \
+        /var/lib/cloison/data/active /var/lib/cloison/data/passive-1 /var/lib/cloison/report
+USER 10001:10001
+ENTRYPOINT ["cloison"]
+CMD ["--help"]

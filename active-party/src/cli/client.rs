@@ -1,0 +1,196 @@
+//! `train` and `predict`: clients of the running service.
+
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use vfl_shared::cli::CliError;
+use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::train_job_event::Event;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb, peer_failure, select_ok};
+use vfl_shared::service::{Peer, channel};
+use vfl_shared::types::{RecordIds, ReleasedScores};
+
+use crate::config::ClientSettings;
+
+/// Records of one call of `predict`.
+const CALL_RECORDS: usize = 8192;
+
+/// `active-party train`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  active-party train --config active.toml
+The service must be running (`active-party serve`), and the coordinator must allow training.")]
+pub struct TrainArgs {
+    /// The config file of the running service (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// A file with the ids to train on, one a line; over the config's `train_ids`.
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+}
+
+/// `active-party predict`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  active-party predict --config active.toml --ids customers.ids --out scores.csv
+The output has a row per scored record: id, then a column per class (or `label`). Records that could not be scored are
+left out and counted on standard error.")]
+pub struct PredictArgs {
+    /// The config file of the running service (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// A file with the ids to score, one a line.
+    #[arg(long, value_name = "FILE")]
+    ids: PathBuf,
+    /// Where the scores go (CSV); `-` for standard output.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+fn read_ids(path: &Path) -> Result<RecordIds, CliError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", path.display())))?;
+    let ids = RecordIds::new(text.lines().filter(|line| !line.is_empty()))
+        .map_err(|e| CliError::Input(format!("{}: {e}", path.display())))?;
+    if ids.is_empty() {
+        return Err(CliError::Input(format!("{} holds no record id", path.display())));
+    }
+    Ok(ids)
+}
+
+fn connect(settings: &ClientSettings) -> Result<ActivePartyClient<tonic::transport::Channel>, CliError> {
+    let channel = channel(&settings.credentials, &settings.service).map_err(CliError::input)?;
+    Ok(ActivePartyClient::new(channel)
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES))
+}
+
+fn failure(service: &Peer, status: &tonic::Status) -> CliError {
+    let unreachable = status.code() == tonic::Code::Unavailable && std::error::Error::source(status).is_some();
+    if unreachable {
+        let refusal = peer_failure(&format!("our own service, {service},"), status);
+        return CliError::Failed(format!("{refusal}; start it with `active-party serve`"));
+    }
+    CliError::failed(status.message())
+}
+
+impl TrainArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let settings = ClientSettings::read(&self.config).map_err(CliError::input)?;
+        let ids = match self.ids.as_ref().or(settings.train_ids.as_ref()) {
+            Some(path) => Some(read_ids(path)?),
+            None => None,
+        };
+        let request =
+            pb::TrainJobRequest { config: Some((&settings.training).into()), ids: ids.as_ref().map(Into::into) };
+        let mut client = connect(&settings)?;
+        let failed = |status: &tonic::Status| failure(&settings.service, status);
+        let mut events = client.train(request).await.map_err(|s| failed(&s))?.into_inner();
+        let live = std::io::stderr().is_terminal();
+        let mut err = std::io::stderr();
+        while let Some(event) = events.message().await.map_err(|s| failed(&s))? {
+            match event.event {
+                Some(Event::Progress(p)) => {
+                    let validation = match (p.validation_loss, p.validation_accuracy) {
+                        (Some(loss), Some(right)) => format!(", validation loss {loss:.4}, accuracy {right:.3}"),
+                        _ => String::new(),
+                    };
+                    let line = format!("epoch {:>4} of {}: loss {:.4}{validation}", p.epoch, p.epochs, p.training_loss);
+                    let _ = if live {
+                        write!(err, "\r{line:<78}").and_then(|()| err.flush())
+                    } else if p.epoch % 10 == 1 {
+                        writeln!(err, "{line}")
+                    } else {
+                        Ok(())
+                    };
+                }
+                Some(Event::Published(p)) => {
+                    if live {
+                        let _ = writeln!(err);
+                    }
+                    let line = format!(
+                        "model {} is in service: {} training and {} validation records, {} epochs, epoch {} published",
+                        p.model_version, p.training_records, p.validation_records, p.epochs, p.best_epoch
+                    );
+                    return writeln!(std::io::stdout(), "{line}").map_err(CliError::failed);
+                }
+                None => {}
+            }
+        }
+        Err(CliError::failed("the service ended the training without a word"))
+    }
+}
+
+impl PredictArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let settings = ClientSettings::read(&self.config).map_err(CliError::input)?;
+        let ids = read_ids(&self.ids)?;
+        let mut client = connect(&settings)?;
+        let mut rows = Vec::new();
+        let mut failed = 0usize;
+        let mut model = None;
+        for from in (0..ids.len()).step_by(CALL_RECORDS) {
+            let chunk = ids.slice(from, from + CALL_RECORDS);
+            let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()) }).await;
+            let answer = answer.map_err(|s| failure(&settings.service, &s))?.into_inner();
+            let wrong = |e| CliError::Failed(format!("our own service answered with {e}"));
+            if *model.get_or_insert_with(|| answer.model_version.clone()) != answer.model_version {
+                let message = "another model was published while the records were being scored; score them again";
+                return Err(CliError::failed(message));
+            }
+            let ok = select_ok(&answer.row_status, chunk.len()).map_err(wrong)?;
+            failed += chunk.len() - ok.len();
+            let released = ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), answer.class_names.len());
+            write_rows(&mut rows, from == 0, &answer.class_names, &chunk.select(&ok), &released.map_err(wrong)?)
+                .map_err(CliError::failed)?;
+        }
+        if self.out.as_os_str() == "-" {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            out.write_all(&rows).and_then(|()| out.flush()).map_err(CliError::failed)?;
+        } else {
+            vfl_shared::files::write_atomic(&self.out, &rows, true)
+                .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", self.out.display())))?;
+        }
+        if failed > 0 {
+            let _ = writeln!(
+                std::io::stderr(),
+                "{failed} of {} records could not be scored (unknown to a party, or used in training)",
+                ids.len()
+            );
+        }
+        Ok(())
+    }
+}
+
+fn write_rows(
+    out: &mut Vec<u8>,
+    header: bool,
+    classes: &[String],
+    ids: &RecordIds,
+    released: &ReleasedScores,
+) -> std::io::Result<()> {
+    // A vector in memory takes every write; csv quotes what needs it.
+    let mut csv = csv::Writer::from_writer(out);
+    match released {
+        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
+            if header {
+                csv.write_record(std::iter::once("id").chain(classes.iter().map(String::as_str)))?;
+            }
+            for (id, column) in ids.iter().zip(m.column_iter()) {
+                csv.write_record(std::iter::once(id.to_owned()).chain(column.iter().map(f64::to_string)))?;
+            }
+        }
+        ReleasedScores::Labels { labels, .. } => {
+            if header {
+                csv.write_record(["id", "label"])?;
+            }
+            for (id, &label) in ids.iter().zip(labels) {
+                csv.write_record([id, classes.get(label as usize).map_or("", String::as_str)])?;
+            }
+        }
+    }
+    csv.flush()
+}

@@ -1,0 +1,91 @@
+//! The command line of the active party.
+
+mod attack;
+mod client;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use vfl_shared::cli::{CliError, bind, check};
+use vfl_shared::service::shutdown_signal;
+use vfl_shared::telemetry;
+
+pub use attack::AttackArgs;
+pub use client::{PredictArgs, TrainArgs};
+
+use crate::config::Settings;
+
+/// Cloison's active party: labels, predictions and reconstruction attacks.
+#[derive(Debug, Parser)]
+#[command(
+    name = "active-party",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  active-party serve --config active.toml
+  active-party train --config active.toml                                  train through the running service
+  active-party predict --config active.toml --ids customers.ids --out scores.csv
+  active-party attack --case case.json --attack half_star,least_squares --out estimates.json
+
+Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default info)."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve gRPC with mutual TLS until SIGINT or SIGTERM.
+    Serve {
+        /// The config file (TOML).
+        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+        config: PathBuf,
+        /// Log as JSON lines.
+        #[arg(long)]
+        log_json: bool,
+    },
+    /// Check a config file and everything it names; with --health, ask the running service too.
+    Check {
+        /// The config file (TOML).
+        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+        config: PathBuf,
+        /// Ask the service at the config's address whether it serves.
+        #[arg(long)]
+        health: bool,
+    },
+    /// Have a model trained and published, through the running service.
+    Train(TrainArgs),
+    /// Score records by id, through the running service.
+    Predict(PredictArgs),
+    /// Run reconstruction attacks on a case file, without any service.
+    Attack(AttackArgs),
+}
+
+impl Cli {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// [`CliError`] with the exit code.
+    pub async fn run(self) -> Result<(), CliError> {
+        match self.command {
+            Command::Serve { config, log_json } => {
+                telemetry::init("info", log_json);
+                let (listen, settings) = Settings::read(&config).map_err(CliError::input)?;
+                let listener = bind(listen).await?;
+                tracing::info!(%listen, identity = %settings.credentials.identity(), "listening");
+                crate::service::run(settings, listener, shutdown_signal()).await.map_err(CliError::failed)
+            }
+            Command::Check { config, health } => {
+                let (listen, settings) = Settings::read(&config).map_err(CliError::input)?;
+                let said = check(&config, listen, &settings.credentials, health).await?;
+                writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
+            }
+            Command::Train(args) => args.run().await,
+            Command::Predict(args) => args.run().await,
+            Command::Attack(args) => args.run(),
+        }
+    }
+}

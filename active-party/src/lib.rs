@@ -1,0 +1,8 @@
+//! The active party: labels, predictions and reconstruction attacks.
+
+pub mod attack;
+pub mod cli;
+pub mod config;
+pub mod reconstruct;
+pub mod scoring;
+pub mod service;

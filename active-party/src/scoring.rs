@@ -1,0 +1,263 @@
+//! Predictions from the active party's side: its own logit shares out, released scores back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use nalgebra::DMatrix;
+use tokio_stream::StreamExt;
+use tonic::transport::Channel;
+use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::model::{ShareStore, StoredShare};
+use vfl_shared::rpc::pb::RowStatus;
+use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
+use vfl_shared::rpc::{
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, pb, peer_failure, select_ok,
+};
+use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::types::{ModelVersion, RecordIds, ReleasedScores};
+
+/// The active party as a client of the coordinator.
+#[derive(Debug)]
+pub struct Scorer {
+    /// Features and labels.
+    pub table: Arc<FeatureTable>,
+    /// This party's disk.
+    pub store: ShareStore,
+    coordinator: Peer,
+    client: CoordinatorClient<Channel>,
+    timeout: Duration,
+    loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
+}
+
+/// The model in service, as the coordinator describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelDescription {
+    /// The version.
+    pub version: ModelVersion,
+    /// Class names, in the order of the scores.
+    pub class_names: Vec<String>,
+    /// Names and numbers of features of the passive parties, in the order of summation.
+    pub passive_parties: Vec<(String, usize)>,
+}
+
+/// What came back for a batch of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// One per record asked for.
+    pub row_status: Vec<RowStatus>,
+    /// A row for every record whose status is OK, in order.
+    pub released: ReleasedScores,
+}
+
+impl Scorer {
+    /// Scores through this coordinator.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the address is malformed.
+    pub fn new(
+        credentials: &Credentials,
+        coordinator: Peer,
+        table: Arc<FeatureTable>,
+        store: ShareStore,
+        timeout: Duration,
+    ) -> Result<Self, TlsError> {
+        let client = CoordinatorClient::new(channel(credentials, &coordinator)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { table, store, coordinator, client, timeout, loaded: RwLock::default() })
+    }
+
+    /// Who and where the coordinator is.
+    #[must_use]
+    pub fn coordinator(&self) -> &Peer {
+        &self.coordinator
+    }
+
+    /// A client for other calls.
+    #[must_use]
+    pub fn client(&self) -> CoordinatorClient<Channel> {
+        self.client.clone()
+    }
+
+    /// Names of this party's features, in the order of the weights' columns.
+    #[must_use]
+    pub fn feature_names(&self) -> Vec<String> {
+        self.table.schema().features().iter().map(|f| f.name.clone()).collect()
+    }
+
+    /// Turns a status of the coordinator into a refusal that names it.
+    #[must_use]
+    pub fn refused(&self, status: &tonic::Status) -> Refusal {
+        match RefusalKind::from_code(status.code()) {
+            RefusalKind::Unavailable | RefusalKind::DeadlineExceeded if std::error::Error::source(status).is_some() => {
+                peer_failure(&self.coordinator.to_string(), status)
+            }
+            // What the coordinator says of a third party, or of us, comes through as it is.
+            kind if !status.message().is_empty() => Refusal::new(kind, status.message()),
+            _ => peer_failure(&self.coordinator.to_string(), status),
+        }
+    }
+
+    async fn within<T>(&self, call: impl Future<Output = Result<T, tonic::Status>>) -> Result<T, Refusal> {
+        match tokio::time::timeout(self.timeout, call).await {
+            Ok(answer) => answer.map_err(|status| self.refused(&status)),
+            Err(_) => {
+                let message = format!("{} did not answer in {} ms", self.coordinator, self.timeout.as_millis());
+                Err(Refusal::new(RefusalKind::DeadlineExceeded, message))
+            }
+        }
+    }
+
+    /// The model in service.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when none is; otherwise what the coordinator said.
+    pub async fn describe(&self) -> Result<ModelDescription, Refusal> {
+        let mut client = self.client();
+        let answer = self.within(client.describe_model(pb::DescribeModelRequest {})).await?.into_inner();
+        let k = answer.class_names.len();
+        if k < 2 {
+            return Err(Refusal::internal(format!("{} describes a model of {k} classes", self.coordinator)));
+        }
+        Ok(ModelDescription {
+            version: WireError::model_version(answer.model_version)?,
+            class_names: answer.class_names,
+            passive_parties: answer.passive_parties.into_iter().map(|p| (p.name, p.features as usize)).collect(),
+        })
+    }
+
+    /// This party's parameters of a version.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when the version is not stored here or was trained on other features.
+    pub fn share(&self, version: &ModelVersion) -> Result<Arc<StoredShare>, Refusal> {
+        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version) {
+            return Ok(share.clone());
+        }
+        let share = self.store.load(version).map_err(|e| Refusal::precondition(e.to_string()))?;
+        if share.feature_names != self.feature_names() || share.parameters.bias().is_none() {
+            let message =
+                format!("model {version} was trained on other features than this party now holds; train again");
+            return Err(Refusal::precondition(message));
+        }
+        let share = Arc::new(share);
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+        loaded.clear();
+        loaded.insert(version.clone(), share.clone());
+        Ok(share)
+    }
+
+    /// Scores records: with one call when they are few, over a stream when they are many. Records that this party does
+    /// not hold are NOT_FOUND and are not asked for.
+    ///
+    /// # Errors
+    /// [`Refusal`] for another model version, a spent budget, or a peer that is down, naming it.
+    pub async fn score(
+        &self,
+        model: &ModelDescription,
+        ids: &RecordIds,
+        audit_session: &str,
+    ) -> Result<Scored, Refusal> {
+        let share = self.share(&model.version)?;
+        let k = model.class_names.len();
+        let mut row_status = vec![RowStatus::NotFound; ids.len()];
+        let mut positions = Vec::with_capacity(ids.len());
+        let mut held = Vec::with_capacity(ids.len());
+        for (i, id) in ids.iter().enumerate() {
+            if let Some(position) = self.table.position(id) {
+                held.push(i);
+                positions.push(position);
+            }
+        }
+        let mut requests = Vec::new();
+        for (held, positions) in held.chunks(STREAM_CHUNK_RECORDS).zip(positions.chunks(STREAM_CHUNK_RECORDS)) {
+            let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
+            let logits = share.parameters.logit_share(&block).map_err(|e| Refusal::internal(e.to_string()))?;
+            requests.push(pb::PredictRequest {
+                model_version: model.version.as_str().to_owned(),
+                ids: Some(ids.select(held).into()),
+                logit_shares: Some(logits.to_wire()),
+                audit_session: audit_session.to_owned(),
+            });
+        }
+        let mut parts = Vec::with_capacity(requests.len());
+        let mut take = |answer: pb::PredictResponse, held: &[usize]| -> Result<(), Refusal> {
+            let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.coordinator));
+            let ok = select_ok(&answer.row_status, held.len()).map_err(wrong)?;
+            for (&at, &status) in held.iter().zip(&answer.row_status) {
+                row_status[at] = RowStatus::try_from(status).unwrap_or(RowStatus::NotFound);
+            }
+            parts.push(ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), k).map_err(wrong)?);
+            Ok(())
+        };
+        let mut client = self.client();
+        if requests.len() <= 1 {
+            if let Some(request) = requests.pop() {
+                // The time left travels with the call: a coordinator that cannot make it stops working on it.
+                let mut request = tonic::Request::new(request);
+                request.set_timeout(self.timeout);
+                let answer = self.within(client.predict(request)).await?.into_inner();
+                take(answer, &held)?;
+            }
+        } else {
+            let outgoing = tokio_stream::iter(requests);
+            let mut answers = self.within(client.predict_stream(outgoing)).await?.into_inner();
+            for held in held.chunks(STREAM_CHUNK_RECORDS) {
+                let answer = self.within(answers.message()).await?;
+                let ended = || Refusal::unavailable(format!("{} ended the stream early", self.coordinator));
+                take(answer.ok_or_else(ended)?, held)?;
+            }
+        }
+        let released = concatenate(parts, k)?;
+        Ok(Scored { row_status, released })
+    }
+
+    /// The labels of records, where this party holds them.
+    #[must_use]
+    pub fn labels(&self, ids: &RecordIds) -> Option<Vec<u32>> {
+        let all = self.table.labels()?;
+        ids.iter().map(|id| self.table.position(id).map(|p| all[p])).collect()
+    }
+}
+
+/// Puts the parts of a release end to end.
+fn concatenate(parts: Vec<ReleasedScores>, classes: usize) -> Result<ReleasedScores, Refusal> {
+    let mixed = || Refusal::internal("the coordinator answered with different kinds of releases");
+    let Some(first) = parts.first() else {
+        return Ok(ReleasedScores::Probabilities(DMatrix::zeros(classes, 0)));
+    };
+    let kind = std::mem::discriminant(first);
+    if parts.iter().any(|p| std::mem::discriminant(p) != kind) {
+        return Err(mixed());
+    }
+    let of_labels = matches!(first, ReleasedScores::Labels { .. });
+    let (mut values, mut all_labels, mut probabilities) = (Vec::new(), Vec::new(), false);
+    for part in parts {
+        match part {
+            ReleasedScores::Probabilities(m) => {
+                probabilities = true;
+                values.extend_from_slice(m.as_slice());
+            }
+            ReleasedScores::Numbers(m) => values.extend_from_slice(m.as_slice()),
+            ReleasedScores::Labels { labels, .. } => all_labels.extend(labels),
+        }
+    }
+    if of_labels {
+        return Ok(ReleasedScores::Labels { classes, labels: all_labels });
+    }
+    let all = DMatrix::from_vec(classes, values.len() / classes, values);
+    Ok(if probabilities { ReleasedScores::Probabilities(all) } else { ReleasedScores::Numbers(all) })
+}
+
+/// The stream of all answers of one training, for callers that watch it.
+pub(crate) fn ended_early(coordinator: &Peer) -> Refusal {
+    Refusal::unavailable(format!("{coordinator} ended the training before a model was published"))
+}
+
+/// Sends items one by one, as a stream that ends when the sender is dropped.
+pub(crate) fn outgoing<T: Send + 'static>(
+    receiver: tokio::sync::mpsc::Receiver<Result<T, tonic::Status>>,
+) -> impl tokio_stream::Stream<Item = T> + Send + 'static {
+    tokio_stream::wrappers::ReceiverStream::new(receiver).filter_map(Result::ok)
+}

@@ -1,0 +1,237 @@
+//! The gRPC face of the active party.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+use vfl_shared::data::FeatureStore;
+use vfl_shared::model::{ShareStore, StoreError, TrainingConfig};
+use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
+use vfl_shared::rpc::pb::{TrainingReply, train_job_event, training_reply::Reply};
+use vfl_shared::rpc::{LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require};
+use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve};
+use vfl_shared::training::{Participant, TrainingEvent};
+use vfl_shared::types::{FeatureBlock, RecordIds};
+
+use crate::config::Settings;
+use crate::reconstruct::{Reconstructor, ReconstructorError};
+use crate::scoring::{Scorer, ended_early, outgoing};
+
+/// The most records of one call of `Predict`; the command line sends more in several calls.
+pub const MAX_SCORE_RECORDS: usize = 65_536;
+
+/// Why the active party cannot start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The state directory.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An address or a certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A passive party's address.
+    #[error(transparent)]
+    Reconstructor(#[from] ReconstructorError),
+    /// The transport.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+struct Service {
+    identity: PeerIdentity,
+    scorer: Arc<Scorer>,
+    reconstructor: Arc<Reconstructor>,
+    class_names: Vec<String>,
+    training: Arc<tokio::sync::Mutex<()>>,
+    stop: tokio_util::sync::CancellationToken,
+}
+
+/// Serves on a bound listener until `shutdown` completes.
+///
+/// # Errors
+/// [`RunError`] naming what is wrong with the state directory, an address or the transport.
+pub async fn run(
+    settings: Settings,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), RunError> {
+    let store = ShareStore::open(&settings.state_dir)?;
+    let class_names = settings.table.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
+    tracing::info!(records = settings.table.len(), features = settings.table.schema().len(), "the active party starts");
+    let credentials = &settings.credentials;
+    let scorer =
+        Arc::new(Scorer::new(credentials, settings.coordinator, settings.table, store, settings.peer_timeout)?);
+    let reconstructor =
+        Arc::new(Reconstructor::new(credentials, scorer.clone(), &settings.passive_parties, settings.peer_timeout)?);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let identity = credentials.identity().clone();
+    let service =
+        Service { identity, scorer, reconstructor, class_names, training: Arc::default(), stop: stop.clone() };
+    let routes = Routes::new(
+        ActivePartyServer::new(service)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES),
+    );
+    let shutdown = async move {
+        shutdown.await;
+        stop.cancel();
+    };
+    Ok(serve(listener, credentials, routes, shutdown).await?)
+}
+
+impl Service {
+    /// The role is not enough: another active party of the deployment has no business with this one's records.
+    fn own(&self, caller: &PeerIdentity) -> Result<(), Refusal> {
+        if *caller == self.identity {
+            return Ok(());
+        }
+        let message = format!("this service is for {} alone, the caller is {}", self.identity.words(), caller.words());
+        Err(Refusal::new(RefusalKind::PermissionDenied, message))
+    }
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl ActiveParty for Service {
+    async fn predict(&self, request: Request<pb::ScoreRequest>) -> Result<Response<pb::ScoreResponse>, Status> {
+        self.own(&caller(&request)?)?;
+        let ids = RecordIds::try_from(require("ids", request.into_inner().ids)?)?;
+        if !(1..=MAX_SCORE_RECORDS).contains(&ids.len()) {
+            let message = format!("a request takes 1 to {MAX_SCORE_RECORDS} records, {} came", ids.len());
+            return Err(Refusal::invalid(message).into());
+        }
+        let asked = async {
+            let model = self.scorer.describe().await?;
+            let scored = self.scorer.score(&model, &ids, "").await?;
+            Ok((model, scored))
+        };
+        let (model, scored) = asked.await.inspect_err(|refusal: &Refusal| {
+            tracing::warn!(records = ids.len(), reason = %refusal, "records were not scored");
+        })?;
+        Ok(Response::new(pb::ScoreResponse {
+            model_version: model.version.as_str().to_owned(),
+            class_names: model.class_names,
+            row_status: scored.row_status.into_iter().map(i32::from).collect(),
+            release: Some((&scored.released).into()),
+        }))
+    }
+
+    type TrainStream = Responses<pb::TrainJobEvent>;
+
+    async fn train(&self, request: Request<pb::TrainJobRequest>) -> Result<Response<Self::TrainStream>, Status> {
+        self.own(&caller(&request)?)?;
+        let request = request.into_inner();
+        let config = TrainingConfig::try_from(&require("config", request.config)?)?;
+        let ids = match request.ids {
+            Some(ids) if !ids.ends.is_empty() => RecordIds::try_from(ids)?,
+            _ => self.scorer.table.ids().clone(),
+        };
+        let labels = self.scorer.labels(&ids).ok_or_else(|| {
+            let missing = ids.iter().filter(|id| self.scorer.table.position(id).is_none()).count();
+            let message = format!("{missing} of the {} training records are not held here", ids.len());
+            Refusal::new(RefusalKind::NotFound, message)
+        })?;
+        let busy = self.training.clone().try_lock_owned().map_err(|_| {
+            Refusal::new(RefusalKind::Aborted, "another training is under way; try again when it has ended")
+        })?;
+        let (events, outgoing) = mpsc::channel(64);
+        let (scorer, class_names, stop) = (self.scorer.clone(), self.class_names.clone(), self.stop.clone());
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = train(&scorer, &config, class_names, ids, labels, &events) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
+                () = events.closed() => Err(Refusal::unavailable("nobody waits for the training any more")),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(reason = %refusal, "training ended without a model");
+                let _ = events.send(Err(refusal.into())).await;
+            }
+            drop(busy);
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    type ReconstructStream = Responses<pb::ReconstructEvent>;
+
+    async fn reconstruct(
+        &self,
+        request: Request<pb::ReconstructRequest>,
+    ) -> Result<Response<Self::ReconstructStream>, Status> {
+        let auditor = caller(&request)?;
+        let job = self.reconstructor.check(request.into_inner())?;
+        let (events, outgoing) = mpsc::channel(16);
+        let (reconstructor, stop) = (self.reconstructor.clone(), self.stop.clone());
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = reconstructor.run(job, &events) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
+                () = events.closed() => Err(Refusal::unavailable("the auditor has gone away")),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(auditor = %auditor, reason = %refusal, "reconstruction ended early");
+                let _ = events.send(Err(refusal.into())).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+}
+
+/// One training: opens the coordinator's stream, sends the records and labels, then answers as any party does.
+async fn train(
+    scorer: &Scorer,
+    config: &TrainingConfig,
+    class_names: Vec<String>,
+    ids: RecordIds,
+    labels: Vec<u32>,
+    events: &mpsc::Sender<Result<pb::TrainJobEvent, Status>>,
+) -> Result<(), Refusal> {
+    let (replies, receiver) = mpsc::channel::<Result<TrainingReply, Status>>(16);
+    let reply = |reply| Ok(TrainingReply { reply: Some(reply) });
+    let start = pb::TrainingStart { config: Some(config.into()), class_names, record_count: ids.len() as u32 };
+    let gone = |_| ended_early(scorer.coordinator());
+    replies.send(reply(Reply::Start(start))).await.map_err(gone)?;
+    let mut client = scorer.client();
+    let opened = client.train(outgoing(receiver)).await;
+    let commands = opened.map_err(|status| scorer.refused(&status))?.into_inner();
+    let feed = async {
+        for from in (0..ids.len()).step_by(LIST_CHUNK_RECORDS) {
+            let to = (from + LIST_CHUNK_RECORDS).min(ids.len());
+            let chunk =
+                pb::LabelledRecords { ids: Some(ids.slice(from, to).into()), labels: labels[from..to].to_vec() };
+            if replies.send(reply(Reply::Labelled(chunk))).await.is_err() {
+                // The coordinator has ended the stream; the participant reads why.
+                return;
+            }
+        }
+    };
+    let names = scorer.feature_names();
+    let source = |ids: &RecordIds| -> Result<FeatureBlock, Refusal> {
+        let block = scorer.table.fetch(ids);
+        block.map_err(|e| WireError::Content { field: "records", reason: e.to_string() }.into())
+    };
+    let participant = Participant {
+        coordinator: scorer.coordinator().to_string(),
+        store: &scorer.store,
+        feature_names: &names,
+        known_records: Some(ids.clone()),
+        source: &source,
+    };
+    let tell = |event| {
+        if let TrainingEvent::Progress(progress) = event {
+            // A client too slow to read the progress misses some of it; training does not wait for it.
+            let event = train_job_event::Event::Progress(progress);
+            let _ = events.try_send(Ok(pb::TrainJobEvent { event: Some(event) }));
+        }
+    };
+    let (outcome, ()) = tokio::join!(participant.run(commands, &replies, tell), feed);
+    let outcome = outcome?;
+    tracing::info!(version = %outcome.version, "this party's share is stored and in service");
+    let event = outcome.published.map(train_job_event::Event::Published);
+    events.send(Ok(pb::TrainJobEvent { event })).await.map_err(|_| Refusal::unavailable("nobody waits any more"))
+}

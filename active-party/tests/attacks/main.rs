@@ -1,0 +1,9 @@
+//! The attacks against what was not written with them: golden vectors, published weights on public data, theorems.
+
+#![allow(clippy::unwrap_used)]
+
+mod curves;
+mod fixture;
+mod golden;
+mod properties;
+mod real_data;

@@ -1,0 +1,227 @@
+//! Audit sessions: a policy, a set of records and a budget apart from the live service.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use rand::Rng;
+use vfl_shared::metrics::UtilityTotals;
+use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::rpc::{Refusal, RefusalKind, pb};
+use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+
+use crate::config::AuditPolicy;
+use crate::defense::{Defense, DefenseConfig};
+
+/// The fewest records of a session: a mean over fewer says too much of each.
+pub const MIN_AUDIT_RECORDS: usize = 100;
+
+/// One open session.
+pub struct Session {
+    /// The version audited.
+    pub model_version: ModelVersion,
+    /// The active party that may use it.
+    pub active_party: PartyName,
+    /// The policy.
+    pub defense: Box<dyn Defense>,
+    ids: HashSet<Box<str>, RandomState>,
+    rows_left: AtomicU64,
+    opened: Instant,
+    utility: Mutex<UtilityTotals>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session({} records, {:?})", self.ids.len(), self.defense)
+    }
+}
+
+impl Session {
+    /// Whether the session is about this record.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// Takes rows off the budget, before anything is computed: rows that fail cost too.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when fewer are left; nothing is taken then.
+    pub fn spend(&self, rows: u64) -> Result<(), Refusal> {
+        let taken = self.rows_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(rows));
+        taken.map(drop).map_err(|left| {
+            let message =
+                format!("the audit session has {left} rows left, {rows} were asked for; open another session");
+            Refusal::new(RefusalKind::ResourceExhausted, message)
+        })
+    }
+
+    /// Adds what a release cost.
+    pub fn measure(&self, scores: &ConfidenceScores, released: &ReleasedScores) {
+        match UtilityTotals::of(scores, released) {
+            Ok(cost) => *self.utility.lock().unwrap_or_else(PoisonError::into_inner) += cost,
+            // A defect of the defense; the figures of the session then stand for the other rows.
+            Err(error) => tracing::error!(%error, "the utility of a release is not counted"),
+        }
+    }
+
+    fn summary(&self) -> pb::CloseAuditResponse {
+        let totals = *self.utility.lock().unwrap_or_else(PoisonError::into_inner);
+        pb::CloseAuditResponse {
+            rows: totals.records(),
+            kl_divergence: totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits),
+            total_variation: totals.total_variation().map(three_significant_digits),
+            arg_max_kept: totals.arg_max_kept().map_or(0.0, three_significant_digits),
+        }
+    }
+}
+
+/// The open sessions.
+#[derive(Debug)]
+pub struct Audits {
+    policy: AuditPolicy,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+impl Audits {
+    /// No session yet.
+    #[must_use]
+    pub fn new(policy: AuditPolicy) -> Self {
+        Self { policy, sessions: Mutex::default() }
+    }
+
+    /// Opens a session and gives its secret name and its budget in rows.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED when the operator does not allow audits, INVALID_ARGUMENT for too few or too many records,
+    /// RESOURCE_EXHAUSTED when too many sessions are open.
+    pub fn open(
+        &self,
+        model_version: ModelVersion,
+        active_party: PartyName,
+        defense: &DefenseConfig,
+        ids: &RecordIds,
+    ) -> Result<(String, u64), Refusal> {
+        let policy = &self.policy;
+        if !policy.allowed {
+            let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        let (least, most) = (MIN_AUDIT_RECORDS, policy.max_records);
+        if !(least..=most).contains(&ids.len()) {
+            return Err(Refusal::invalid(format!("an audit takes {least} to {most} records, {} came", ids.len())));
+        }
+        let defense = defense.build().map_err(|e| Refusal::invalid(e.to_string()))?;
+        let budget = policy.rows_per_record.saturating_mul(ids.len() as u64);
+        let session = Session {
+            model_version,
+            active_party,
+            defense,
+            ids: ids.iter().map(Box::from).collect(),
+            rows_left: AtomicU64::new(budget),
+            opened: Instant::now(),
+            utility: Mutex::default(),
+        };
+        let mut sessions = self.lock();
+        let lifetime = Duration::from_secs(policy.session_lifetime_s);
+        // A session of a model that is no longer in service answers nothing any more.
+        sessions.retain(|_, s| s.opened.elapsed() < lifetime && s.model_version == session.model_version);
+        if sessions.len() >= policy.max_sessions {
+            let message = format!("{} audit sessions are open; close one first", sessions.len());
+            return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
+        }
+        let mut secret = [0u8; 16];
+        rand::rng().fill_bytes(&mut secret);
+        let name: String = secret.iter().map(|b| format!("{b:02x}")).collect();
+        sessions.insert(name.clone(), Arc::new(session));
+        Ok((name, budget))
+    }
+
+    /// An open session, for the party that may use it.
+    ///
+    /// # Errors
+    /// NOT_FOUND when there is none of that name (or its time is up), PERMISSION_DENIED for another party.
+    pub fn find(&self, name: &str, caller: &PartyName) -> Result<Arc<Session>, Refusal> {
+        let session = self.lock().get(name).cloned();
+        match session.filter(|s| s.opened.elapsed() < Duration::from_secs(self.policy.session_lifetime_s)) {
+            None => Err(unknown()),
+            Some(session) if session.active_party == *caller => Ok(session),
+            Some(_) => {
+                let message = format!("the audit session is not for active party `{caller}`");
+                Err(Refusal::new(RefusalKind::PermissionDenied, message))
+            }
+        }
+    }
+
+    /// Ends a session.
+    ///
+    /// # Errors
+    /// NOT_FOUND when there is none of that name.
+    pub fn close(&self, name: &str) -> Result<pb::CloseAuditResponse, Refusal> {
+        self.lock().remove(name).map(|s| s.summary()).ok_or_else(unknown)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(RefusalKind::NotFound, "no such audit session is open; the auditor opens one with OpenAudit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::DMatrix;
+
+    fn audits(allowed: bool) -> Audits {
+        Audits::new(AuditPolicy { allowed, max_sessions: 2, rows_per_record: 2, ..AuditPolicy::default() })
+    }
+
+    fn ids(n: usize) -> RecordIds {
+        RecordIds::new((0..n).map(|i| format!("r{i}"))).unwrap()
+    }
+
+    fn open(audits: &Audits, n: usize) -> Result<(String, u64), Refusal> {
+        let version = ModelVersion::new("m-1").unwrap();
+        audits.open(version, PartyName::new("active").unwrap(), &DefenseConfig::None {}, &ids(n))
+    }
+
+    #[test]
+    fn sessions_are_bounded() {
+        assert_eq!(open(&audits(false), 100).unwrap_err().kind, RefusalKind::PermissionDenied);
+        let audits = audits(true);
+        assert_eq!(open(&audits, 99).unwrap_err().kind, RefusalKind::InvalidArgument);
+        let (name, budget) = open(&audits, 100).unwrap();
+        assert_eq!(budget, 200);
+        open(&audits, 100).unwrap();
+        assert_eq!(open(&audits, 100).unwrap_err().kind, RefusalKind::ResourceExhausted);
+        let other = PartyName::new("other").unwrap();
+        assert_eq!(audits.find(&name, &other).unwrap_err().kind, RefusalKind::PermissionDenied);
+        let session = audits.find(&name, &PartyName::new("active").unwrap()).unwrap();
+        session.spend(150).unwrap();
+        assert_eq!(session.spend(51).unwrap_err().kind, RefusalKind::ResourceExhausted);
+        session.spend(50).unwrap();
+        audits.close(&name).unwrap();
+        assert_eq!(audits.close(&name).unwrap_err().kind, RefusalKind::NotFound);
+    }
+
+    #[test]
+    fn utility_is_that_of_the_definition() {
+        let audits = audits(true);
+        let (name, _) = open(&audits, 100).unwrap();
+        let session = audits.find(&name, &PartyName::new("active").unwrap()).unwrap();
+        let scores = ConfidenceScores::new(DMatrix::from_vec(2, 2, vec![0.5, 0.5, 0.9, 0.1])).unwrap();
+        let released = ReleasedScores::Numbers(DMatrix::from_vec(2, 2, vec![0.25, 0.75, 0.9, 0.1]));
+        session.measure(&scores, &released);
+        let summary = audits.close(&name).unwrap();
+        let kl = 0.5 * (0.5 * (0.5f64 / 0.25).ln() + 0.5 * (0.5f64 / 0.75).ln());
+        assert_eq!(summary.kl_divergence, Some(three_significant_digits(kl)));
+        assert_eq!(summary.total_variation, Some(0.125));
+        assert_eq!((summary.rows, summary.arg_max_kept), (2, 0.5));
+    }
+}

@@ -1,0 +1,162 @@
+//! The coordinator's side of one passive party: one long-lived stream over which all predictions ask for logit shares.
+//!
+//! A call per prediction would pay for a stream of HTTP/2 each time; a message on an open stream costs a fraction of it.
+//! Answers come in the order of the questions.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure};
+use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+
+/// Questions waiting for one passive party before callers have to wait.
+const QUEUE: usize = 256;
+
+struct Question {
+    request: pb::ComputeLogitsRequest,
+    answer: oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>,
+}
+
+/// A passive party, as the coordinator sees it.
+#[derive(Debug)]
+pub struct PassiveParty {
+    peer: Peer,
+    client: PassivePartyClient<Channel>,
+    timeout: Duration,
+    questions: Mutex<Option<mpsc::Sender<Question>>>,
+}
+
+impl PassiveParty {
+    /// A passive party at its address. Connects on first use, and again whenever the connection is lost.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the address is malformed.
+    pub fn new(credentials: &Credentials, peer: Peer, timeout: Duration) -> Result<Self, TlsError> {
+        let client = PassivePartyClient::new(channel(credentials, &peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { peer, client, timeout, questions: Mutex::new(None) })
+    }
+
+    /// Who and where.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// A client for other calls.
+    #[must_use]
+    pub fn client(&self) -> PassivePartyClient<Channel> {
+        self.client.clone()
+    }
+
+    /// Asks for the logit shares of a batch.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party: UNAVAILABLE when it is down, DEADLINE_EXCEEDED when it is silent, or what it said.
+    pub async fn compute_logits(
+        &self,
+        request: pb::ComputeLogitsRequest,
+    ) -> Result<pb::ComputeLogitsResponse, Refusal> {
+        let mut used = None;
+        let asked = async {
+            let (answer, answered) = oneshot::channel();
+            let mut question = Question { request, answer };
+            // A stream that broke while nobody asked shows itself here; a new one is opened, once.
+            for _ in 0..2 {
+                let sender = used.insert(self.sender());
+                match sender.send(question).await {
+                    Ok(()) => return answered.await.unwrap_or_else(|_| Err(self.lost())),
+                    Err(mpsc::error::SendError(back)) => question = back,
+                }
+            }
+            Err(self.lost())
+        };
+        let ended = tokio::time::timeout(self.timeout, asked).await;
+        match ended {
+            Ok(answer) => answer,
+            Err(_) => {
+                // A party that is connected but silent gets a new stream from the next question on.
+                let mut slot = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+                if slot.as_ref().zip(used.as_ref()).is_some_and(|(now, used)| now.same_channel(used)) {
+                    *slot = None;
+                }
+                drop(slot);
+                let ms = self.timeout.as_millis();
+                Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{} did not answer in {ms} ms", self.peer)))
+            }
+        }
+    }
+
+    fn lost(&self) -> Refusal {
+        Refusal::unavailable(format!("{} went away", self.peer))
+    }
+
+    fn sender(&self) -> mpsc::Sender<Question> {
+        let mut slot = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        match slot.as_ref() {
+            Some(sender) if !sender.is_closed() => sender.clone(),
+            _ => {
+                let (sender, questions) = mpsc::channel(QUEUE);
+                tokio::spawn(converse(self.client.clone(), self.peer.to_string(), questions));
+                *slot = Some(sender.clone());
+                sender
+            }
+        }
+    }
+}
+
+/// Carries questions and answers over one stream until either side ends; then every open question is told why.
+async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut questions: mpsc::Receiver<Question>) {
+    let (requests, outgoing) = mpsc::channel(QUEUE);
+    let mut waiting: VecDeque<oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>> = VecDeque::new();
+    let refusal = match client.compute_logits_stream(ReceiverStream::new(outgoing)).await {
+        Err(status) => peer_failure(&peer, &status),
+        Ok(response) => {
+            let mut answers = response.into_inner();
+            loop {
+                tokio::select! {
+                    // A place in the queue first, then a question for it: while the queue is full, answers are still
+                    // read, or both sides would wait for each other.
+                    (place, question) = async { (requests.reserve().await, questions.recv().await) } => {
+                        match (place, question) {
+                            (Err(_), question) => {
+                                waiting.extend(question.map(|q| q.answer));
+                                break Refusal::unavailable(format!("{peer} went away"));
+                            }
+                            (Ok(_), None) => return,
+                            // Whoever asked has stopped waiting: the party need not work for nobody.
+                            (Ok(_), Some(question)) if question.answer.is_closed() => {}
+                            (Ok(place), Some(Question { request, answer })) => {
+                                waiting.push_back(answer);
+                                place.send(request);
+                            }
+                        }
+                    },
+                    answer = answers.message() => match answer {
+                        Ok(Some(answer)) => match waiting.pop_front() {
+                            Some(asker) => drop(asker.send(Ok(answer))),
+                            None => break Refusal::internal(format!("{peer} answered a question that was not asked")),
+                        },
+                        Ok(None) => break Refusal::unavailable(format!("{peer} ended the stream")),
+                        Err(status) => break peer_failure(&peer, &status),
+                    },
+                }
+            }
+        }
+    };
+    tracing::warn!(waiting = waiting.len(), reason = %refusal, "the stream to a passive party ended");
+    // New questions find the channel closed and open another stream.
+    questions.close();
+    for asker in waiting {
+        let _ = asker.send(Err(refusal.clone()));
+    }
+    while let Some(Question { answer, .. }) = questions.recv().await {
+        let _ = answer.send(Err(refusal.clone()));
+    }
+}

@@ -1,0 +1,278 @@
+//! Which model is in service: one manifest per published version, and one pointer that is switched atomically.
+//!
+//! The switch is the coordinator's alone. Parties keep every version they confirmed, so a crash at any moment leaves the
+//! old version in service, complete at every party.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use vfl_shared::files::write_atomic;
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+
+const SCHEMA: u32 = 1;
+
+/// Why the registry cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The disk refuses.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read or write.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is not what was written.
+    #[error("{} is damaged: {reason}; restore it from a backup or train again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// One party's part in a published model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartyEntry {
+    /// Its name.
+    pub name: PartyName,
+    /// Number of its features.
+    pub features: u32,
+    /// Hash of its stored share.
+    pub share: String,
+}
+
+/// How a model was trained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingSummary {
+    /// The configuration.
+    pub config: TrainingConfig,
+    /// Epochs run.
+    pub epochs: u32,
+    /// The epoch published, from 1.
+    pub best_epoch: u32,
+    /// Gradient steps.
+    pub steps: u64,
+    /// Records trained on.
+    pub training_records: u32,
+    /// Records set aside to choose the epoch.
+    pub validation_records: u32,
+}
+
+/// Everything the coordinator keeps of a published model. No parameter is in it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    schema: u32,
+    /// The version, a hash of everything below.
+    pub version: ModelVersion,
+    /// Class names, in the order of the scores.
+    pub class_names: Vec<String>,
+    /// The active party.
+    pub active_party: PartyEntry,
+    /// The passive parties, in the order of summation.
+    pub passive_parties: Vec<PartyEntry>,
+    /// How it was trained.
+    pub training: TrainingSummary,
+    /// Ids of all records the training saw, validation included.
+    pub training_ids: Vec<String>,
+}
+
+impl Manifest {
+    /// Assigns the version: `m-` and the first 16 hexadecimal digits of the hash of everything it says.
+    #[must_use]
+    pub fn new(
+        class_names: Vec<String>,
+        active_party: PartyEntry,
+        passive_parties: Vec<PartyEntry>,
+        training: TrainingSummary,
+        training_ids: &RecordIds,
+    ) -> Self {
+        let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
+        let content = serde_json::to_vec(&(&class_names, &active_party, &passive_parties, &training, &training_ids));
+        let hex: String = Sha256::digest(content.unwrap_or_default()).iter().map(|b| format!("{b:02x}")).collect();
+        let version = ModelVersion::new(format!("m-{}", &hex[..16]))
+            .unwrap_or_else(|_| unreachable!("a prefix and hexadecimal digits are a valid name"));
+        Self { schema: SCHEMA, version, class_names, active_party, passive_parties, training, training_ids }
+    }
+}
+
+impl Manifest {
+    /// The version that the content gives: another one than the file says means that the file was changed.
+    fn rehashed(&self) -> Result<ModelVersion, RegistryError> {
+        let ids = RecordIds::new(&self.training_ids).map_err(|e| RegistryError::Damaged {
+            path: PathBuf::from(format!("{}.json", self.version)),
+            reason: e.to_string(),
+        })?;
+        let again = Self::new(
+            self.class_names.clone(),
+            self.active_party.clone(),
+            self.passive_parties.clone(),
+            self.training.clone(),
+            &ids,
+        );
+        Ok(again.version)
+    }
+}
+
+impl fmt::Debug for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Manifest({}, {} passive parties)", self.version, self.passive_parties.len())
+    }
+}
+
+/// A published model, ready to serve.
+#[derive(Debug)]
+pub struct PublishedModel {
+    /// What was published.
+    pub manifest: Manifest,
+    training_ids: HashSet<Box<str>, RandomState>,
+}
+
+impl PublishedModel {
+    fn new(mut manifest: Manifest) -> Self {
+        let training_ids = std::mem::take(&mut manifest.training_ids).into_iter().map(String::into_boxed_str).collect();
+        Self { manifest, training_ids }
+    }
+
+    /// Whether the model was trained on this record.
+    #[must_use]
+    pub fn saw_in_training(&self, id: &str) -> bool {
+        self.training_ids.contains(id)
+    }
+
+    /// Number of classes.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.manifest.class_names.len()
+    }
+}
+
+/// The registry: a directory, and the model in service.
+#[derive(Debug)]
+pub struct Registry {
+    dir: PathBuf,
+    current: RwLock<Option<Arc<PublishedModel>>>,
+}
+
+impl Registry {
+    /// Opens (and makes) the directory, and loads the model in service, if any.
+    ///
+    /// # Errors
+    /// [`RegistryError`] naming the file that cannot be read or is damaged.
+    pub fn open(dir: &Path) -> Result<Self, RegistryError> {
+        let models = dir.join("models");
+        std::fs::create_dir_all(&models).map_err(|source| RegistryError::Io {
+            action: "make",
+            path: models,
+            source,
+        })?;
+        let current = match read(&dir.join("current"))? {
+            None => None,
+            Some((path, name)) => {
+                let damaged = |path, reason: String| RegistryError::Damaged { path, reason };
+                let name = String::from_utf8_lossy(&name).trim().to_owned();
+                let version = ModelVersion::new(name).map_err(|e| damaged(path, e.to_string()))?;
+                let path = manifest_path(dir, &version);
+                let (path, content) = read(&path)?.ok_or_else(|| damaged(path, "it is missing".into()))?;
+                let manifest: Manifest =
+                    serde_json::from_slice(&content).map_err(|e| damaged(path.clone(), e.to_string()))?;
+                if manifest.schema != SCHEMA || manifest.version != version || manifest.rehashed()? != version {
+                    return Err(damaged(path, "its fields contradict each other".into()));
+                }
+                Some(Arc::new(PublishedModel::new(manifest)))
+            }
+        };
+        Ok(Self { dir: dir.to_owned(), current: RwLock::new(current) })
+    }
+
+    /// The model in service.
+    #[must_use]
+    pub fn current(&self) -> Option<Arc<PublishedModel>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a model in service: manifest first, then the switch. To be called when every party has confirmed its share.
+    ///
+    /// # Errors
+    /// [`RegistryError::Io`]; the old model then stays in service.
+    pub fn commit(&self, manifest: Manifest) -> Result<(), RegistryError> {
+        let io = |path: &Path, source| RegistryError::Io { action: "write", path: path.to_owned(), source };
+        let path = manifest_path(&self.dir, &manifest.version);
+        let content = serde_json::to_vec(&manifest).map_err(|e| io(&path, e.into()))?;
+        write_atomic(&path, &content, true).map_err(|e| io(&path, e))?;
+        let pointer = self.dir.join("current");
+        let name = format!("{}\n", manifest.version);
+        write_atomic(&pointer, name.as_bytes(), true).map_err(|e| io(&pointer, e))?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(PublishedModel::new(manifest)));
+        Ok(())
+    }
+}
+
+fn manifest_path(dir: &Path, version: &ModelVersion) -> PathBuf {
+    dir.join("models").join(format!("{version}.json"))
+}
+
+fn read(path: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, RegistryError> {
+    match std::fs::read(path) {
+        Ok(content) => Ok(Some((path.to_owned(), content))),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(RegistryError::Io { action: "read", path: path.to_owned(), source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(seed: u64) -> Manifest {
+        let entry = |name: &str| PartyEntry { name: PartyName::new(name).unwrap(), features: 2, share: "0".repeat(64) };
+        let config =
+            TrainingConfig::try_from(vfl_shared::model::TrainingValues { seed, ..Default::default() }).unwrap();
+        let training =
+            TrainingSummary { config, epochs: 1, best_epoch: 1, steps: 1, training_records: 2, validation_records: 0 };
+        let ids = RecordIds::new(["r1", "r2"]).unwrap();
+        Manifest::new(vec!["a".into(), "b".into()], entry("active"), vec![entry("p")], training, &ids)
+    }
+
+    #[test]
+    fn the_model_in_service_survives_a_restart_and_a_crash_before_the_switch() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        assert!(registry.current().is_none());
+        registry.commit(manifest(1)).unwrap();
+        // A crash after the manifest, before the pointer: the file is there, nothing points to it.
+        let other = manifest(2);
+        std::fs::write(manifest_path(dir.path(), &other.version), serde_json::to_vec(&other).unwrap()).unwrap();
+        let again = Registry::open(dir.path()).unwrap().current().unwrap();
+        assert_eq!(again.manifest.version, manifest(1).version);
+        assert!(again.saw_in_training("r1") && !again.saw_in_training("r3"));
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        Registry::open(dir.path()).unwrap().commit(manifest(1)).unwrap();
+        let path = manifest_path(dir.path(), &manifest(1).version);
+        let shortened = std::fs::read_to_string(&path).unwrap().replace("\"r1\",", "");
+        std::fs::write(&path, shortened).unwrap();
+        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::Damaged { .. })), "a training id is gone");
+        std::fs::write(&path, b"{\"schema\":1").unwrap();
+        let error = Registry::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("damaged") && error.contains("m-"), "{error}");
+        std::fs::write(dir.path().join("current"), b"../../etc").unwrap();
+        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::Damaged { .. })));
+    }
+}

@@ -1,0 +1,203 @@
+//! The gRPC face of the coordinator.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, Streaming};
+use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require};
+use vfl_shared::service::{ServeError, TlsError, caller, serve};
+use vfl_shared::types::RecordIds;
+
+use crate::audit::Audits;
+use crate::config::Settings;
+use crate::defense::{DefenseConfig, DefenseError};
+use crate::engine::Engine;
+use crate::passive::PassiveParty;
+use crate::registry::{Registry, RegistryError};
+use crate::training::{TrainingDriver, published};
+
+/// Chunks of one bulk stream under way at once.
+const PIPELINE: usize = 8;
+
+/// Why the coordinator cannot start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The state directory.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// An address or a certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The configured defense.
+    #[error(transparent)]
+    Defense(#[from] DefenseError),
+    /// The transport.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+struct Service {
+    engine: Arc<Engine>,
+    driver: Arc<TrainingDriver>,
+    defense: DefenseConfig,
+    stop: tokio_util::sync::CancellationToken,
+}
+
+/// Serves on a bound listener until `shutdown` completes.
+///
+/// # Errors
+/// [`RunError`] naming what is wrong with the state directory, the config or the transport.
+pub async fn run(
+    settings: Settings,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), RunError> {
+    let registry = Arc::new(Registry::open(&settings.state_dir)?);
+    let passive = settings
+        .passive_parties
+        .iter()
+        .map(|peer| PassiveParty::new(&settings.credentials, peer.clone(), settings.peer_timeout).map(Arc::new))
+        .collect::<Result<Vec<_>, _>>()?;
+    match registry.current() {
+        Some(model) => tracing::info!(version = %model.manifest.version, "serving a published model"),
+        None => tracing::info!("no model is published yet"),
+    }
+    let engine = Arc::new(Engine {
+        registry: registry.clone(),
+        passive: passive.clone(),
+        defense: Arc::from(settings.defense.build()?),
+        audits: Arc::new(Audits::new(settings.audit)),
+        serving: settings.serving,
+    });
+    let driver =
+        Arc::new(TrainingDriver { registry, passive, policy: settings.training, busy: tokio::sync::Mutex::new(()) });
+    let stop = tokio_util::sync::CancellationToken::new();
+    let service = Service { engine, driver, defense: settings.defense, stop: stop.clone() };
+    let routes = Routes::new(
+        CoordinatorServer::new(service)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES),
+    );
+    let shutdown = async move {
+        shutdown.await;
+        stop.cancel();
+    };
+    Ok(serve(listener, &settings.credentials, routes, shutdown).await?)
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Coordinator for Service {
+    async fn describe_model(
+        &self,
+        _request: Request<pb::DescribeModelRequest>,
+    ) -> Result<Response<pb::DescribeModelResponse>, Status> {
+        let model = self.engine.model()?;
+        let m = &model.manifest;
+        let party = |e: &crate::registry::PartyEntry| pb::describe_model_response::PassiveParty {
+            name: e.name.as_str().to_owned(),
+            features: e.features,
+        };
+        Ok(Response::new(pb::DescribeModelResponse {
+            model_version: m.version.as_str().to_owned(),
+            class_names: m.class_names.clone(),
+            passive_parties: m.passive_parties.iter().map(party).collect(),
+            defense: Some((&self.defense).into()),
+            active_features: m.active_party.features,
+            training: Some(published(&m.version, &m.training)),
+        }))
+    }
+
+    type TrainStream = Responses<pb::TrainingCommand>;
+
+    async fn train(
+        &self,
+        request: Request<Streaming<pb::TrainingReply>>,
+    ) -> Result<Response<Self::TrainStream>, Status> {
+        let caller = caller(&request)?;
+        let driver = self.driver.clone();
+        let (commands, outgoing) = mpsc::channel(16);
+        let replies = request.into_inner();
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            let run = driver.run(&caller, replies, commands.clone());
+            let ended = tokio::select! {
+                ended = run => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
+                // The active party has gone: nobody is left to train for.
+                () = commands.closed() => Err(Refusal::unavailable(format!("{} went away", caller.words()))),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(caller = %caller, reason = %refusal, "training ended without a model");
+                let _ = commands.send(Err(refusal.into())).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {
+        let caller = caller(&request)?;
+        Ok(Response::new(self.engine.predict(&caller, request.into_inner()).await?))
+    }
+
+    type PredictStreamStream = Responses<pb::PredictResponse>;
+
+    async fn predict_stream(
+        &self,
+        request: Request<Streaming<pb::PredictRequest>>,
+    ) -> Result<Response<Self::PredictStreamStream>, Status> {
+        let caller = caller(&request)?;
+        let engine = self.engine.clone();
+        let answers = request
+            .into_inner()
+            .map(move |message| {
+                let (engine, caller) = (engine.clone(), caller.clone());
+                async move { Ok(engine.predict(&caller, message?).await?) }
+            })
+            .buffered(PIPELINE)
+            // The first error ends the stream: what follows it could not be told from an answer to it.
+            .scan(false, |failed, answer: Result<_, Status>| {
+                let ended = *failed;
+                *failed |= answer.is_err();
+                futures_util::future::ready((!ended).then_some(answer))
+            })
+            .take_until(self.stop.clone().cancelled_owned());
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn open_audit(
+        &self,
+        request: Request<pb::OpenAuditRequest>,
+    ) -> Result<Response<pb::OpenAuditResponse>, Status> {
+        let auditor = caller(&request)?;
+        let request = request.into_inner();
+        let model = self.engine.model_named(request.model_version)?;
+        let defense = DefenseConfig::try_from(&require("defense", request.defense)?)?;
+        let ids = RecordIds::try_from(require("ids", request.ids)?)?;
+        let active = WireError::party_name("active_party", request.active_party)?;
+        let trained = ids.iter().filter(|id| model.saw_in_training(id)).count();
+        if trained > 0 && !self.engine.serving.training_records {
+            let message = format!("{trained} of the {} records were used in training; audit others", ids.len());
+            return Err(Refusal::precondition(message).into());
+        }
+        let version = model.manifest.version.clone();
+        let (audit_session, row_budget) = self.engine.audits.open(version, active, &defense, &ids)?;
+        tracing::info!(auditor = %auditor, policy = %defense, records = ids.len(), "audit session opened");
+        Ok(Response::new(pb::OpenAuditResponse { audit_session, row_budget }))
+    }
+
+    async fn close_audit(
+        &self,
+        request: Request<pb::CloseAuditRequest>,
+    ) -> Result<Response<pb::CloseAuditResponse>, Status> {
+        Ok(Response::new(self.engine.audits.close(&request.into_inner().audit_session)?))
+    }
+}

@@ -1,0 +1,413 @@
+//! Drives one training: batches out, logit shares in, gradients out; then publishes in two phases.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+use vfl_shared::model::{Schedule, TrainingConfig, cross_entropy};
+use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
+use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, encode_columns, peer_failure, require};
+use vfl_shared::service::PeerIdentity;
+use vfl_shared::training::max_batch;
+use vfl_shared::types::{LogitShare, Logits, PartyName, RecordIds, RecordIdsBuilder};
+
+use crate::config::TrainingPolicy;
+use crate::passive::PassiveParty;
+use crate::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
+
+/// Records of one validation message.
+const VALIDATION_CHUNK: usize = 4096;
+/// The most records of one training.
+const MAX_RECORDS: u32 = 10_000_000;
+
+/// What the driver needs of the coordinator.
+#[derive(Debug)]
+pub struct TrainingDriver {
+    /// Where models are published.
+    pub registry: Arc<Registry>,
+    /// The passive parties, in the order of summation.
+    pub passive: Vec<Arc<PassiveParty>>,
+    /// What the operator allows.
+    pub policy: TrainingPolicy,
+    /// Held by the training under way: one at a time.
+    pub busy: tokio::sync::Mutex<()>,
+}
+
+type Replies = Pin<Box<dyn Stream<Item = Result<pb::TrainingReply, Status>> + Send>>;
+
+/// One party in one training.
+struct Link {
+    name: PartyName,
+    /// "passive party `p` at host:port"
+    who: String,
+    commands: mpsc::Sender<Result<pb::TrainingCommand, Status>>,
+    replies: Replies,
+    timeout: Duration,
+    /// What was last asked of the parties, for messages.
+    stage: String,
+}
+
+impl Link {
+    async fn send(&mut self, command: Command) -> Result<(), Refusal> {
+        let message = pb::TrainingCommand { command: Some(command) };
+        let sent = tokio::time::timeout(self.timeout, self.commands.send(Ok(message))).await;
+        match sent.map_err(|_| self.silent())? {
+            Ok(()) => Ok(()),
+            // The other side has ended the stream: its status says why.
+            Err(_) => match self.receive().await {
+                Err(refusal) => Err(refusal),
+                Ok(_) => Err(self.gone()),
+            },
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Reply, Refusal> {
+        match tokio::time::timeout(self.timeout, self.replies.next()).await {
+            Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
+            Ok(Some(Err(status))) => {
+                let mut refusal = peer_failure(&self.who, &status);
+                refusal.message = format!("training stopped at {}: {}", self.stage, refusal.message);
+                Err(refusal)
+            }
+            Ok(None) => Err(self.gone()),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    fn silent(&self) -> Refusal {
+        let (who, s, stage) = (&self.who, self.timeout.as_secs(), &self.stage);
+        let message = format!("training stopped at {stage}: {who} did not answer in {s} s");
+        Refusal::new(RefusalKind::DeadlineExceeded, message)
+    }
+
+    fn gone(&self) -> Refusal {
+        Refusal::unavailable(format!("training stopped at {}: {} went away", self.stage, self.who))
+    }
+
+    fn unexpected(&self, wanted: &str) -> Refusal {
+        Refusal::invalid(format!("training protocol: expected {wanted} from {}", self.who))
+    }
+}
+
+/// What the active party opened the training with.
+struct Job {
+    config: TrainingConfig,
+    class_names: Vec<String>,
+    ids: RecordIds,
+    labels: Vec<u32>,
+}
+
+/// What the loop over epochs found.
+struct Outcome {
+    epochs: u32,
+    best_epoch: u32,
+    steps: u64,
+    from_checkpoint: bool,
+}
+
+impl TrainingDriver {
+    /// Runs one training for the active party behind the two streams.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party that went away, refused or broke the protocol. The model in service stays in service.
+    pub async fn run(
+        &self,
+        caller: &PeerIdentity,
+        replies: impl Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static,
+        commands: mpsc::Sender<Result<pb::TrainingCommand, Status>>,
+    ) -> Result<(), Refusal> {
+        if !self.policy.allowed {
+            let message = "training is not allowed here; the operator may set `allowed = true` in [training]";
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        if let Some(model) = self.registry.current()
+            && model.manifest.active_party.name != *caller.name()
+        {
+            let owner = &model.manifest.active_party.name;
+            let message = format!("the model in service is active party `{owner}`'s; only it may train another");
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        let _busy = self.busy.try_lock().map_err(|_| {
+            Refusal::new(RefusalKind::Aborted, "another training is under way; try again when it has ended")
+        })?;
+        let timeout = Duration::from_secs(self.policy.step_timeout_s);
+        let mut active = Link {
+            name: caller.name().clone(),
+            who: caller.words(),
+            commands,
+            replies: Box::pin(replies),
+            timeout,
+            stage: "start".into(),
+        };
+        // Each message has its time, and so have all of them together: a trickle must not keep others from training.
+        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
+            let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
+            Refusal::new(RefusalKind::DeadlineExceeded, message)
+        })??;
+        tracing::info!(caller = %caller, records = job.ids.len(), "training starts");
+        let mut links = vec![active];
+        links.extend(try_join_all(self.passive.iter().map(|party| open(party, &job, timeout))).await?);
+        let begin = begin(&job, 0);
+        links[0].send(Command::Begin(begin)).await?;
+        let mut features = Vec::with_capacity(links.len());
+        for link in &mut links {
+            match link.receive().await? {
+                Reply::Ready(ready) => features.push(ready.features),
+                _ => return Err(link.unexpected("ready")),
+            }
+        }
+        let outcome = learn(&mut links, &job).await?;
+        let published = self.publish(&mut links, &job, &features, &outcome).await?;
+        // The model is in service, whether or not the active party is still there to hear it.
+        if let Err(refusal) = links[0].send(Command::Published(published)).await {
+            tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
+        }
+        Ok(())
+    }
+
+    /// Phase one: every party stores its share. Phase two: every party is told the version and confirms; then the
+    /// coordinator switches. A failure before the switch leaves the old version in service, whole at every party.
+    async fn publish(
+        &self,
+        links: &mut [Link],
+        job: &Job,
+        features: &[u32],
+        outcome: &Outcome,
+    ) -> Result<pb::TrainingPublished, Refusal> {
+        let mut entries = Vec::with_capacity(links.len());
+        for link in links.iter_mut() {
+            link.stage = "storing the shares".into();
+            link.send(Command::Store(pb::StoreShare { from_checkpoint: outcome.from_checkpoint })).await?;
+        }
+        for (link, &features) in links.iter_mut().zip(features) {
+            match link.receive().await? {
+                Reply::Stored(pb::ShareStored { digest }) => {
+                    entries.push(PartyEntry { name: link.name.clone(), features, share: digest });
+                }
+                _ => return Err(link.unexpected("stored")),
+            }
+        }
+        let validation = Schedule::new(&job.config, job.ids.len()).validation().len();
+        let summary = TrainingSummary {
+            config: job.config.clone(),
+            epochs: outcome.epochs,
+            best_epoch: outcome.best_epoch,
+            steps: outcome.steps,
+            training_records: (job.ids.len() - validation) as u32,
+            validation_records: validation as u32,
+        };
+        let passive = entries.split_off(1);
+        let Some(active) = entries.pop() else { return Err(Refusal::internal("no active party in training")) };
+        let digests: Vec<String> = std::iter::once(&active).chain(&passive).map(|e| e.share.clone()).collect();
+        let manifest = Manifest::new(job.class_names.clone(), active, passive, summary.clone(), &job.ids);
+        let version = manifest.version.clone();
+        for (link, digest) in links.iter_mut().zip(digests) {
+            link.stage = "publishing".into();
+            let publish = pb::PublishShare { model_version: version.as_str().to_owned(), digest };
+            link.send(Command::Publish(publish)).await?;
+        }
+        for link in links.iter_mut() {
+            let Reply::Published(_) = link.receive().await? else { return Err(link.unexpected("published")) };
+        }
+        let registry = self.registry.clone();
+        tokio::task::spawn_blocking(move || {
+            let version = manifest.version.clone();
+            registry.commit(manifest).inspect(|()| tracing::info!(%version, "model published"))
+        })
+        .await
+        .map_err(|_| Refusal::internal("publishing failed"))?
+        .map_err(|e| Refusal::internal(e.to_string()))?;
+        Ok(published(&version, &summary))
+    }
+}
+
+/// The wire form of a training's summary.
+#[must_use]
+pub fn published(version: &vfl_shared::types::ModelVersion, summary: &TrainingSummary) -> pb::TrainingPublished {
+    pb::TrainingPublished {
+        model_version: version.as_str().to_owned(),
+        epochs: summary.epochs,
+        best_epoch: summary.best_epoch,
+        steps: summary.steps,
+        training_records: summary.training_records,
+        validation_records: summary.validation_records,
+    }
+}
+
+fn begin(job: &Job, record_count: u32) -> pb::TrainingBegin {
+    pb::TrainingBegin { config: Some((&job.config).into()), classes: job.class_names.len() as u32, record_count }
+}
+
+async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
+    let Reply::Start(start) = active.receive().await? else { return Err(active.unexpected("start")) };
+    let config = TrainingConfig::try_from(&require("config", start.config)?)?;
+    let k = start.class_names.len();
+    let distinct: std::collections::HashSet<&String> = start.class_names.iter().collect();
+    let good = |name: &String| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
+    if !(2..=65_536).contains(&k) || distinct.len() != k || !start.class_names.iter().all(good) {
+        let reason = "2 to 65536 distinct names of 1 to 128 bytes";
+        return Err(WireError::Range { field: "class_names", reason }.into());
+    }
+    let most = max_batch(k);
+    if config.values().batch_size as usize > most {
+        let message = format!("`batch_size`: logit shares of {k} classes fit a message up to {most} records");
+        return Err(Refusal::invalid(message));
+    }
+    if !(2..=MAX_RECORDS).contains(&start.record_count) {
+        return Err(WireError::Range { field: "record_count", reason: "2 to 10 million" }.into());
+    }
+    let expected = start.record_count as usize;
+    let (mut ids, mut labels) = (RecordIdsBuilder::default(), Vec::with_capacity(expected.min(1 << 20)));
+    while labels.len() < expected {
+        let Reply::Labelled(chunk) = active.receive().await? else { return Err(active.unexpected("records")) };
+        let chunk_ids = RecordIds::try_from(require("ids", chunk.ids)?)?;
+        if chunk_ids.is_empty() || labels.len() + chunk_ids.len() > expected {
+            let got = labels.len() + chunk_ids.len();
+            return Err(WireError::Size { field: "ids", unit: "records", expected, got }.into());
+        }
+        if chunk.labels.len() != chunk_ids.len() {
+            let (expected, got) = (chunk_ids.len(), chunk.labels.len());
+            return Err(WireError::Size { field: "labels", unit: "entries", expected, got }.into());
+        }
+        if chunk.labels.iter().any(|&l| l as usize >= k) {
+            let reason = "a label is not below the number of classes";
+            return Err(WireError::Range { field: "labels", reason }.into());
+        }
+        chunk_ids.iter().for_each(|id| ids.push(id));
+        labels.extend(chunk.labels);
+    }
+    let ids = ids.finish().map_err(|source| WireError::Ids { field: "ids", source })?;
+    Ok(Job { config, class_names: start.class_names, ids, labels })
+}
+
+/// Opens a passive party's training stream and sends it the list of records.
+async fn open(party: &PassiveParty, job: &Job, timeout: Duration) -> Result<Link, Refusal> {
+    let who = party.peer().to_string();
+    let (commands, outgoing) = mpsc::channel::<Result<pb::TrainingCommand, Status>>(16);
+    let outgoing = ReceiverStream::new(outgoing).filter_map(Result::ok);
+    let opened = tokio::time::timeout(timeout, async {
+        let mut client = party.client();
+        client.train(outgoing).await
+    });
+    let replies = match opened.await {
+        Ok(Ok(response)) => response.into_inner(),
+        Ok(Err(status)) => return Err(peer_failure(&who, &status)),
+        Err(_) => return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{who} did not answer in time"))),
+    };
+    let name = party.peer().name.clone();
+    let mut link =
+        Link { name, who, commands, replies: Box::pin(replies), timeout, stage: "the list of records".into() };
+    link.send(Command::Begin(begin(job, job.ids.len() as u32))).await?;
+    for from in (0..job.ids.len()).step_by(LIST_CHUNK_RECORDS) {
+        let chunk = job.ids.slice(from, from + LIST_CHUNK_RECORDS);
+        link.send(Command::Records(chunk.into())).await?;
+    }
+    Ok(link)
+}
+
+/// The loop over epochs and batches.
+async fn learn(links: &mut [Link], job: &Job) -> Result<Outcome, Refusal> {
+    let v = job.config.values();
+    let k = job.class_names.len();
+    let mut schedule = Schedule::new(&job.config, job.ids.len());
+    let validation = schedule.validation().to_vec();
+    let mut next = pb::TrainingStep::default();
+    let (mut steps, mut best_epoch, mut best_loss, mut epochs) = (0u64, 0u32, f64::INFINITY, 0u32);
+    for epoch in 1..=v.epochs {
+        epochs = epoch;
+        let (mut loss_sum, mut trained) = (0.0, 0usize);
+        for batch in schedule.next_epoch() {
+            let y: Vec<u32> = batch.iter().map(|&p| job.labels[p as usize]).collect();
+            next.batch = batch;
+            next.evaluation = false;
+            let logits = exchange(links, &mut next, k).await?;
+            let (loss, gradient, _) = cross_entropy(logits, &y);
+            next.gradient = Some(encode_columns(&gradient));
+            loss_sum += loss * y.len() as f64;
+            trained += y.len();
+            steps += 1;
+        }
+        let training_loss = loss_sum / trained.max(1) as f64;
+        let mut progress = pb::TrainingProgress { epoch, epochs: v.epochs, training_loss, ..Default::default() };
+        if validation.is_empty() {
+            best_epoch = epoch;
+        } else {
+            let (loss, right) = validate(links, &mut next, job, &validation).await?;
+            progress.validation_loss = Some(loss);
+            progress.validation_accuracy = Some(right);
+            if loss < best_loss {
+                (best_loss, best_epoch) = (loss, epoch);
+                // Taken with the next message, before its gradient changes anything: there is none pending now.
+                next.checkpoint = true;
+            }
+        }
+        links[0].send(Command::Progress(progress)).await?;
+        if !validation.is_empty() && epoch - best_epoch >= v.patience {
+            break;
+        }
+    }
+    if next.gradient.is_some() || next.checkpoint {
+        next.batch = Vec::new();
+        exchange(links, &mut next, k).await?;
+    }
+    Ok(Outcome { epochs, best_epoch, steps, from_checkpoint: !validation.is_empty() })
+}
+
+async fn validate(
+    links: &mut [Link],
+    next: &mut pb::TrainingStep,
+    job: &Job,
+    validation: &[u32],
+) -> Result<(f64, f64), Refusal> {
+    let (mut loss_sum, mut right_sum) = (0.0, 0usize);
+    let fits = max_batch(job.class_names.len());
+    for chunk in validation.chunks(VALIDATION_CHUNK.min(fits)) {
+        let y: Vec<u32> = chunk.iter().map(|&p| job.labels[p as usize]).collect();
+        next.batch = chunk.to_vec();
+        next.evaluation = true;
+        let logits = exchange(links, next, job.class_names.len()).await?;
+        let (loss, _, right) = cross_entropy(logits, &y);
+        loss_sum += loss * y.len() as f64;
+        right_sum += right;
+    }
+    let n = validation.len() as f64;
+    Ok((loss_sum / n, right_sum as f64 / n))
+}
+
+/// One round trip with every party: the gradient of the last batch out, the logits of the next one back, summed in the
+/// order of the parties. Leaves the step ready for the next batch: no gradient, no checkpoint.
+async fn exchange(links: &mut [Link], next: &mut pb::TrainingStep, k: usize) -> Result<Logits, Refusal> {
+    next.step += 1;
+    let message = next.clone();
+    (next.gradient, next.checkpoint) = (None, false);
+    for link in links.iter_mut() {
+        link.stage = format!("step {}", message.step);
+        link.send(Command::Step(message.clone())).await?;
+    }
+    let n = message.batch.len();
+    let mut shares = Vec::with_capacity(links.len());
+    for link in links.iter_mut() {
+        if n == 0 {
+            break;
+        }
+        let Reply::Shares(reply) = link.receive().await? else { return Err(link.unexpected("logit shares")) };
+        if reply.step != message.step {
+            return Err(link.unexpected(&format!("step {}", message.step)));
+        }
+        let share = LogitShare::from_wire("shares", reply.shares.as_ref(), n, Some(k))
+            .map_err(|e| Refusal::invalid(format!("{}: {e}", link.who)))?;
+        shares.push(share);
+    }
+    let mut shares = shares.into_iter();
+    let first = match shares.next() {
+        Some(first) => first,
+        None => return Logits::new(nalgebra::DMatrix::zeros(k, 0)).map_err(|e| Refusal::internal(e.to_string())),
+    };
+    Logits::sum(first, shares)
+        .map_err(|e| Refusal::precondition(format!("training diverged: {e}; lower the learning rate")))
+}

@@ -1,0 +1,312 @@
+//! An audit, run by the auditor over the sockets of any deployment: a session per defense, every attack in it, every
+//! reconstruction scored by the party that holds the truth.
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+use vfl_active_party::attack::Method;
+use vfl_coordinator::defense::DefenseConfig;
+use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
+use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::pb::reconstruct_event::Event;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, require};
+use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::types::RecordIds;
+
+use crate::report::Status as Outcome;
+use crate::report::{
+    AttackResult, Audit, Baselines, DefenseKnowledge, Errors, ParameterKnowledge, PartyError, Policy, ThreatModel,
+    Utility,
+};
+
+/// Whom the auditor talks to, and as whom.
+#[derive(Debug, Clone)]
+pub struct Targets {
+    /// The auditor's own credentials.
+    pub credentials: Credentials,
+    /// The coordinator.
+    pub coordinator: Peer,
+    /// The active party.
+    pub active: Peer,
+    /// The passive parties.
+    pub passive: Vec<Peer>,
+}
+
+/// What to audit.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The records: at least 100, held by all parties, not used in training.
+    pub ids: RecordIds,
+    /// The defenses, each in a session of its own.
+    pub defenses: Vec<DefenseConfig>,
+    /// The attacks.
+    pub attacks: Vec<Method>,
+    /// Seed of attacks that draw random numbers.
+    pub seed: u64,
+}
+
+/// What an audit found.
+#[derive(Debug, Clone)]
+pub struct Findings {
+    /// The model audited.
+    pub model: pb::DescribeModelResponse,
+    /// Names of each passive party's features, in the order of the parties.
+    pub feature_names: Vec<(String, Vec<String>)>,
+    /// One entry per defense.
+    pub audits: Vec<Audit>,
+}
+
+/// δ of the vector that stands behind a label: what the attacks of an audit put in place of the scores that a label hides.
+const LABEL_FLOOR: f64 = 0.01;
+
+/// A passive party's scoring, open for one set of records.
+struct Scoring {
+    peer: Peer,
+    asks: mpsc::Sender<pb::EvaluateReconstructionRequest>,
+    answers: Streaming<pb::EvaluateReconstructionResponse>,
+    opened: pb::EvaluationOpened,
+}
+
+fn refused(peer: &Peer) -> impl Fn(Status) -> Refusal + '_ {
+    move |status| peer_failure(&peer.to_string(), &status)
+}
+
+fn connected(credentials: &Credentials, peer: &Peer) -> Result<Channel, Refusal> {
+    channel(credentials, peer).map_err(|e: TlsError| Refusal::invalid(e.to_string()))
+}
+
+impl Scoring {
+    async fn open(credentials: &Credentials, peer: &Peer, ids: &RecordIds) -> Result<Self, Refusal> {
+        let mut client = PassivePartyClient::new(connected(credentials, peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let (asks, outgoing) = mpsc::channel(2);
+        let first = pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids.into())) };
+        let gone = || Refusal::unavailable(format!("{peer} went away"));
+        asks.send(first).await.map_err(|_| gone())?;
+        let answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await.map_err(refused(peer))?;
+        let mut answers = answers.into_inner();
+        let answer = answers.message().await.map_err(refused(peer))?.ok_or_else(gone)?;
+        match answer.message {
+            Some(Answer::Opened(opened)) => Ok(Self { peer: peer.clone(), asks, answers, opened }),
+            _ => Err(Refusal::internal(format!("{peer} did not open the scoring"))),
+        }
+    }
+
+    async fn score(&mut self, estimates: pb::Matrix) -> Result<pb::ReconstructionError, Refusal> {
+        let gone = || Refusal::unavailable(format!("{} went away", self.peer));
+        let ask = pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)) };
+        // If the stream has ended, the answer below says why.
+        let _ = self.asks.send(ask).await;
+        let answer = self.answers.message().await.map_err(refused(&self.peer))?.ok_or_else(gone)?;
+        match answer.message {
+            Some(Answer::Error(error)) => Ok(error),
+            _ => Err(Refusal::internal(format!("{} did not score", self.peer))),
+        }
+    }
+}
+
+/// Puts the errors of several passive parties together: the mean over all features, and each feature's own.
+fn joint(parties: &[(String, pb::ReconstructionError)]) -> Errors {
+    let per_feature: Vec<f64> = parties.iter().flat_map(|(_, e)| e.mse_by_feature.iter().copied()).collect();
+    let weighted: f64 = parties.iter().map(|(_, e)| e.mse * e.mse_by_feature.len() as f64).sum();
+    let errors = Errors::new(three_significant_digits(weighted / per_feature.len().max(1) as f64), per_feature);
+    if parties.len() < 2 {
+        return errors;
+    }
+    errors.with_parties(parties.iter().map(|(party, e)| PartyError { party: party.clone(), mse: e.mse }).collect())
+}
+
+/// Runs the audit, telling `on_stage` what is being done: (done, total, words).
+///
+/// # Errors
+/// [`Refusal`] naming the party that refused or is not reachable. An attack that cannot run is a finding, not an error.
+pub async fn run(
+    targets: &Targets,
+    plan: &Plan,
+    mut on_stage: impl FnMut(usize, usize, &str),
+) -> Result<Findings, Refusal> {
+    let limit = MAX_MESSAGE_BYTES;
+    let mut coordinator = CoordinatorClient::new(connected(&targets.credentials, &targets.coordinator)?)
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit);
+    let mut active = ActivePartyClient::new(connected(&targets.credentials, &targets.active)?)
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit);
+    let refused_by_coordinator = refused(&targets.coordinator);
+    let described = coordinator.describe_model(pb::DescribeModelRequest {}).await;
+    let model = described.map_err(&refused_by_coordinator)?.into_inner();
+
+    let mut scorings = Vec::new();
+    for party in &model.passive_parties {
+        let peer = targets.passive.iter().find(|p| p.name.as_str() == party.name).ok_or_else(|| {
+            Refusal::invalid(format!("the model has a passive party `{}` whose address was not given", party.name))
+        })?;
+        scorings.push(Scoring::open(&targets.credentials, peer, &plan.ids).await?);
+    }
+    let wanted = (plan.defenses.len() * plan.attacks.len()) as u32;
+    if let Some(short) = scorings.iter().find(|s| s.opened.scorings_left < wanted) {
+        let (left, peer) = (short.opened.scorings_left, &short.peer);
+        let message =
+            format!("{peer} has {left} scorings of these records left, this audit needs {wanted}; audit other records");
+        return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
+    }
+    let baseline = |pick: fn(&pb::EvaluationOpened) -> Option<&pb::ReconstructionError>| -> Result<Errors, Refusal> {
+        let parties = scorings
+            .iter()
+            .map(|s| Ok((s.peer.name.to_string(), require("baseline", pick(&s.opened))?.clone())))
+            .collect::<Result<Vec<_>, Refusal>>()?;
+        Ok(joint(&parties))
+    };
+    let baselines =
+        Baselines { half: baseline(|o| o.half.as_ref())?, column_mean: baseline(|o| o.column_mean.as_ref())? };
+
+    let total = plan.defenses.len() * plan.attacks.len();
+    let mut audits: Vec<Audit> = Vec::new();
+    for (round, defense) in plan.defenses.iter().enumerate() {
+        let open = pb::OpenAuditRequest {
+            model_version: model.model_version.clone(),
+            defense: Some(defense.into()),
+            ids: Some((&plan.ids).into()),
+            active_party: targets.active.name.as_str().to_owned(),
+        };
+        let session = coordinator.open_audit(open).await.map_err(&refused_by_coordinator)?.into_inner().audit_session;
+        let request = pb::ReconstructRequest {
+            audit_session: session.clone(),
+            model_version: model.model_version.clone(),
+            ids: Some((&plan.ids).into()),
+            attacks: plan.attacks.iter().map(|m| attack_spec(*m, defense)).collect(),
+            seed: plan.seed,
+        };
+        let attacked = attack(&mut active, &targets.active, request, &mut scorings, |stage_done, stage| {
+            on_stage(round * plan.attacks.len() + stage_done, total, &format!("{defense}: {stage}"));
+        })
+        .await;
+        // Closed whatever happened: its secret name is lost with this call, and open sessions are few.
+        let close = pb::CloseAuditRequest { audit_session: session };
+        let closed = coordinator.close_audit(close).await;
+        let Attacked { accuracy, results, hidden } = attacked?;
+        let closed = closed.map_err(&refused_by_coordinator)?.into_inner();
+        let undefended = audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
+        let utility = Utility {
+            accuracy,
+            accuracy_change: accuracy.zip(undefended).map(|(a, u)| a - u),
+            mean_kl_nats: closed.kl_divergence.map(|kl| kl.max(0.0)),
+            total_variation: closed.total_variation,
+            arg_max_kept: Some(closed.arg_max_kept),
+        };
+        let mut threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
+        if hidden {
+            threat_model.parameters = ParameterKnowledge::Hidden;
+        }
+        let mut audit = Audit::new(policy(defense), threat_model, plan.ids.len(), utility, baselines.clone());
+        audit.attacks = results;
+        audit.remarks = remarks(defense, closed.kl_divergence.is_none());
+        audits.push(audit);
+    }
+    on_stage(total, total, "done");
+    let feature_names = scorings.iter().map(|s| (s.peer.name.to_string(), s.opened.feature_names.clone())).collect();
+    Ok(Findings { model, feature_names, audits })
+}
+
+/// What one session gave.
+struct Attacked {
+    accuracy: Option<f64>,
+    results: Vec<AttackResult>,
+    /// Whether an attack lacked the passive parameters.
+    hidden: bool,
+}
+
+/// Has the attacks of one session run, and scores each as it comes.
+async fn attack(
+    active: &mut ActivePartyClient<Channel>,
+    peer: &Peer,
+    request: pb::ReconstructRequest,
+    scorings: &mut [Scoring],
+    mut on_stage: impl FnMut(usize, &str),
+) -> Result<Attacked, Refusal> {
+    let mut events = active.reconstruct(request).await.map_err(refused(peer))?.into_inner();
+    let mut found = Attacked { accuracy: None, results: Vec::new(), hidden: false };
+    while let Some(event) = events.message().await.map_err(refused(peer))? {
+        match event.event {
+            Some(Event::Progress(p)) => on_stage((p.done as usize).saturating_sub(1), &p.stage),
+            Some(Event::Scores(scores)) => found.accuracy = scores.accuracy,
+            Some(Event::Result(result)) => {
+                found.hidden |= result.refusal.contains("hidden");
+                found.results.push(score(scorings, result).await?);
+            }
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Scores one attack's estimates at every party, or says why it did not run.
+async fn score(scorings: &mut [Scoring], result: pb::AttackResult) -> Result<AttackResult, Refusal> {
+    if !result.refusal.is_empty() {
+        return Ok(AttackResult::not_run(result.attack, result.refusal));
+    }
+    let mut parties = Vec::with_capacity(scorings.len());
+    let mut unknowns = 0;
+    for scoring in scorings {
+        let name = scoring.peer.name.as_str();
+        let block = result.blocks.iter().find(|b| b.passive_party == name);
+        let block = block.ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{name}` came")))?;
+        let estimates = require("estimates", block.estimates.clone())?;
+        unknowns += estimates.columns as usize;
+        parties.push((name.to_owned(), scoring.score(estimates).await?));
+    }
+    let status = match result.rank {
+        None => Outcome::Guess,
+        Some(rank) if rank as usize >= unknowns => Outcome::Unique,
+        Some(rank) => Outcome::LeastNorm { rank: rank as usize, unknowns },
+    };
+    Ok(AttackResult::ran(result.attack, status, joint(&parties)))
+}
+
+/// An attack as the auditor asks for it: zeros of a rounded release stand for half a step, a label for a softened vector.
+fn attack_spec(method: Method, defense: &DefenseConfig) -> pb::AttackSpec {
+    let floor = match defense {
+        DefenseConfig::None {} => None,
+        DefenseConfig::Rounding { decimals } => Some(0.5 * 10f64.powi(-(*decimals as i32))),
+        DefenseConfig::ClassLabel {} => Some(LABEL_FLOOR),
+    };
+    let settings = floor
+        .map(|value| pb::attack_spec::Setting { key: "zero_floor".into(), value: value.to_string() })
+        .into_iter()
+        .collect();
+    pb::AttackSpec { name: method.as_str().into(), settings }
+}
+
+/// The report's form of a defense.
+#[must_use]
+pub fn policy(defense: &DefenseConfig) -> Policy {
+    match defense {
+        DefenseConfig::None {} => Policy::new("none"),
+        DefenseConfig::Rounding { decimals } => Policy::new("rounding").with("decimals", *decimals),
+        DefenseConfig::ClassLabel {} => Policy::new("class_label"),
+    }
+}
+
+fn remarks(defense: &DefenseConfig, no_divergence: bool) -> Vec<String> {
+    let mut remarks = Vec::new();
+    match defense {
+        DefenseConfig::None {} => {}
+        DefenseConfig::Rounding { decimals } => {
+            let floor = 0.5 * 10f64.powi(-(*decimals as i32));
+            remarks.push(format!("a score rounded to 0 was taken for {floor}, half a step"));
+            if no_divergence {
+                remarks.push("KL is infinite: some positive scores were rounded to 0".into());
+            }
+        }
+        DefenseConfig::ClassLabel {} => {
+            remarks.push(format!("a label was taken for scores of {LABEL_FLOOR} everywhere but at the label"));
+        }
+    }
+    remarks
+}

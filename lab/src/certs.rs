@@ -1,0 +1,197 @@
+//! Certificates of a deployment: one authority, one certificate per party, the identity in its URI name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType,
+};
+use time::{Duration, OffsetDateTime};
+use vfl_shared::files::write_atomic;
+use vfl_shared::service::{IdentityError, PeerIdentity, Role, TlsPem};
+use vfl_shared::types::{NameError, PartyName};
+
+/// Why certificates could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CertsError {
+    /// The library refuses.
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+    /// A trust domain or role that is none.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// A party's name that is none.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A file.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read or write.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A certificate that is there already.
+    #[error("{} is there already; certificates are not overwritten, remove it to make a new one", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not of the form role/name.
+    #[error(
+        "party {0:?} is not of the form ROLE/NAME with a name of its own other than ca, for example passive-party/bank-a"
+    )]
+    Party(String),
+}
+
+/// An authority that signs the certificates of one trust domain.
+pub struct Authority {
+    trust_domain: String,
+    ca_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+    key_pem: String,
+    lifetime: Duration,
+}
+
+impl Authority {
+    /// A new authority, in memory, whose certificates last `days`.
+    ///
+    /// # Errors
+    /// [`CertsError`] for a malformed trust domain.
+    pub fn new(trust_domain: &str, days: u32) -> Result<Self, CertsError> {
+        // Checks the trust domain once, before anything is signed.
+        PeerIdentity::new(trust_domain, Role::Auditor, PartyName::new("check")?)?;
+        let lifetime = Duration::days(i64::from(days));
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, format!("Cloison CA of {trust_domain}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        valid(&mut params, lifetime);
+        let ca_pem = params.self_signed(&key)?.pem();
+        let key_pem = key.serialize_pem();
+        Ok(Self { trust_domain: trust_domain.to_owned(), ca_pem, issuer: Issuer::new(params, key), key_pem, lifetime })
+    }
+
+    fn load(trust_domain: &str, days: u32, ca_pem: String, key_pem: String) -> Result<Self, CertsError> {
+        let issuer = Issuer::from_ca_cert_pem(&ca_pem, KeyPair::from_pem(&key_pem)?)?;
+        let lifetime = Duration::days(i64::from(days));
+        Ok(Self { trust_domain: trust_domain.to_owned(), ca_pem, issuer, key_pem, lifetime })
+    }
+
+    /// A certificate and key for one party.
+    ///
+    /// # Errors
+    /// [`CertsError`] if it cannot be signed.
+    pub fn issue(&self, role: Role, name: &PartyName) -> Result<TlsPem, CertsError> {
+        let identity = PeerIdentity::new(&self.trust_domain, role, name.clone())?;
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, format!("{role}/{name}"));
+        params.subject_alt_names = vec![SanType::URI(identity.uri().try_into()?)];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        valid(&mut params, self.lifetime);
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(TlsPem { ca: self.ca_pem.clone(), certificate, key: key.serialize_pem() })
+    }
+}
+
+fn valid(params: &mut CertificateParams, lifetime: Duration) {
+    let now = OffsetDateTime::now_utc();
+    // A day back: clocks of machines differ.
+    params.not_before = now - Duration::days(1);
+    params.not_after = now + lifetime;
+}
+
+/// Makes the certificates of a deployment in a directory: `ca.pem`, `ca.key`, and `NAME.pem`, `NAME.key` per party. An
+/// authority that is there already is used again, so that a party can be added later.
+///
+/// # Errors
+/// [`CertsError`]; nothing that is there is overwritten.
+pub fn write(dir: &Path, trust_domain: &str, days: u32, parties: &[String]) -> Result<Vec<PathBuf>, CertsError> {
+    let parties = parties.iter().map(|p| parse(p)).collect::<Result<Vec<_>, _>>()?;
+    let mut names = std::collections::HashSet::new();
+    if let Some((role, name)) = parties.iter().find(|(_, name)| name.as_str() == "ca" || !names.insert(name)) {
+        return Err(CertsError::Party(format!("{role}/{name}")));
+    }
+    for (_, name) in &parties {
+        for path in [dir.join(format!("{name}.pem")), dir.join(format!("{name}.key"))] {
+            if path.exists() {
+                return Err(CertsError::Exists { path });
+            }
+        }
+    }
+    let (ca_path, key_path) = (dir.join("ca.pem"), dir.join("ca.key"));
+    let mut written = Vec::new();
+    let mut put = |path: PathBuf, text: &str, private| -> Result<(), CertsError> {
+        write_atomic(&path, text.as_bytes(), private).map_err(|source| CertsError::Io {
+            action: "write",
+            path: path.clone(),
+            source,
+        })?;
+        written.push(path);
+        Ok(())
+    };
+    let authority = if ca_path.exists() {
+        let read = |path: &Path| {
+            fs::read_to_string(path).map_err(|source| CertsError::Io { action: "read", path: path.to_owned(), source })
+        };
+        Authority::load(trust_domain, days, read(&ca_path)?, read(&key_path)?)?
+    } else {
+        let authority = Authority::new(trust_domain, days)?;
+        put(key_path, &authority.key_pem, true)?;
+        put(ca_path, &authority.ca_pem, false)?;
+        authority
+    };
+    for (role, name) in parties {
+        let pem = authority.issue(role, &name)?;
+        put(dir.join(format!("{name}.key")), &pem.key, true)?;
+        put(dir.join(format!("{name}.pem")), &pem.certificate, false)?;
+    }
+    Ok(written)
+}
+
+fn parse(party: &str) -> Result<(Role, PartyName), CertsError> {
+    let (role, name) = party.split_once('/').ok_or_else(|| CertsError::Party(party.to_owned()))?;
+    Ok((role.parse()?, PartyName::new(name)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfl_shared::service::Credentials;
+
+    #[test]
+    fn certificates_are_identities_and_a_party_can_be_added() {
+        let dir = tempfile::tempdir().unwrap();
+        let party = |p: &str| vec![p.to_owned()];
+        write(dir.path(), "demo", 30, &party("coordinator/c")).unwrap();
+        write(dir.path(), "demo", 30, &party("passive-party/p")).unwrap();
+        for (name, role) in [("c", Role::Coordinator), ("p", Role::PassiveParty)] {
+            let at = |end: &str| dir.path().join(format!("{name}.{end}"));
+            let pem = TlsPem::read(&dir.path().join("ca.pem"), &at("pem"), &at("key")).unwrap();
+            assert_eq!(Credentials::new(&pem).unwrap().identity().role(), role);
+        }
+        assert!(matches!(write(dir.path(), "demo", 30, &party("auditor/p")), Err(CertsError::Exists { .. })));
+        assert!(matches!(write(dir.path(), "demo", 30, &party("p")), Err(CertsError::Party(_))));
+        assert!(matches!(write(dir.path(), "demo", 30, &party("auditor/ca")), Err(CertsError::Party(_))));
+        let twice = ["auditor/a".to_owned(), "passive-party/a".to_owned()];
+        assert!(matches!(write(dir.path(), "demo", 30, &twice), Err(CertsError::Party(_))));
+        assert!(write(dir.path(), "demo", 30, &party("king/x")).is_err());
+        assert!(write(dir.path(), "demo", 30, &party("auditor/../x")).is_err());
+    }
+
+    #[test]
+    fn an_expired_or_foreign_certificate_is_no_credential() {
+        let (one, other) = (Authority::new("demo", 30).unwrap(), Authority::new("demo", 30).unwrap());
+        let name = PartyName::new("p").unwrap();
+        let mut pem = one.issue(Role::PassiveParty, &name).unwrap();
+        pem.ca = other.issue(Role::PassiveParty, &name).unwrap().ca;
+        assert!(Credentials::new(&pem).is_err(), "signed by another authority");
+    }
+}

@@ -1,0 +1,119 @@
+//! `cloison audit`: the auditor of a running deployment.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use vfl_active_party::attack::Method;
+use vfl_coordinator::defense::DefenseConfig;
+use vfl_shared::cli::CliError;
+use vfl_shared::config::{ConfigFile, PeerAddress, TlsFiles};
+use vfl_shared::service::Role;
+use vfl_shared::types::RecordIds;
+
+use crate::audit::{Plan, Targets, run};
+use crate::demo::{deployment_facts, surfaces};
+use crate::progress::Progress;
+use crate::report::{DataFacts, Generated, Report};
+
+/// `cloison audit`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  cloison audit --config audit.toml --out out
+
+The config names the auditor's certificate, the three kinds of parties, a file with at least 100 record ids that were not
+used in training, the attacks and the defenses; see examples/local/audit.toml. The features of the records never leave
+their owner: it scores the reconstructions itself.")]
+pub struct AuditArgs {
+    /// The config file (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// Where report.json and report.html go.
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+    /// Print the report as JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AuditConfig {
+    /// A file with record ids, one a line.
+    ids: PathBuf,
+    seed: u64,
+    attacks: Vec<String>,
+    tls: TlsFiles,
+    coordinator: PeerAddress,
+    active_party: PeerAddress,
+    passive_parties: Vec<PeerAddress>,
+    defenses: Vec<DefenseConfig>,
+}
+
+impl AuditArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let file = ConfigFile::<AuditConfig>::read(&self.config).map_err(CliError::input)?;
+        let v = &file.values;
+        let credentials = file.credentials(&v.tls, Role::Auditor).map_err(CliError::input)?;
+        let attacks = v.attacks.iter().map(|a| a.parse::<Method>()).collect::<Result<Vec<_>, _>>();
+        let attacks = attacks.map_err(|e| CliError::input(file.error(format!("attacks: {e}"))))?;
+        if attacks.is_empty() || v.defenses.is_empty() {
+            return Err(CliError::input(file.error("name at least one attack and one of [[defenses]]")));
+        }
+        for defense in &v.defenses {
+            defense.build().map_err(|e| CliError::input(file.error(format!("[[defenses]]: {e}"))))?;
+        }
+        let text = std::fs::read_to_string(&v.ids)
+            .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", v.ids.display())))?;
+        let ids = RecordIds::new(text.lines().filter(|l| !l.is_empty()))
+            .map_err(|e| CliError::Input(format!("{}: {e}", v.ids.display())))?;
+        let targets = Targets {
+            credentials,
+            coordinator: v.coordinator.peer(Role::Coordinator),
+            active: v.active_party.peer(Role::ActiveParty),
+            passive: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
+        };
+        let plan = Plan { ids, defenses: v.defenses.clone(), attacks, seed: v.seed };
+        let mut bar = Progress::start("auditing", (plan.defenses.len() * plan.attacks.len()) as u64);
+        let findings = run(&targets, &plan, |done, _, stage| bar.at(done as u64, stage)).await;
+        let findings = findings.map_err(CliError::failed)?;
+        bar.done(&format!("{} attacks against {} defenses", plan.attacks.len(), plan.defenses.len()));
+
+        let none = findings.audits.iter().find(|a| a.policy.name == "none");
+        let accuracy = none.or(findings.audits.first()).and_then(|a| a.utility.accuracy).unwrap_or(0.0);
+        let deployment = deployment_facts(&findings, accuracy);
+        let training = findings.model.training.clone().unwrap_or_default();
+        let facts = DataFacts {
+            name: "deployment".into(),
+            source: "the parties' own records; the hash is that of the audited ids".into(),
+            records: plan.ids.len() + (training.training_records + training.validation_records) as usize,
+            training: training.training_records as usize,
+            validation: training.validation_records as usize,
+            test: plan.ids.len(),
+            features: deployment.n_active + deployment.d_passive,
+            classes: deployment.classes,
+            sha256: Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect(),
+        };
+        let config = serde_json::json!({
+            "seed": plan.seed,
+            "records": plan.ids.len(),
+            "defenses": plan.defenses,
+            "attacks": plan.attacks.iter().map(|m| m.as_str()).collect::<Vec<_>>(),
+        });
+        let title = format!("Cloison audit of model {}", deployment.model_version);
+        let command = "cloison audit --config audit.toml";
+        let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
+        report.surfaces = surfaces();
+        report.audits = findings.audits;
+        if none_missing(&report) {
+            report.notes.push("No audit without a defense was made: accuracy is that of the first defense.".into());
+        }
+        super::deliver(&report, &self.out, self.json)
+    }
+}
+
+fn none_missing(report: &Report) -> bool {
+    report.audits.iter().all(|a| a.policy.name != "none")
+}

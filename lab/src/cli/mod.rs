@@ -1,0 +1,149 @@
+//! The command line of the lab.
+
+mod audit;
+mod demo;
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use vfl_shared::cli::CliError;
+use vfl_shared::data::{self, partition};
+use vfl_shared::telemetry;
+
+pub use audit::AuditArgs;
+pub use demo::{DataArgs, DemoArgs};
+
+use crate::progress::say;
+use crate::report::{Report, render_table, write};
+use crate::{certs, load};
+
+/// Cloison: serve predictions of a vertically federated model, and learn how much of the data provider's customers they give
+/// away. Without a command: demo.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cloison",
+    version,
+    after_help = "\
+Examples:
+  cloison                                                     the demo on embedded data
+  cloison demo --dataset satellite --data-dir DIR             the demo on a public data set
+  cloison certs --out certs --party coordinator/coordinator --party passive-party/bank-a
+  cloison audit --config audit.toml --out out                 audit a running deployment
+  cloison load                                                rows and calls per second, beside a bare echo
+
+Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default warn)."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train, serve, attack and defend a model with all parties in this process, over sockets; write a report.
+    Demo(DemoArgs),
+    /// Audit a running deployment as its auditor; write a report.
+    Audit(AuditArgs),
+    /// Make the certificates of a deployment.
+    Certs(CertsArgs),
+    /// Split a data set by columns into one CSV file and schema per party.
+    Partition(PartitionArgs),
+    /// Measure the service with three processes, beside a bare gRPC echo of the same size.
+    Load(load::LoadArgs),
+    /// One process of a measurement.
+    #[command(hide = true)]
+    LoadWorker(load::WorkerArgs),
+}
+
+/// `cloison certs`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  cloison certs --out certs --party coordinator/coordinator --party active-party/active \\
+      --party passive-party/bank-a --party auditor/auditor
+
+Writes ca.pem, ca.key and NAME.pem, NAME.key per party. A party's identity is the URI name in its certificate,
+spiffe://TRUST-DOMAIN/ROLE/NAME; host names do not matter. Run again with other parties to add them. Give each party
+ca.pem and its own two files, and keep ca.key to yourself. Roles: coordinator, active-party, passive-party, auditor.")]
+pub struct CertsArgs {
+    /// Where the files go.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The deployment's name in all identities: a-z, 0-9, '-', '_', '.'.
+    #[arg(long, value_name = "NAME", default_value = "cloison.local")]
+    trust_domain: String,
+    /// How long the certificates last.
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    days: u32,
+    /// A party, ROLE/NAME; once per party.
+    #[arg(long = "party", value_name = "ROLE/NAME", required = true)]
+    parties: Vec<String>,
+}
+
+/// `cloison partition`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  cloison partition --dataset satellite --data-dir DIR --passive-features 12 --out data
+
+Writes active.csv, passive-1.csv and so on with a schema each, and train.ids, validation.ids, test.ids. Values are
+normalised to [0, 1]; every file has its rows in an order of its own.")]
+pub struct PartitionArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// Where the files go.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Cli {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// [`CliError`] with the exit code.
+    pub async fn run(self) -> Result<(), CliError> {
+        telemetry::init("warn", false);
+        match self.command {
+            None => DemoArgs::default().run().await,
+            Some(Command::Demo(args)) => args.run().await,
+            Some(Command::Audit(args)) => args.run().await,
+            Some(Command::Certs(args)) => {
+                let written = certs::write(&args.out, &args.trust_domain, args.days, &args.parties);
+                let written = written.map_err(CliError::input)?;
+                written.iter().for_each(|path| say(&format!("wrote {}", path.display())));
+                Ok(())
+            }
+            Some(Command::Partition(args)) => {
+                let dataset = data::load(&args.data.spec()?).map_err(CliError::input)?;
+                let split = args.data.split(&dataset)?;
+                let files = partition::partition(&dataset, &split, &args.out, args.data.seed);
+                let files = files.map_err(CliError::failed)?;
+                say(&format!(
+                    "wrote {} and {} passive parties' files",
+                    files.active.csv.display(),
+                    files.passive.len()
+                ));
+                Ok(())
+            }
+            Some(Command::Load(args)) => load::run(args).await.map_err(CliError::failed),
+            Some(Command::LoadWorker(args)) => load::worker(args).await.map_err(CliError::failed),
+        }
+    }
+}
+
+/// Prints the table and writes the report's files.
+fn deliver(report: &Report, out: &Path, json: bool) -> Result<(), CliError> {
+    let written = write(report, out).map_err(CliError::failed)?;
+    let mut stdout = std::io::stdout();
+    let text = if json {
+        report.to_json().map_err(CliError::failed)?
+    } else {
+        let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(100);
+        render_table(report, width, stdout.is_terminal())
+    };
+    // A reader that has seen enough (`| head`) is no failure.
+    let _ = writeln!(stdout, "{}", text.trim_end());
+    say(&format!("report: {} and {}", written.html.display(), written.json.display()));
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! The whole way once: data split by columns, three services over loopback sockets, a model trained, served, attacked and
+//! defended, and a report.
+
+use std::path::Path;
+
+use nalgebra::DMatrix;
+use serde_json::json;
+use vfl_active_party::attack::Method;
+use vfl_coordinator::defense::DefenseConfig;
+use vfl_coordinator::registry::TrainingSummary;
+use vfl_passive_party::config::Grant;
+use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
+use vfl_shared::model::{ShareStore, TrainingConfig};
+use vfl_shared::rpc::{pb, select_ok};
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
+
+use crate::audit::{self, Findings, Plan};
+use crate::deployment::{Deployment, DeploymentSpec, WholeModel};
+use crate::progress::{Progress, say};
+use crate::report::{
+    DataFacts, DefenseKnowledge, Deployment as DeploymentFacts, Generated, Party, Policy, Report, Role, Surface,
+    SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, TrainingFacts,
+};
+
+/// What the demo is to run.
+#[derive(Debug, Clone)]
+pub struct DemoPlan {
+    /// The data set.
+    pub data: DatasetSpec,
+    /// First passive column; the passive columns are this and the following ones, wrapping round.
+    pub first_column: usize,
+    /// Number of passive features; `None`: one less than the classes, the most that scores give away exactly.
+    pub passive_features: Option<usize>,
+    /// Number of passive parties that share them.
+    pub passive_parties: usize,
+    /// How the model is trained.
+    pub training: TrainingConfig,
+    /// Records attacked: this many of the test records, all if there are fewer.
+    pub records: usize,
+    /// Whether to measure the error by number of passive features.
+    pub sweep: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// The defenses of the demo.
+fn defenses() -> Vec<DefenseConfig> {
+    vec![DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 2 }, DefenseConfig::ClassLabel {}]
+}
+
+/// The attacks that the sweep shows.
+const SWEPT: [Method; 4] =
+    [Method::LeastSquares, Method::ClampedLeastSquares, Method::HalfStar, Method::ClampedHalfStar];
+
+/// Records scored at each point of the sweep.
+const SWEEP_RECORDS: usize = 500;
+
+/// Names of the passive parties of a demo.
+fn names(parties: usize) -> anyhow::Result<Vec<PartyName>> {
+    Ok((1..=parties).map(|i| PartyName::new(format!("passive-{i}"))).collect::<Result<_, _>>()?)
+}
+
+/// How the columns of a data set are dealt out.
+///
+/// # Errors
+/// If there are not enough columns for the parties.
+pub fn vertical_split(
+    dataset: &Dataset,
+    first_column: usize,
+    passive_features: Option<usize>,
+    parties: usize,
+) -> anyhow::Result<VerticalSplit> {
+    let total = dataset.features().len();
+    let d = passive_features.unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
+    Ok(VerticalSplit::shared_window(first_column, d, total, &names(parties)?)?)
+}
+
+/// Runs the demo and gives the report.
+///
+/// # Errors
+/// Whatever stops it, named.
+pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
+    let dataset = data::load(&plan.data)?;
+    let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+    let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
+    say(&format!(
+        "{}: {} records, {} features ({} active, {d} passive), {} classes",
+        dataset.name(),
+        dataset.records(),
+        dataset.features().len(),
+        split.active().len(),
+        dataset.class_names().len()
+    ));
+    let state = tempfile::tempdir()?;
+    let deployment = deploy(&dataset, &split, state.path(), plan.seed).await?;
+    let parties = plan.passive_parties;
+    say(&format!("{} services are up on loopback, mutual TLS between all of them", 2 + parties));
+
+    let training_ids = dataset.ids().select(&dataset.split().train);
+    let epochs = plan.training.values().epochs;
+    let mut bar = Progress::start("training over the sockets", epochs.into());
+    let published = deployment
+        .train(&plan.training, &training_ids, |p| {
+            bar.at(p.epoch.into(), &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)));
+        })
+        .await?;
+    bar.done(&format!(
+        "model {} is in service: {} steps, epoch {} of {} published",
+        published.model_version, published.steps, published.best_epoch, published.epochs
+    ));
+
+    let test_ids = dataset.ids().select(&dataset.split().test);
+    let test_accuracy = accuracy(&deployment, &dataset, &test_ids).await?;
+    say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
+
+    let audited = test_ids.slice(0, plan.records);
+    let audit_plan =
+        Plan { ids: audited.clone(), defenses: defenses(), attacks: Method::ALL.to_vec(), seed: plan.seed };
+    let mut bar = Progress::start("attacking and scoring", (audit_plan.defenses.len() * Method::ALL.len()) as u64);
+    let findings = audit::run(&deployment.targets(), &audit_plan, |done, _, stage| bar.at(done as u64, stage)).await?;
+    bar.done(&format!(
+        "{} attacks against {} defenses on {} records",
+        Method::ALL.len(),
+        defenses().len(),
+        audited.len()
+    ));
+
+    let whole = gather(&deployment, &dataset, &split, &published, plan, &training_ids)?;
+    deployment.stop().await?;
+    let sweep = if plan.sweep { Some(sweep(&dataset, &whole, plan, &audited).await?) } else { None };
+    Ok(report(plan, &dataset, &split, &findings, test_accuracy, sweep))
+}
+
+async fn deploy(dataset: &Dataset, split: &VerticalSplit, state: &Path, seed: u64) -> anyhow::Result<Deployment> {
+    Deployment::start(DeploymentSpec {
+        tables: partition::divide(dataset, split, seed)?,
+        state_dir: state.to_owned(),
+        defense: DefenseConfig::None {},
+        release: Grant::TrueParameters,
+    })
+    .await
+}
+
+/// Accuracy of the live service, asked through the active party as any client would.
+async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &RecordIds) -> anyhow::Result<f64> {
+    let mut client = deployment.active_client()?;
+    let k = dataset.class_names().len();
+    let mut right = 0usize;
+    for from in (0..ids.len()).step_by(8192) {
+        let chunk = ids.slice(from, from + 8192);
+        let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()) }).await;
+        let answer = answer.map_err(|s| anyhow::anyhow!("{}", s.message()))?.into_inner();
+        let ok = select_ok(&answer.row_status, chunk.len())?;
+        anyhow::ensure!(ok.len() == chunk.len(), "{} test records were not scored", chunk.len() - ok.len());
+        let released = ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), k)?;
+        let positions = &dataset.split().test[from..];
+        right +=
+            released.predicted_labels().iter().zip(positions).filter(|(l, p)| **l == dataset.labels()[**p]).count();
+    }
+    Ok(right as f64 / ids.len().max(1) as f64)
+}
+
+/// Puts the trained model together from the parties' own files. Only the lab can: it made them all.
+fn gather(
+    deployment: &Deployment,
+    dataset: &Dataset,
+    split: &VerticalSplit,
+    published: &pb::TrainingPublished,
+    plan: &DemoPlan,
+    training_ids: &RecordIds,
+) -> anyhow::Result<WholeModel> {
+    let version = ModelVersion::new(published.model_version.as_str())?;
+    let load = |name: &str| anyhow::Ok(ShareStore::open(&deployment.party_dir(name))?.load(&version)?.parameters);
+    let active = load("active")?;
+    let mut weights = DMatrix::zeros(dataset.class_names().len(), dataset.features().len());
+    let mut put = |columns: &[usize], from: &DMatrix<f64>| {
+        for (&to, column) in columns.iter().zip(from.column_iter()) {
+            weights.set_column(to, &column);
+        }
+    };
+    put(split.active(), active.weights());
+    for party in split.passive() {
+        put(&party.columns, load(party.name.as_str())?.weights());
+    }
+    let bias = active.bias().cloned().ok_or_else(|| anyhow::anyhow!("the active party's share has no bias"))?;
+    Ok(WholeModel {
+        weights,
+        bias,
+        class_names: dataset.class_names().to_vec(),
+        summary: TrainingSummary {
+            config: plan.training.clone(),
+            epochs: published.epochs,
+            best_epoch: published.best_epoch,
+            steps: published.steps,
+            training_records: published.training_records,
+            validation_records: published.validation_records,
+        },
+        training_ids: training_ids.clone(),
+    })
+}
+
+/// The numbers of passive features that the sweep visits: all of them when few, spread out when many.
+fn sweep_points(total: usize) -> Vec<usize> {
+    let most = (total * 9 / 10).max(1);
+    if most <= 14 {
+        return (1..=most).collect();
+    }
+    let mut points: Vec<usize> = (0..14).map(|i| 1 + i * (most - 1) / 13).collect();
+    points.dedup();
+    points
+}
+
+/// Error by number of passive features: the same model deployed under each split, audited over the sockets each time.
+async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: &RecordIds) -> anyhow::Result<Sweep> {
+    let total = dataset.features().len();
+    let points = sweep_points(total);
+    let ids = audited.slice(0, SWEEP_RECORDS);
+    let mut bar = Progress::start("sweeping the number of passive features", points.len() as u64);
+    let mut found = Vec::with_capacity(points.len());
+    for (done, &d) in points.iter().enumerate() {
+        bar.at(done as u64, &format!("d = {d}"));
+        let split = vertical_split(dataset, plan.first_column, Some(d), 1)?;
+        let state = tempfile::tempdir()?;
+        let name = |columns: &[usize]| columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>();
+        let passive: Vec<_> =
+            split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
+        whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
+        let deployment = deploy(dataset, &split, state.path(), plan.seed).await?;
+        let audit_plan =
+            Plan { ids: ids.clone(), defenses: vec![DefenseConfig::None {}], attacks: SWEPT.to_vec(), seed: plan.seed };
+        let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
+        deployment.stop().await?;
+        let Some(audit) = findings.audits.into_iter().next() else { continue };
+        found.push(SweepPoint {
+            d,
+            half: audit.baselines.half.mse,
+            column_mean: audit.baselines.column_mean.mse,
+            attacks: audit.attacks.iter().map(|a| SweepError { name: a.name.clone(), mse: a.mse() }).collect(),
+        });
+    }
+    bar.done(&format!("{} splits deployed and audited", found.len()));
+    Ok(Sweep {
+        policy: Policy::new("none"),
+        threat_model: ThreatModel::white_box(DefenseKnowledge::Unknown),
+        records: ids.len(),
+        points: found,
+    })
+}
+
+fn report(
+    plan: &DemoPlan,
+    dataset: &Dataset,
+    split: &VerticalSplit,
+    findings: &Findings,
+    test_accuracy: f64,
+    sweep: Option<Sweep>,
+) -> Report {
+    let k = dataset.class_names().len();
+    let training = findings.model.training.clone().unwrap_or_default();
+    let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
+    let mut command = format!("cloison demo --dataset {} --seed {} --passive-features {d}", dataset.name(), plan.seed);
+    if plan.first_column != 0 {
+        command.push_str(&format!(" --first-column {}", plan.first_column));
+    }
+    if plan.passive_parties != 1 {
+        command.push_str(&format!(" --passive-parties {}", plan.passive_parties));
+    }
+    if plan.data.bank_columns == BankColumns::Authors {
+        command.push_str(" --bank-columns authors");
+    }
+    if plan.records != DEFAULT_RECORDS {
+        command.push_str(&format!(" --records {}", plan.records));
+    }
+    let config = json!({
+        "dataset": dataset.name(),
+        "seed": plan.seed,
+        "first_column": plan.first_column,
+        "passive_features": d,
+        "passive_parties": plan.passive_parties,
+        "records": plan.records,
+        "training": plan.training,
+        "defenses": defenses(),
+        "attacks": Method::ALL.map(Method::as_str),
+    });
+    let source = match dataset.name() {
+        "synthetic" => "seeded generator, nothing real",
+        _ => "public data set, read from files",
+    };
+    let facts = DataFacts {
+        name: dataset.name().to_owned(),
+        source: source.to_owned(),
+        records: dataset.records(),
+        training: training.training_records as usize,
+        validation: training.validation_records as usize,
+        test: dataset.split().test.len(),
+        features: dataset.features().len(),
+        classes: k,
+        sha256: dataset.data_hash(),
+    };
+    let title = format!("Cloison audit: {} with {d} passive features", dataset.name());
+    let deployment = deployment_facts(findings, test_accuracy);
+    let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
+    report.surfaces = surfaces();
+    report.audits = findings.audits.clone();
+    report.sweep = sweep;
+    report.notes = vec![
+        "The adversary of this report takes every release for the true scores; one that knows the defense may do better."
+            .into(),
+    ];
+    report
+}
+
+/// Records attacked unless told otherwise.
+pub const DEFAULT_RECORDS: usize = 1000;
+
+/// What the audits of the demo measure.
+#[must_use]
+pub fn surfaces() -> Vec<Surface> {
+    Surface::list(&[
+        SurfaceKind::ClassLabel,
+        SurfaceKind::RoundedScore,
+        SurfaceKind::ScoreVector,
+        SurfaceKind::ParametersTrue,
+    ])
+}
+
+/// The parties and their model, as the audit saw them.
+#[must_use]
+pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFacts {
+    let model = &findings.model;
+    let training = model.training.clone().unwrap_or_default();
+    let mut parties = vec![
+        Party::new("active", Role::Active, model.active_features as usize),
+        Party::new("coordinator", Role::Coordinator, 0),
+    ];
+    for (name, features) in &findings.feature_names {
+        parties.push(Party::with_feature_names(name.as_str(), Role::Passive, features.clone()));
+    }
+    DeploymentFacts {
+        parties,
+        model_version: model.model_version.clone(),
+        n_active: model.active_features as usize,
+        d_passive: findings.feature_names.iter().map(|(_, f)| f.len()).sum(),
+        classes: model.class_names.len(),
+        training: TrainingFacts { epochs: training.epochs.into(), steps: training.steps },
+        test_accuracy,
+    }
+}

@@ -1,0 +1,364 @@
+//! All parties in one process, over real sockets on loopback with mutual TLS: what the demo runs and the tests start.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nalgebra::{DMatrix, DVector};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use vfl_coordinator::config as coordinator;
+use vfl_coordinator::defense::DefenseConfig;
+use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
+use vfl_passive_party::config as passive;
+use vfl_shared::data::{FeatureStore, FeatureTable, PartyTables};
+use vfl_shared::model::{PartyParameters, ShareStore, TrainingConfig};
+use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::train_job_event::Event;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
+use vfl_shared::service::{Credentials, Peer, Role, channel};
+use vfl_shared::types::{PartyName, RecordIds};
+
+use crate::audit::Targets;
+use crate::certs::Authority;
+
+/// The trust domain of embedded deployments.
+const TRUST_DOMAIN: &str = "cloison.demo";
+
+/// What to deploy.
+pub struct DeploymentSpec {
+    /// Each party's data.
+    pub tables: PartyTables,
+    /// Where the parties keep their state, in a directory each.
+    pub state_dir: PathBuf,
+    /// The defense of the live service.
+    pub defense: DefenseConfig,
+    /// What passive parties grant the active party.
+    pub release: passive::Grant,
+}
+
+type Task = JoinHandle<Result<(), String>>;
+
+/// One running party.
+struct Running {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: Task,
+}
+
+/// Three or more parties, running.
+pub struct Deployment {
+    authority: Authority,
+    auditor: Credentials,
+    /// The active party's own credentials, for its clients.
+    pub active_credentials: Credentials,
+    state_dir: PathBuf,
+    coordinator_name: PartyName,
+    active_name: PartyName,
+    coordinator: Running,
+    active: Running,
+    passive: Vec<(PartyName, Arc<FeatureTable>, Running)>,
+    release: passive::Grant,
+    active_features: usize,
+}
+
+fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!("{error}")
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+impl Deployment {
+    /// Starts all parties on free ports.
+    ///
+    /// # Errors
+    /// Whatever keeps a party from starting, named.
+    pub async fn start(spec: DeploymentSpec) -> anyhow::Result<Self> {
+        Self::start_with(spec, |_, _| Ok(())).await
+    }
+
+    /// Starts all parties on free ports, the coordinator with settings that `adjust` has changed: policies, timeouts, or
+    /// further passive parties, for whose certificates it is given the authority.
+    ///
+    /// # Errors
+    /// Whatever keeps a party from starting, named.
+    pub async fn start_with(
+        spec: DeploymentSpec,
+        adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let authority = Authority::new(TRUST_DOMAIN, 30)?;
+        let (coordinator_name, active_name) = (PartyName::new("coordinator")?, PartyName::new("active")?);
+        let credentials = |role, name: &PartyName| -> anyhow::Result<Credentials> {
+            Ok(Credentials::new(&authority.issue(role, name)?)?)
+        };
+        let auditor = credentials(Role::Auditor, &PartyName::new("auditor")?)?;
+        let active_credentials = credentials(Role::ActiveParty, &active_name)?;
+        let mut parties = Vec::new();
+        for (name, table) in spec.tables.passive {
+            let table = Arc::new(table);
+            let credentials = credentials(Role::PassiveParty, &name)?;
+            let dir = spec.state_dir.join(name.as_str());
+            let running = start_passive(credentials, dir, table.clone(), spec.release, ANY_PORT).await?;
+            parties.push((name, table, running));
+        }
+        parties.sort_by(|a, b| a.0.cmp(&b.0));
+        let peers: Vec<Peer> = parties.iter().map(|(n, _, r)| peer(Role::PassiveParty, n, r.address)).collect();
+
+        let (listener, address) = listen(ANY_PORT).await?;
+        let mut settings = coordinator::Settings {
+            credentials: credentials(Role::Coordinator, &coordinator_name)?,
+            state_dir: spec.state_dir.join("coordinator"),
+            passive_parties: peers.clone(),
+            peer_timeout: Duration::from_secs(10),
+            training: coordinator::TrainingPolicy { allowed: true, ..Default::default() },
+            defense: spec.defense,
+            serving: coordinator::ServingPolicy::default(),
+            audit: coordinator::AuditPolicy { allowed: true, ..Default::default() },
+        };
+        adjust(&authority, &mut settings)?;
+        let coordinator = run(address, move |stop| async move {
+            vfl_coordinator::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
+        });
+
+        let (listener, address) = listen(ANY_PORT).await?;
+        let active_features = spec.tables.active.schema().len();
+        let settings = vfl_active_party::config::Settings {
+            credentials: active_credentials.clone(),
+            state_dir: spec.state_dir.join("active"),
+            table: Arc::new(spec.tables.active),
+            coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
+            passive_parties: peers,
+            peer_timeout: Duration::from_secs(30),
+        };
+        let active = run(address, move |stop| async move {
+            vfl_active_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
+        });
+        Ok(Self {
+            authority,
+            auditor,
+            active_credentials,
+            state_dir: spec.state_dir,
+            coordinator_name,
+            active_name,
+            coordinator,
+            active,
+            passive: parties,
+            release: spec.release,
+            active_features,
+        })
+    }
+
+    /// The coordinator, as a peer.
+    #[must_use]
+    pub fn coordinator_peer(&self) -> Peer {
+        peer(Role::Coordinator, &self.coordinator_name, self.coordinator.address)
+    }
+
+    /// The active party, as a peer.
+    #[must_use]
+    pub fn active_peer(&self) -> Peer {
+        peer(Role::ActiveParty, &self.active_name, self.active.address)
+    }
+
+    /// The passive parties, as peers, in the order of summation.
+    #[must_use]
+    pub fn passive_peers(&self) -> Vec<Peer> {
+        self.passive.iter().map(|(n, _, r)| peer(Role::PassiveParty, n, r.address)).collect()
+    }
+
+    /// Credentials of any role and name in this deployment: for tests of who may do what.
+    ///
+    /// # Errors
+    /// If the certificate cannot be made.
+    pub fn credentials(&self, role: Role, name: &str) -> anyhow::Result<Credentials> {
+        Ok(Credentials::new(&self.authority.issue(role, &PartyName::new(name)?)?)?)
+    }
+
+    /// What an auditor needs to reach everyone.
+    #[must_use]
+    pub fn targets(&self) -> Targets {
+        Targets {
+            credentials: self.auditor.clone(),
+            coordinator: self.coordinator_peer(),
+            active: self.active_peer(),
+            passive: self.passive_peers(),
+        }
+    }
+
+    /// A client of the active party's own service.
+    ///
+    /// # Errors
+    /// If the address is malformed.
+    pub fn active_client(&self) -> anyhow::Result<ActivePartyClient<tonic::transport::Channel>> {
+        let channel = channel(&self.active_credentials, &self.active_peer())?;
+        Ok(ActivePartyClient::new(channel)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    }
+
+    /// Has a model trained on these records, telling `on_progress` each epoch.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the parties said.
+    pub async fn train(
+        &self,
+        config: &TrainingConfig,
+        ids: &RecordIds,
+        mut on_progress: impl FnMut(&pb::TrainingProgress),
+    ) -> Result<pb::TrainingPublished, Refusal> {
+        let mut client = self.active_client().map_err(|e| Refusal::internal(e.to_string()))?;
+        let request = pb::TrainJobRequest { config: Some(config.into()), ids: Some(ids.into()) };
+        let refused = |status: tonic::Status| match status.message() {
+            "" => peer_failure(&self.active_peer().to_string(), &status),
+            said => Refusal::new(vfl_shared::rpc::RefusalKind::from_code(status.code()), said),
+        };
+        let mut events = client.train(request).await.map_err(refused)?.into_inner();
+        while let Some(event) = events.message().await.map_err(refused)? {
+            match event.event {
+                Some(Event::Progress(progress)) => on_progress(&progress),
+                Some(Event::Published(published)) => return Ok(published),
+                None => {}
+            }
+        }
+        Err(Refusal::internal("training ended without a word"))
+    }
+
+    /// Where a party keeps its state.
+    #[must_use]
+    pub fn party_dir(&self, name: &str) -> PathBuf {
+        self.state_dir.join(name)
+    }
+
+    /// Stops a passive party: its port closes, its calls under way end, its connections break.
+    pub async fn stop_passive(&mut self, index: usize) {
+        if let Some((_, _, running)) = self.passive.get_mut(index) {
+            running.stop.cancel();
+            let _ = (&mut running.task).await;
+        }
+    }
+
+    /// Starts a stopped passive party again, at its old address and with its old state.
+    ///
+    /// # Errors
+    /// Whatever keeps it from starting.
+    pub async fn restart_passive(&mut self, index: usize) -> anyhow::Result<()> {
+        let (name, table, running) = self.passive.get(index).ok_or_else(|| failed("there is no such passive party"))?;
+        let credentials = self.credentials(Role::PassiveParty, name.as_str())?;
+        let dir = self.party_dir(name.as_str());
+        let running = start_passive(credentials, dir, table.clone(), self.release, running.address).await?;
+        self.passive[index].2 = running;
+        Ok(())
+    }
+
+    /// Stops all parties and waits for them.
+    ///
+    /// # Errors
+    /// Whatever a party died of.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        let all = [self.active, self.coordinator].into_iter().chain(self.passive.into_iter().map(|(_, _, r)| r));
+        for running in all {
+            running.stop.cancel();
+            running.task.await?.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Number of the active party's features.
+    #[must_use]
+    pub fn active_features(&self) -> usize {
+        self.active_features
+    }
+}
+
+fn peer(role: Role, name: &PartyName, address: SocketAddr) -> Peer {
+    Peer { role, name: name.clone(), address: address.to_string() }
+}
+
+fn run<F>(address: SocketAddr, start: impl FnOnce(CancellationToken) -> F) -> Running
+where
+    F: Future<Output = Result<(), String>> + Send + 'static,
+{
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(start(stop.clone()));
+    Running { address, stop, task }
+}
+
+async fn start_passive(
+    credentials: Credentials,
+    state_dir: PathBuf,
+    table: Arc<FeatureTable>,
+    release: passive::Grant,
+    address: SocketAddr,
+) -> anyhow::Result<Running> {
+    let (listener, address) = listen(address).await?;
+    let settings = passive::Settings {
+        credentials,
+        state_dir,
+        table,
+        release: passive::ReleasePolicy { to_active_party: release },
+        audit: passive::AuditPolicy { allowed: true, ..Default::default() },
+    };
+    Ok(run(address, move |stop| async move {
+        vfl_passive_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
+    }))
+}
+
+/// A whole model in one place: what the lab, which made all the data, may put together to deploy the same model under
+/// another split of the columns.
+pub struct WholeModel {
+    /// k × D, in the data set's column order.
+    pub weights: DMatrix<f64>,
+    /// k.
+    pub bias: DVector<f64>,
+    /// Class names.
+    pub class_names: Vec<String>,
+    /// How it was trained.
+    pub summary: TrainingSummary,
+    /// The records it saw.
+    pub training_ids: RecordIds,
+}
+
+impl WholeModel {
+    /// Stores the model in the directories of a deployment that is about to start, split by columns.
+    ///
+    /// # Errors
+    /// If a directory cannot be written.
+    pub fn publish(
+        &self,
+        state_dir: &std::path::Path,
+        active: (&[usize], &[String]),
+        passive: &[(PartyName, Vec<usize>, Vec<String>)],
+    ) -> anyhow::Result<()> {
+        let put = |name: &str, columns: &[usize], names: &[String], bias: Option<DVector<f64>>| {
+            let store = ShareStore::open(&state_dir.join(name))?;
+            let parameters = PartyParameters::new(self.weights.select_columns(columns), bias)?;
+            let share = store.put(&parameters, names)?;
+            let entry = PartyEntry { name: PartyName::new(name)?, features: columns.len() as u32, share };
+            anyhow::Ok((store, entry))
+        };
+        let (active_store, active_entry) = put("active", active.0, active.1, Some(self.bias.clone()))?;
+        let mut stores = vec![(active_store, active_entry.share.clone())];
+        let mut entries = Vec::new();
+        for (name, columns, names) in passive {
+            let (store, entry) = put(name.as_str(), columns, names, None)?;
+            stores.push((store, entry.share.clone()));
+            entries.push(entry);
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let manifest =
+            Manifest::new(self.class_names.clone(), active_entry, entries, self.summary.clone(), &self.training_ids);
+        for (store, share) in stores {
+            store.bind(&manifest.version, &share)?;
+        }
+        Registry::open(&state_dir.join("coordinator"))?.commit(manifest)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! The processes of a measurement.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tokio::net::TcpListener;
+use vfl_shared::data::FeatureTable;
+use vfl_shared::service::{Peer, Role};
+use vfl_shared::types::PartyName;
+
+use super::{credentials, echo};
+
+/// Which process.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Part {
+    Coordinator,
+    Passive,
+    Echo,
+}
+
+/// Options of a process of the measurement.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    #[arg(long, value_enum)]
+    role: Part,
+    #[arg(long)]
+    dir: PathBuf,
+    #[arg(long)]
+    passive: Option<String>,
+}
+
+/// Runs one process until it is ended; says its address on standard output first.
+///
+/// # Errors
+/// Whatever keeps it from serving.
+pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", listener.local_addr()?)?;
+    stdout.flush()?;
+    match args.role {
+        Part::Passive => {
+            use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings};
+            let data = args.dir.join("data");
+            let settings = Settings {
+                credentials: credentials(&args.dir, "passive")?,
+                state_dir: args.dir.join("state/passive"),
+                table: Arc::new(FeatureTable::from_csv(&data.join("passive.schema.toml"), &data.join("passive.csv"))?),
+                release: ReleasePolicy::default(),
+                audit: AuditPolicy::default(),
+            };
+            Ok(vfl_passive_party::service::run(settings, listener, std::future::pending()).await?)
+        }
+        Part::Coordinator => {
+            use vfl_coordinator::config::{AuditPolicy, ServingPolicy, Settings, TrainingPolicy};
+            let address = args.passive.ok_or_else(|| anyhow::anyhow!("--passive is missing"))?;
+            let settings = Settings {
+                credentials: credentials(&args.dir, "coordinator")?,
+                state_dir: args.dir.join("state/coordinator"),
+                passive_parties: vec![Peer { role: Role::PassiveParty, name: PartyName::new("passive")?, address }],
+                peer_timeout: Duration::from_secs(10),
+                training: TrainingPolicy::default(),
+                defense: vfl_coordinator::defense::DefenseConfig::None {},
+                serving: ServingPolicy::default(),
+                audit: AuditPolicy::default(),
+            };
+            Ok(vfl_coordinator::service::run(settings, listener, std::future::pending()).await?)
+        }
+        Part::Echo => echo::serve(listener, &credentials(&args.dir, "coordinator")?).await,
+    }
+}

@@ -1,0 +1,251 @@
+//! Making, reading and writing the document.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::ReportError;
+use super::document::{
+    AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Outcome, Party, PartyError, Policy,
+    Report, Role, SCHEMA_VERSION, Status, Tool, Utility, WithinTolerance,
+};
+use super::surface::Surface;
+use super::threat::ThreatModel;
+use super::verdict::EXACT_MSE;
+
+impl Report {
+    /// A report with no audit yet; all surfaces are listed as not audited. Fill `surfaces` (see [`Surface::list`]),
+    /// `audits`, `sweep` and `notes`.
+    #[must_use]
+    pub fn new(
+        title: impl Into<String>,
+        command: impl Into<String>,
+        seed: u64,
+        generated: Generated,
+        data: DataFacts,
+        deployment: Deployment,
+    ) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            title: title.into(),
+            tool: Tool::this(None),
+            command: command.into(),
+            seed,
+            generated,
+            data,
+            deployment,
+            surfaces: Surface::list(&[]),
+            audits: Vec::new(),
+            sweep: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The document as `report.json` holds it: pretty, keys in a fixed order, one newline at the end.
+    ///
+    /// # Errors
+    /// [`ReportError::Invalid`] if [`Report::check`] finds something (JSON has no NaN and would lose it silently).
+    pub fn to_json(&self) -> Result<String, ReportError> {
+        self.check()?;
+        let mut sorted = self.clone();
+        sorted.generated.config = canonical(&self.generated.config);
+        let mut text = serde_json::to_string_pretty(&sorted)?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// Reads a document and checks it.
+    ///
+    /// # Errors
+    /// [`ReportError::Version`] on another schema version, [`ReportError::Json`] on what is not a report (unknown
+    /// fields included), [`ReportError::Invalid`] if [`Report::check`] finds something.
+    pub fn from_json(text: &str) -> Result<Self, ReportError> {
+        // The version first: a newer report should be refused for being newer, not for its first new field.
+        let value: Value = serde_json::from_str(text)?;
+        match value.get("schema_version").and_then(Value::as_u64) {
+            Some(got) if got != u64::from(SCHEMA_VERSION) => return Err(ReportError::Version { got }),
+            _ => {}
+        }
+        // From the text again, not from the value, so that the error names line and column.
+        let report: Self = serde_json::from_str(text)?;
+        report.check()?;
+        Ok(report)
+    }
+
+    /// The passive parties, in the order of the document.
+    pub fn passive_parties(&self) -> impl Iterator<Item = &Party> {
+        self.deployment.parties.iter().filter(|p| p.role == Role::Passive)
+    }
+
+    /// The parties attacked under a threat model: those it names, or where it names none all passive parties that do
+    /// not help the adversary.
+    #[must_use]
+    pub fn targets(&self, threat_model: &ThreatModel) -> Vec<&Party> {
+        self.passive_parties()
+            .filter(|p| match threat_model.target.is_empty() {
+                true => !threat_model.colluding.contains(&p.name),
+                false => threat_model.target.contains(&p.name),
+            })
+            .collect()
+    }
+}
+
+impl Tool {
+    /// This program: `cloison` and the version it was built as.
+    #[must_use]
+    pub fn this(revision: Option<String>) -> Self {
+        Self { name: "cloison".into(), version: env!("CARGO_PKG_VERSION").into(), revision }
+    }
+}
+
+impl Generated {
+    /// Wraps a configuration and hashes it. The caller keeps secrets, ports and paths out of it.
+    #[must_use]
+    pub fn new(config: Value) -> Self {
+        let config = canonical(&config);
+        let config_sha256 = config_sha256(&config);
+        Self { config, config_sha256 }
+    }
+}
+
+impl Party {
+    /// A party whose features are not named.
+    #[must_use]
+    pub fn new(name: impl Into<String>, role: Role, features: usize) -> Self {
+        Self { name: name.into(), role, features, feature_names: Vec::new() }
+    }
+
+    /// A party with named features.
+    #[must_use]
+    pub fn with_feature_names(name: impl Into<String>, role: Role, feature_names: Vec<String>) -> Self {
+        Self { name: name.into(), role, features: feature_names.len(), feature_names }
+    }
+}
+
+impl Policy {
+    /// A policy without parameters.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), parameters: BTreeMap::new() }
+    }
+
+    /// Adds a parameter.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.parameters.insert(name.into(), value.into());
+        self
+    }
+
+    /// For people: `rounding (decimals = 2)`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        if self.parameters.is_empty() {
+            return self.name.clone();
+        }
+        let settings: Vec<String> = self.parameters.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        format!("{} ({})", self.name, settings.join(", "))
+    }
+}
+
+impl Audit {
+    /// An audit with no attack yet.
+    #[must_use]
+    pub fn new(
+        policy: Policy,
+        threat_model: ThreatModel,
+        records: usize,
+        utility: Utility,
+        baselines: Baselines,
+    ) -> Self {
+        Self { policy, threat_model, records, utility, baselines, attacks: Vec::new(), remarks: Vec::new() }
+    }
+
+    /// Number of features under attack, where the scorer gave errors by feature.
+    #[must_use]
+    pub fn features(&self) -> Option<usize> {
+        Some(self.baselines.half.per_feature.len()).filter(|&d| d > 0)
+    }
+
+    /// The attacks that ran and are more than a guess, with their errors.
+    pub fn scored(&self) -> impl Iterator<Item = (&str, &Errors)> {
+        self.attacks.iter().filter_map(|attack| match &attack.outcome {
+            Outcome::Ran { status, errors, .. } if *status != Status::Guess => Some((attack.name.as_str(), errors)),
+            _ => None,
+        })
+    }
+
+    /// The attack with the smallest overall error among those of [`Audit::scored`]; the first of equals, where all
+    /// errors up to [`EXACT_MSE`] count as equal, since they differ by round-off alone.
+    #[must_use]
+    pub fn strongest(&self) -> Option<(&str, &Errors)> {
+        let weight = |errors: &Errors| if errors.mse <= EXACT_MSE { 0.0 } else { errors.mse };
+        self.scored().min_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))
+    }
+}
+
+impl Errors {
+    /// Overall and per-feature errors of one target.
+    #[must_use]
+    pub fn new(mse: f64, per_feature: Vec<f64>) -> Self {
+        Self { mse, per_feature, per_party: Vec::new() }
+    }
+
+    /// Adds the errors by party.
+    #[must_use]
+    pub fn with_parties(mut self, per_party: Vec<PartyError>) -> Self {
+        self.per_party = per_party;
+        self
+    }
+}
+
+impl AttackResult {
+    /// An attack that ran.
+    #[must_use]
+    pub fn ran(name: impl Into<String>, status: Status, errors: Errors) -> Self {
+        Self { name: name.into(), outcome: Outcome::Ran { status, errors, within_tolerance: None } }
+    }
+
+    /// An attack that could not run, and why.
+    #[must_use]
+    pub fn not_run(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { name: name.into(), outcome: Outcome::NotRun { reason: reason.into() } }
+    }
+
+    /// Adds the shares within a tolerance (nothing to add to where the attack did not run).
+    #[must_use]
+    pub fn within(mut self, shares: WithinTolerance) -> Self {
+        if let Outcome::Ran { within_tolerance, .. } = &mut self.outcome {
+            *within_tolerance = Some(shares);
+        }
+        self
+    }
+
+    /// Its overall error, if it ran.
+    #[must_use]
+    pub fn mse(&self) -> Option<f64> {
+        match &self.outcome {
+            Outcome::Ran { errors, .. } => Some(errors.mse),
+            Outcome::NotRun { .. } => None,
+        }
+    }
+}
+
+/// The same value with the keys of every object in order, whatever order the map type keeps.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            Value::Object(entries.into_iter().map(|(key, value)| (key.clone(), canonical(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Hexadecimal SHA-256 of a configuration as compact JSON with sorted keys.
+pub(super) fn config_sha256(config: &Value) -> String {
+    let digest = Sha256::digest(canonical(config).to_string().as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

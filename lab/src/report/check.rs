@@ -1,0 +1,142 @@
+//! What a document must satisfy beyond its types, before it is written, rendered or believed.
+
+use super::ReportError;
+use super::build::config_sha256;
+use super::document::{Audit, Errors, Outcome, Report, Role, SCHEMA_VERSION, Status, SweepPoint};
+use super::surface::SurfaceKind;
+use super::threat::ThreatModel;
+
+type Checked = Result<(), ReportError>;
+
+fn refuse<T>(field: impl Into<String>, problem: impl Into<String>) -> Result<T, ReportError> {
+    Err(ReportError::Invalid { field: field.into(), problem: problem.into() })
+}
+
+/// `x` is finite and in `[low, high]`.
+fn within(field: &str, x: f64, low: f64, high: f64) -> Checked {
+    if (low..=high).contains(&x) && x.is_finite() {
+        return Ok(());
+    }
+    let range = if high.is_finite() { format!("in [{low}, {high}]") } else { format!("finite and at least {low}") };
+    refuse(field, format!("is {x}, it must be {range}"))
+}
+
+fn optional(field: &str, x: Option<f64>, low: f64, high: f64) -> Checked {
+    x.map_or(Ok(()), |x| within(field, x, low, high))
+}
+
+impl Report {
+    /// Checks numbers (finite, in range), lengths (errors by feature and by party), names (targets are passive
+    /// parties), the configuration's hash, and that every surface is listed once.
+    ///
+    /// # Errors
+    /// [`ReportError::Version`], or [`ReportError::Invalid`] with the first field found wrong.
+    pub fn check(&self) -> Checked {
+        if self.schema_version != SCHEMA_VERSION {
+            return Err(ReportError::Version { got: self.schema_version.into() });
+        }
+        if self.generated.config_sha256 != config_sha256(&self.generated.config) {
+            return refuse("generated.config_sha256", "is not the hash of generated.config");
+        }
+        within("deployment.test_accuracy", self.deployment.test_accuracy, 0.0, 1.0)?;
+        for party in &self.deployment.parties {
+            if !party.feature_names.is_empty() && party.feature_names.len() != party.features {
+                let problem = format!("holds {} names for {} features", party.feature_names.len(), party.features);
+                return refuse(format!("deployment.parties[{:?}].feature_names", party.name), problem);
+            }
+        }
+        let held: usize = self.passive_parties().map(|p| p.features).sum();
+        if held != self.deployment.d_passive {
+            let problem = format!("is {}, but the passive parties hold {held}", self.deployment.d_passive);
+            return refuse("deployment.d_passive", problem);
+        }
+        for kind in SurfaceKind::ALL {
+            match self.surfaces.iter().filter(|s| s.surface == kind).count() {
+                1 => {}
+                n => return refuse("surfaces", format!("list \"{}\" {n} times, not once", kind.label())),
+            }
+        }
+        for (i, audit) in self.audits.iter().enumerate() {
+            self.check_audit(&format!("audits[{i}]"), audit)?;
+        }
+        if let Some(sweep) = &self.sweep {
+            self.check_names("sweep.threat_model", &sweep.threat_model)?;
+            if !sweep.points.is_sorted_by(|a, b| a.d < b.d) || sweep.points.first().is_some_and(|p| p.d == 0) {
+                return refuse("sweep.points", "are not in strictly increasing order of d, from 1 on");
+            }
+            sweep.points.iter().try_for_each(check_point)?;
+        }
+        Ok(())
+    }
+
+    fn check_names(&self, field: &str, threat_model: &ThreatModel) -> Checked {
+        for name in threat_model.target.iter().chain(&threat_model.colluding) {
+            if !self.deployment.parties.iter().any(|p| p.role == Role::Passive && p.name == *name) {
+                return refuse(field, format!("names {name:?}, which is not a passive party of the deployment"));
+            }
+        }
+        if let Some(both) = threat_model.target.iter().find(|name| threat_model.colluding.contains(name)) {
+            return refuse(field, format!("has {both:?} both as target and as helper"));
+        }
+        Ok(())
+    }
+
+    fn check_audit(&self, field: &str, audit: &Audit) -> Checked {
+        self.check_names(&format!("{field}.threat_model"), &audit.threat_model)?;
+        let u = &audit.utility;
+        optional(&format!("{field}.utility.accuracy"), u.accuracy, 0.0, 1.0)?;
+        optional(&format!("{field}.utility.accuracy_change"), u.accuracy_change, -1.0, 1.0)?;
+        // Rounded scores sum to more than 1 at times: a hair below 0 is then possible for the divergence.
+        optional(&format!("{field}.utility.mean_kl_nats"), u.mean_kl_nats, f64::MIN, f64::INFINITY)?;
+        optional(&format!("{field}.utility.total_variation"), u.total_variation, 0.0, f64::INFINITY)?;
+        optional(&format!("{field}.utility.arg_max_kept"), u.arg_max_kept, 0.0, 1.0)?;
+        self.check_errors(&format!("{field}.baselines.half"), audit, &audit.baselines.half)?;
+        self.check_errors(&format!("{field}.baselines.column_mean"), audit, &audit.baselines.column_mean)?;
+        for attack in &audit.attacks {
+            let field = format!("{field}.attacks[{:?}]", attack.name);
+            let Outcome::Ran { status, errors, within_tolerance } = &attack.outcome else { continue };
+            self.check_errors(&field, audit, errors)?;
+            if let Status::LeastNorm { rank, unknowns } = status
+                && rank >= unknowns
+            {
+                return refuse(field, format!("is least_norm with rank {rank} of {unknowns}: that would be unique"));
+            }
+            if let Some(shares) = within_tolerance {
+                within(&format!("{field}.within_tolerance.tolerance"), shares.tolerance, 0.0, f64::INFINITY)?;
+                optional(&format!("{field}.within_tolerance.records"), shares.records, 0.0, 1.0)?;
+                optional(&format!("{field}.within_tolerance.features"), shares.features, 0.0, 1.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_errors(&self, field: &str, audit: &Audit, errors: &Errors) -> Checked {
+        within(&format!("{field}.mse"), errors.mse, 0.0, f64::INFINITY)?;
+        let targets = self.targets(&audit.threat_model);
+        let d: usize = targets.iter().map(|p| p.features).sum();
+        let got = errors.per_feature.len();
+        if got != 0 && got != d {
+            return refuse(format!("{field}.per_feature"), format!("has {got} errors for {d} attacked features"));
+        }
+        for (i, x) in errors.per_feature.iter().enumerate() {
+            within(&format!("{field}.per_feature[{i}]"), *x, 0.0, f64::INFINITY)?;
+        }
+        for part in &errors.per_party {
+            if !targets.iter().any(|p| p.name == part.party) {
+                return refuse(format!("{field}.per_party"), format!("names {:?}, which is not attacked", part.party));
+            }
+            within(&format!("{field}.per_party[{:?}]", part.party), part.mse, 0.0, f64::INFINITY)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_point(point: &SweepPoint) -> Checked {
+    let field = format!("sweep.points[d = {}]", point.d);
+    within(&format!("{field}.half"), point.half, 0.0, f64::INFINITY)?;
+    within(&format!("{field}.column_mean"), point.column_mean, 0.0, f64::INFINITY)?;
+    for attack in &point.attacks {
+        optional(&format!("{field}.attacks[{:?}]", attack.name), attack.mse, 0.0, f64::INFINITY)?;
+    }
+    Ok(())
+}

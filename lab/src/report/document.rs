@@ -1,0 +1,340 @@
+//! The report's document: plain data, strict on the way in, in one order on the way out.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::surface::Surface;
+use super::threat::ThreatModel;
+
+/// Version of the document's schema. It goes up with any change that an old reader would misread or refuse.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The audit of one deployment: what was run, against what, and what it gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Always [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// One line for people.
+    pub title: String,
+    /// The program that made the report.
+    pub tool: Tool,
+    /// The command that makes this report again (no secret, no path that only exists here).
+    pub command: String,
+    /// The seed everything random was drawn from.
+    pub seed: u64,
+    /// The settings the run came from.
+    pub generated: Generated,
+    /// The data set.
+    pub data: DataFacts,
+    /// The parties and their model.
+    pub deployment: Deployment,
+    /// Every release surface, audited or not; each kind exactly once.
+    pub surfaces: Vec<Surface>,
+    /// One entry per defense (and threat model).
+    pub audits: Vec<Audit>,
+    /// Error by number of passive features, if it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+    /// Whatever else a reader must know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The program that made a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tool {
+    /// Program name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Revision of the sources, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// The settings a report came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generated {
+    /// The whole configuration, free of secrets.
+    pub config: Value,
+    /// Hexadecimal SHA-256 of the configuration as compact JSON with sorted keys.
+    pub config_sha256: String,
+}
+
+/// The data set and how it was split, in records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataFacts {
+    /// Short name, as in `--dataset`.
+    pub name: String,
+    /// Where it comes from, in words.
+    pub source: String,
+    /// Records in all.
+    pub records: usize,
+    /// Records the model was trained on.
+    pub training: usize,
+    /// Records that decided when training stopped.
+    pub validation: usize,
+    /// Records accuracy was measured on.
+    pub test: usize,
+    /// Features of all parties together.
+    pub features: usize,
+    /// Classes k.
+    pub classes: usize,
+    /// Hexadecimal SHA-256 of the data.
+    pub sha256: String,
+}
+
+/// The deployment under audit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deployment {
+    /// All parties.
+    pub parties: Vec<Party>,
+    /// The model version that served.
+    pub model_version: String,
+    /// Features of the active party.
+    pub n_active: usize,
+    /// Features of the passive parties together (d_target where all of them are attacked).
+    pub d_passive: usize,
+    /// Classes k.
+    pub classes: usize,
+    /// How the model was trained.
+    pub training: TrainingFacts,
+    /// Share of test records whose undefended arg max is the label, in [0, 1].
+    pub test_accuracy: f64,
+}
+
+/// A party's part in the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Holds labels, queries predictions, is the adversary of the audit.
+    Active,
+    /// Holds the private features under attack.
+    Passive,
+    /// Sums logit shares and applies the defense.
+    Coordinator,
+}
+
+/// One party.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Party {
+    /// Its name.
+    pub name: String,
+    /// Its part.
+    pub role: Role,
+    /// How many features it holds.
+    pub features: usize,
+    /// Their names in order, or none (names are public by agreement; leave them out where they are not).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feature_names: Vec<String>,
+}
+
+/// What training did. No wall-clock time: it would differ from run to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingFacts {
+    /// Epochs run.
+    pub epochs: u64,
+    /// Optimiser steps run.
+    pub steps: u64,
+}
+
+/// A defense policy: its name and parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Name as in the configuration.
+    pub name: String,
+    /// Settings by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, Value>,
+}
+
+/// One defense, attacked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
+    /// The defense that was on.
+    pub policy: Policy,
+    /// What the adversary knows and does.
+    pub threat_model: ThreatModel,
+    /// Records attacked and scored.
+    pub records: usize,
+    /// What the defense costs in use.
+    pub utility: Utility,
+    /// What guessing achieves on the same records.
+    pub baselines: Baselines,
+    /// The attacks, in the order they are to be shown.
+    pub attacks: Vec<AttackResult>,
+    /// Remarks on this audit, in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// What a release is still worth. A figure that is not defined for the kind of release (KL of a label) is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Utility {
+    /// Share of test records whose released class is the label, in [0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// `accuracy` minus the undefended accuracy, in [−1, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy_change: Option<f64>,
+    /// Mean Kullback-Leibler divergence of the released from the undefended scores, in nats, at least 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_kl_nats: Option<f64>,
+    /// Mean total variation distance between released and undefended scores, in [0, 1] for probability vectors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_variation: Option<f64>,
+    /// Share of records whose arg max the defense keeps, in [0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arg_max_kept: Option<f64>,
+}
+
+/// Mean squared error of estimates, per feature (R eq. 7), as the passive party gives it: three significant digits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Errors {
+    /// Mean over all records and all attacked features, at least 0.
+    pub mse: f64,
+    /// Mean over records for each attacked feature, in the order of the target's features; or empty.
+    pub per_feature: Vec<f64>,
+    /// Mean per attacked party, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_party: Vec<PartyError>,
+}
+
+/// Error on the features of one passive party.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartyError {
+    /// The party.
+    pub party: String,
+    /// Mean over all records and its features, at least 0.
+    pub mse: f64,
+}
+
+/// What guessing achieves, scored by the passive party on the same records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baselines {
+    /// Guessing ½ for every feature: needs no knowledge at all.
+    pub half: Errors,
+    /// Guessing each feature's mean: the best constant guess, open to whoever knows public averages.
+    pub column_mean: Errors,
+}
+
+/// One attack and how it went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttackResult {
+    /// Name as on the command line.
+    pub name: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of an attack.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Outcome {
+    /// It ran and was scored.
+    Ran {
+        /// How its estimates come about.
+        status: Status,
+        /// Their errors.
+        errors: Errors,
+        /// Shares of values near the truth, where the scorer gives them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_tolerance: Option<WithinTolerance>,
+    },
+    /// It could not run against this release.
+    NotRun {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// How an attack's estimates come about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Status {
+    /// A guess that uses no release at all.
+    Guess,
+    /// The equations determine every feature.
+    Unique,
+    /// Fewer independent equations than unknowns: one solution of many.
+    LeastNorm {
+        /// Independent equations r.
+        rank: usize,
+        /// Unknowns d.
+        unknowns: usize,
+    },
+    /// An iterative attack stopped at its limit.
+    IterationLimit {
+        /// Iterations run.
+        iterations: u64,
+    },
+}
+
+/// Shares of estimates within a tolerance of the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WithinTolerance {
+    /// Largest absolute error that counts as a hit, on features in [0, 1].
+    pub tolerance: f64,
+    /// Share of records with every feature within it, in [0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<f64>,
+    /// Share of single values within it, in [0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<f64>,
+}
+
+/// Error by number of passive features, for one policy.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// The defense that was on.
+    pub policy: Policy,
+    /// What the adversary knows and does; `target` may be empty, since the split changes from point to point.
+    pub threat_model: ThreatModel,
+    /// Records scored at each point.
+    pub records: usize,
+    /// The points, by increasing d.
+    pub points: Vec<SweepPoint>,
+}
+
+/// Errors with d passive features.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepPoint {
+    /// Number of passive features, at least 1.
+    pub d: usize,
+    /// MSE of guessing ½.
+    pub half: f64,
+    /// MSE of guessing each feature's mean.
+    pub column_mean: f64,
+    /// MSE of each attack.
+    pub attacks: Vec<SweepError>,
+}
+
+/// One attack at one point of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepError {
+    /// Name of the attack.
+    pub name: String,
+    /// Its MSE, absent where it could not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mse: Option<f64>,
+}

@@ -1,0 +1,154 @@
+//! A drawing surface in pixels over plotters' SVG backend.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use unicode_width::UnicodeWidthStr;
+
+use super::ink::{Ink, PAPER};
+use crate::report::ReportError;
+
+/// Point in pixels from the upper left corner.
+pub(super) type At = (i32, i32);
+
+/// Shapes that stay distinct without colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marker {
+    Circle,
+    Square,
+    Up,
+    Diamond,
+    Down,
+    Plus,
+    Hexagon,
+}
+
+impl Marker {
+    /// Seven against six hues: 42 attacks before a pair of both comes again.
+    pub(super) const ALL: [Self; 7] =
+        [Self::Circle, Self::Square, Self::Up, Self::Diamond, Self::Down, Self::Plus, Self::Hexagon];
+
+    /// Corners around the origin for a marker of radius `r`; none for the circle.
+    fn corners(self, r: i32) -> Vec<At> {
+        let s = r * 9 / 10;
+        let t = (r + 1) / 3;
+        match self {
+            Self::Circle => vec![],
+            Self::Square => vec![(-s, -s), (s, -s), (s, s), (-s, s)],
+            Self::Up => vec![(0, -r - 1), (r + 1, r - 1), (-r - 1, r - 1)],
+            Self::Down => vec![(0, r + 1), (r + 1, 1 - r), (-r - 1, 1 - r)],
+            Self::Diamond => vec![(0, -r - 2), (r + 2, 0), (0, r + 2), (-r - 2, 0)],
+            Self::Plus => vec![
+                (-t, -r - 1),
+                (t, -r - 1),
+                (t, -t),
+                (r + 1, -t),
+                (r + 1, t),
+                (t, t),
+                (t, r + 1),
+                (-t, r + 1),
+                (-t, t),
+                (-r - 1, t),
+                (-r - 1, -t),
+                (-t, -t),
+            ],
+            Self::Hexagon => vec![(-r - 1, 0), (-r / 2, -r), (r / 2, -r), (r + 1, 0), (r / 2, r), (-r / 2, r)],
+        }
+    }
+}
+
+/// Which part of a text stands at its point; vertically it is always centred.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Size of ordinary text, in pixels.
+pub(super) const TEXT_SIZE: i32 = 13;
+
+pub(super) struct Canvas<'a> {
+    area: DrawingArea<SVGBackend<'a>, Shift>,
+    plot: &'static str,
+}
+
+type Drawn = Result<(), ReportError>;
+
+/// Draws into an SVG of the given size; `label` is its text for readers who cannot see it.
+pub(super) fn svg(
+    plot: &'static str,
+    label: &str,
+    size: (i32, i32),
+    draw: impl FnOnce(&Canvas<'_>) -> Drawn,
+) -> Result<String, ReportError> {
+    let (width, height) = (size.0.max(1).unsigned_abs(), size.1.max(1).unsigned_abs());
+    let mut out = String::new();
+    {
+        let canvas = Canvas { area: SVGBackend::with_string(&mut out, (width, height)).into_drawing_area(), plot };
+        draw(&canvas)?;
+        canvas.area.present().map_err(|e| canvas.failed(&e))?;
+    }
+    let label = maud::html! { (label) }.into_string().replace('"', "&quot;");
+    Ok(out.replacen("<svg ", &format!("<svg class=\"plot\" role=\"img\" aria-label=\"{label}\" "), 1))
+}
+
+impl Canvas<'_> {
+    fn failed(&self, error: &impl std::fmt::Display) -> ReportError {
+        ReportError::Plot { plot: self.plot, reason: error.to_string() }
+    }
+
+    pub(super) fn line(&self, points: Vec<At>, ink: Ink, width: u32) -> Drawn {
+        let style = ink.rgb().stroke_width(width);
+        self.area.draw(&PathElement::new(points, style)).map_err(|e| self.failed(&e))
+    }
+
+    pub(super) fn fill(&self, from: At, to: At, ink: Ink) -> Drawn {
+        self.area.draw(&Rectangle::new([from, to], ink.rgb().filled())).map_err(|e| self.failed(&e))
+    }
+
+    /// A filled marker with an outline in the colour of the page.
+    pub(super) fn marker(&self, (x, y): At, marker: Marker, ink: Ink) -> Drawn {
+        for (radius, ink) in [(6, PAPER), (4, ink)] {
+            let done = if marker == Marker::Circle {
+                self.area.draw(&Circle::new((x, y), radius, ink.rgb().filled()))
+            } else {
+                let corners: Vec<At> = marker.corners(radius).into_iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
+                self.area.draw(&Polygon::new(corners, ink.rgb().filled()))
+            };
+            done.map_err(|e| self.failed(&e))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn text(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
+        self.text_of_size(text, at, ink, anchor, TEXT_SIZE)
+    }
+
+    pub(super) fn bold(&self, text: &str, at: At, ink: Ink) -> Drawn {
+        let font = ("sans-serif", f64::from(TEXT_SIZE) * 1.24).into_font().style(FontStyle::Bold);
+        let style = font.color(&ink.rgb()).pos(Pos::new(HPos::Left, VPos::Center));
+        self.area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| self.failed(&e))
+    }
+
+    pub(super) fn small(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
+        self.text_of_size(text, at, ink, anchor, TEXT_SIZE - 1)
+    }
+
+    fn text_of_size(&self, text: &str, at: At, ink: Ink, anchor: Anchor, size: i32) -> Drawn {
+        let horizontal = match anchor {
+            Anchor::Start => HPos::Left,
+            Anchor::Middle => HPos::Center,
+            Anchor::End => HPos::Right,
+        };
+        // The backend divides font sizes by 1.24.
+        let font = ("sans-serif", f64::from(size) * 1.24).into_font();
+        let style = font.color(&ink.rgb()).pos(Pos::new(horizontal, VPos::Center));
+        self.area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| self.failed(&e))
+    }
+}
+
+/// About how many pixels a text takes: fonts are the reader's, so nothing may depend on it closely.
+pub(super) fn text_width(text: &str) -> i32 {
+    i32::try_from(text.width()).unwrap_or(i32::MAX / 8).saturating_mul(TEXT_SIZE * 6 / 10)
+}

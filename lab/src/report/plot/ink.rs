@@ -1,0 +1,96 @@
+//! The colours of the plots.
+
+use plotters::style::RGBColor;
+
+/// A colour on a light page and what the style sheet makes of it on a dark one.
+///
+/// The light colour is written into the SVG and is at the same time the handle by which the style sheet finds it, so
+/// all of them differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::report) struct Ink {
+    pub(super) light: (u8, u8, u8),
+    dark: &'static str,
+    /// Dash pattern of lines in this colour.
+    dash: Option<&'static str>,
+}
+
+const fn ink(light: (u8, u8, u8), dark: &'static str) -> Ink {
+    Ink { light, dark, dash: None }
+}
+
+/// Titles and names.
+pub(super) const TEXT: Ink = ink((0x1F, 0x29, 0x33), "#dfe5ec");
+/// Tick labels and remarks.
+pub(super) const MUTED: Ink = ink((0x56, 0x61, 0x6F), "#9fabb8");
+/// Grid lines.
+pub(super) const GRID: Ink = ink((0xE4, 0xE8, 0xED), "#2b343f");
+/// Axis lines.
+pub(super) const AXIS: Ink = ink((0x9A, 0xA5, 0xB1), "#5a6674");
+/// The band of errors too small for the axis.
+pub(super) const BAND: Ink = ink((0xF1, 0xF4, 0xF7), "#1d242d");
+/// What is behind a plot; outlines markers so that they stay apart.
+pub(super) const PAPER: Ink = ink((0xFF, 0xFF, 0xFF), "#161b22");
+/// Guesses that are no baseline.
+pub(super) const GUESS: Ink = ink((0x8A, 0x94, 0xA0), "#7c8896");
+/// Guessing ½.
+pub(super) const HALF: Ink = Ink { light: (0x3A, 0x43, 0x4F), dark: "#c9d2dc", dash: Some("7 4") };
+/// Guessing the column mean.
+pub(super) const MEAN: Ink = Ink { light: (0x3B, 0x44, 0x50), dark: "#c8d1db", dash: Some("2 4") };
+/// The number of features that k classes determine.
+pub(super) const LIMIT: Ink = Ink { light: (0x9B, 0xA6, 0xB2), dark: "#5b6775", dash: Some("3 3") };
+/// The attacks: six hues told apart under the common colour vision deficiencies (after Okabe and Ito, darkened to be
+/// legible on white), each with a marker of its own.
+pub(in crate::report) const SERIES: [Ink; 6] = [
+    ink((0x00, 0x72, 0xB2), "#5aa9f0"),
+    ink((0xD5, 0x5E, 0x00), "#f5925a"),
+    ink((0x00, 0x8F, 0x6B), "#3ecf9f"),
+    ink((0xA8, 0x3E, 0x8C), "#e792cd"),
+    ink((0xA3, 0x74, 0x00), "#e9bf4d"),
+    ink((0x2E, 0x9C, 0xC7), "#86dcf5"),
+];
+
+const ALL: [Ink; 10] = [TEXT, MUTED, GRID, AXIS, BAND, PAPER, GUESS, HALF, MEAN, LIMIT];
+
+impl Ink {
+    pub(super) fn rgb(self) -> RGBColor {
+        let (r, g, b) = self.light;
+        RGBColor(r, g, b)
+    }
+
+    /// As the SVG backend writes it.
+    pub(in crate::report) fn hex(self) -> String {
+        let (r, g, b) = self.light;
+        format!("#{r:02X}{g:02X}{b:02X}")
+    }
+}
+
+/// Style rules for the plots: dashes, and inside a dark media query the dark colours.
+pub(in crate::report) fn style_sheet() -> String {
+    let inks = || ALL.iter().chain(&SERIES);
+    let mut css = String::new();
+    for ink in inks() {
+        if let Some(dash) = ink.dash {
+            css.push_str(&format!(".plot [stroke=\"{}\"]{{stroke-dasharray:{dash}}}\n", ink.hex()));
+        }
+    }
+    css.push_str("@media (prefers-color-scheme: dark){\n");
+    for ink in inks() {
+        let (light, dark) = (ink.hex(), ink.dark);
+        css.push_str(&format!(".plot [stroke=\"{light}\"]{{stroke:{dark}}} .plot [fill=\"{light}\"]{{fill:{dark}}}\n"));
+    }
+    css.push_str("}\n");
+    css
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_colour_is_a_handle_of_its_own() {
+        let inks: Vec<Ink> = ALL.iter().chain(&SERIES).copied().collect();
+        for (i, a) in inks.iter().enumerate() {
+            assert!(inks[i + 1..].iter().all(|b| a.light != b.light), "{a:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Release surfaces: everything by which a party can learn something, whether or not a report audits it.
+
+use serde::{Deserialize, Serialize};
+
+/// What training tells the parties. Every rendered report says so, whatever its document says.
+pub const TRAINING_DISCLOSURE: &str = "A row of the training gradient is c − e_y: training tells every passive party \
+     the labels of the training records, and the active party their scores. No serving defense changes that.";
+
+/// A way by which something leaves a party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SurfaceKind {
+    /// No answer at all.
+    Nothing,
+    /// The predicted class alone.
+    ClassLabel,
+    /// The order of the classes.
+    Ranking,
+    /// Scores with few decimals.
+    RoundedScore,
+    /// All scores, full precision.
+    ScoreVector,
+    /// A party's own term of the logits.
+    PartialLogit,
+    /// Parameters withheld (black box).
+    ParametersHidden,
+    /// Parameters after a transform.
+    ParametersTransformed,
+    /// True parameters (white box).
+    ParametersTrue,
+    /// The training protocol itself.
+    Training,
+}
+
+impl SurfaceKind {
+    /// All kinds, from the least to the most revealing in serving, training last.
+    pub const ALL: [Self; 10] = [
+        Self::Nothing,
+        Self::ClassLabel,
+        Self::Ranking,
+        Self::RoundedScore,
+        Self::ScoreVector,
+        Self::PartialLogit,
+        Self::ParametersHidden,
+        Self::ParametersTransformed,
+        Self::ParametersTrue,
+        Self::Training,
+    ];
+
+    /// Name for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::ClassLabel => "class label",
+            Self::Ranking => "ranking",
+            Self::RoundedScore => "rounded score",
+            Self::ScoreVector => "score vector",
+            Self::PartialLogit => "partial logit",
+            Self::ParametersHidden => "parameters, hidden",
+            Self::ParametersTransformed => "parameters, transformed",
+            Self::ParametersTrue => "parameters, true",
+            Self::Training => "training",
+        }
+    }
+}
+
+/// A surface's entry in a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Surface {
+    /// Which surface.
+    pub surface: SurfaceKind,
+    /// Whether this report measures it.
+    pub audited: bool,
+    /// What the report knows about it.
+    pub note: String,
+}
+
+impl Surface {
+    /// All surfaces with plain notes; those in `audited` are marked as measured.
+    #[must_use]
+    pub fn list(audited: &[SurfaceKind]) -> Vec<Self> {
+        SurfaceKind::ALL
+            .into_iter()
+            .map(|surface| {
+                let audited = audited.contains(&surface);
+                let note = match (surface, audited) {
+                    (SurfaceKind::Training, _) => TRAINING_DISCLOSURE.to_owned(),
+                    (SurfaceKind::Nothing, _) => {
+                        "without an answer there is nothing to attack; the baselines show what guessing achieves".into()
+                    }
+                    (_, true) => "attacked in this report".into(),
+                    (_, false) => "not attacked in this report, which says nothing about it".into(),
+                };
+                Self { surface, audited, note }
+            })
+            .collect()
+    }
+
+    /// The same entry with another note.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+}

@@ -1,0 +1,197 @@
+//! The report for a terminal.
+
+use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
+
+use super::document::{Audit, Report};
+use super::facts::{self, Row, RowKind, Rows};
+use super::number::{align_left, four, ratio, significant};
+use super::surface::TRAINING_DISCLOSURE;
+use super::text::{printable, shortened, wrapped};
+use super::verdict::{Level, verdict};
+
+/// Narrower than this a table is no longer one.
+const MIN_WIDTH: usize = 60;
+/// Prose in lines longer than this is hard to read, however wide the terminal.
+const MAX_PROSE: usize = 110;
+/// Longest name in a column of names, in terminal columns.
+const MAX_NAME: usize = 28;
+
+/// The report for a terminal of `width` columns (at least 60 are used): per defense its cost, the attacks with their
+/// errors beside both baselines, and a verdict in words. ANSI colours only if `colour`; pass whether the output is a
+/// terminal that wants them. Ends with a newline.
+///
+/// It shows what the document holds without checking it; [`Report::check`] does that.
+#[must_use]
+pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
+    let page = Page { width: width.max(MIN_WIDTH), colour };
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+
+    line(page.paint(&page.prose(&report.title, 0), Paint::Bold));
+    for (label, value) in facts::about(report) {
+        line(page.prose(&format!("{label}: {value}"), 2));
+    }
+    let mut adversary = None;
+    for audit in &report.audits {
+        line(String::new());
+        // Once for all defenses it meets in a row.
+        if adversary != Some(&audit.threat_model) {
+            line(page.prose(&format!("The adversary {}.", audit.threat_model.phrases().join(", ")), 2));
+            line(String::new());
+            adversary = Some(&audit.threat_model);
+        }
+        page.audit(audit, &mut line);
+    }
+    line(String::new());
+    if report.audits.is_empty() {
+        line("No defense was audited.".into());
+    } else {
+        line(page.paint("Summary: the strongest attack on each defense", Paint::Bold));
+        line(page.summary(report).to_string());
+    }
+    line(page.prose(facts::SCOPE, 0));
+    line(page.prose(&format!("Training: {TRAINING_DISCLOSURE}"), 0));
+    for note in &report.notes {
+        line(page.prose(&format!("Note: {note}"), 2));
+    }
+    line(page.prose(
+        &format!("Seed {}, configuration sha256 {}.", report.seed, shortened(&report.generated.config_sha256, 13)),
+        0,
+    ));
+    out
+}
+
+struct Page {
+    width: usize,
+    colour: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Paint {
+    Bold,
+    Red,
+    Yellow,
+}
+
+impl Page {
+    fn prose(&self, text: &str, indent: usize) -> String {
+        wrapped(text, self.width.min(MAX_PROSE), indent)
+    }
+
+    /// Colours a text that is printable already.
+    fn paint(&self, text: &str, paint: Paint) -> String {
+        let code = match paint {
+            Paint::Bold => "1",
+            Paint::Red => "1;31",
+            Paint::Yellow => "33",
+        };
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn audit(&self, audit: &Audit, line: &mut impl FnMut(String)) {
+        let rows = Rows::of(audit);
+        line(self.paint(&self.prose(&format!("Defense: {}", audit.policy.label()), 2), Paint::Bold));
+        let utility: Vec<String> =
+            facts::utility(&audit.utility).into_iter().map(|(label, value)| format!("{label} {value}")).collect();
+        line(self.prose(&format!("{}; {} scored", utility.join(", "), facts::counted(audit.records, "record")), 2));
+        line(self.attacks(&rows).to_string());
+        if !rows.parties.is_empty() {
+            line("MSE by passive party:".into());
+            line(self.parties(&rows).to_string());
+        }
+        if let Some(hits) = &rows.hits {
+            line(self.prose(hits, 2));
+        }
+        for (name, reason) in &rows.not_run {
+            line(self.prose(&format!("{name} did not run: {reason}"), 2));
+        }
+        for remark in &audit.remarks {
+            line(self.prose(remark, 2));
+        }
+        let verdict = verdict(audit);
+        let text = self.prose(&format!("=> {}.", verdict.text), 3);
+        line(match verdict.level {
+            Level::Exact | Level::SomeExact => self.paint(&text, Paint::Red),
+            Level::Partial => self.paint(&text, Paint::Yellow),
+            // Nothing in green: that no listed attack got further does not make a release safe.
+            Level::ColumnMean | Level::Half | Level::Unmeasured => text,
+        });
+    }
+
+    fn summary(&self, report: &Report) -> Table {
+        let strongest = |audit: &Audit| audit.strongest().map(|(name, errors)| (name.to_owned(), errors.mse));
+        let column = |of: &dyn Fn(&Audit) -> Option<String>| -> Vec<String> {
+            report.audits.iter().map(|audit| of(audit).unwrap_or_else(|| facts::NONE.into())).collect()
+        };
+        let figures = vec![
+            ("MSE", column(&|a| strongest(a).map(|(_, mse)| significant(mse)))),
+            ("ratio to mean", column(&|a| strongest(a).and_then(|(_, mse)| ratio(mse, a.baselines.column_mean.mse)))),
+            ("accuracy", column(&|a| a.utility.accuracy.map(four))),
+            ("mean KL", column(&|a| a.utility.mean_kl_nats.map(significant))),
+        ];
+        let rows = report.audits.iter().map(|audit| {
+            let name = strongest(audit).map_or_else(|| facts::NONE.into(), |(name, _)| shortened(&name, MAX_NAME));
+            (vec![shortened(&audit.policy.label(), MAX_NAME), name], RowKind::Attack)
+        });
+        self.table(&["defense", "strongest attack"], figures, rows.collect())
+    }
+
+    fn attacks(&self, rows: &Rows) -> Table {
+        let mut columns = vec![
+            ("MSE per feature", rows.column(|r| &r.mse)),
+            ("ratio to ½", rows.column(|r| &r.vs_half)),
+            ("ratio to mean", rows.column(|r| &r.vs_mean)),
+        ];
+        if rows.hits.is_some() {
+            columns.push(("hits", rows.column(|r| &r.hits)));
+        }
+        let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME), printable(&row.how)], row.kind);
+        let mut table = self.table(&["attack", "equations"], columns, rows.rows.iter().map(texts).collect());
+        if let Some(how) = table.column_mut(1) {
+            how.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(26)));
+        }
+        table
+    }
+
+    fn parties(&self, rows: &Rows) -> Table {
+        let names: Vec<String> = rows.parties.iter().map(|party| shortened(party, MAX_NAME)).collect();
+        let columns = names
+            .iter()
+            .enumerate()
+            .map(|(i, name)| (name.as_str(), rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
+        let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME)], row.kind);
+        self.table(&["attack"], columns.collect(), rows.rows.iter().map(texts).collect())
+    }
+
+    /// A table of texts on the left and figures, decimal points aligned, on the right.
+    fn table(&self, texts: &[&str], figures: Vec<(&str, Vec<String>)>, rows: Vec<(Vec<String>, RowKind)>) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED).force_no_tty();
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
+        if self.colour {
+            table.enforce_styling();
+        }
+        let header = texts.iter().copied().chain(figures.iter().map(|(title, _)| *title));
+        table.set_header(header.map(|title| self.cell(title.into(), RowKind::Attack)));
+        let aligned: Vec<Vec<String>> = figures.iter().map(|(_, cells)| align_left(cells, ' ')).collect();
+        for (i, (left, kind)) in rows.into_iter().enumerate() {
+            let numbers = aligned.iter().map(|column| column.get(i).cloned().unwrap_or_default());
+            table.add_row(left.into_iter().chain(numbers).map(|text| self.cell(text, kind)));
+        }
+        table
+    }
+
+    fn cell(&self, text: String, kind: RowKind) -> Cell {
+        let cell = Cell::new(text);
+        match kind {
+            _ if !self.colour => cell,
+            RowKind::Strongest => cell.add_attribute(Attribute::Bold),
+            RowKind::Guess | RowKind::NotRun => cell.fg(Color::DarkGrey),
+            RowKind::Attack => cell,
+        }
+    }
+}

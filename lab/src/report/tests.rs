@@ -1,0 +1,450 @@
+//! Tests of the document and its renderers on reports built in code.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::*;
+
+fn invalid(report: &Report) -> String {
+    match report.check() {
+        Err(ReportError::Invalid { field, problem }) => format!("{field} {problem}"),
+        other => panic!("expected an invalid report, got {other:?}"),
+    }
+}
+
+#[test]
+fn json_round_trip_gives_the_same_report_and_bytes() {
+    for report in [fixture::report(), fixture::hostile()] {
+        let text = report.to_json().unwrap();
+        let again = Report::from_json(&text).unwrap();
+        assert_eq!(again, report);
+        assert_eq!(again.to_json().unwrap(), text);
+        assert!(text.ends_with("}\n") && !text.ends_with("\n\n"));
+    }
+}
+
+/// Every object of the document refuses a field that is not in the schema, the free-form ones (configuration and policy
+/// parameters) apart.
+#[test]
+fn unknown_fields_are_refused_at_every_level() {
+    fn objects(value: &Value, path: String, out: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                let free = path.ends_with("/config") || path.ends_with("/parameters");
+                if free {
+                    return;
+                }
+                out.push(path.clone());
+                map.iter().for_each(|(key, value)| objects(value, format!("{path}/{key}"), out));
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(i, value)| objects(value, format!("{path}/{i}"), out));
+            }
+            _ => {}
+        }
+    }
+    let document = serde_json::to_value(fixture::hostile()).unwrap();
+    let mut paths = Vec::new();
+    objects(&document, String::new(), &mut paths);
+    assert!(paths.len() > 60, "{}", paths.len());
+    for path in paths {
+        let mut changed = document.clone();
+        let object = changed.pointer_mut(&path).and_then(Value::as_object_mut).unwrap();
+        object.insert("surprise".into(), json!(1));
+        let refused = Report::from_json(&changed.to_string());
+        assert!(matches!(refused, Err(ReportError::Json(_))), "{path}: {refused:?}");
+    }
+}
+
+#[test]
+fn another_schema_version_is_named() {
+    let mut document = serde_json::to_value(fixture::report()).unwrap();
+    document["schema_version"] = json!(2);
+    document["new_in_2"] = json!(true);
+    let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
+    assert_eq!(error, "the report has schema version 2, this program reads version 1");
+}
+
+#[test]
+fn the_configuration_hash_ignores_key_order_and_is_checked() {
+    let one = Generated::new(serde_json::from_str(r#"{"b":1,"a":{"d":2,"c":[3]}}"#).unwrap());
+    let two = Generated::new(serde_json::from_str(r#"{"a":{"c":[3],"d":2},"b":1}"#).unwrap());
+    assert_eq!(one.config_sha256, two.config_sha256);
+    // printf '%s' '{"a":{"c":[3],"d":2},"b":1}' | sha256sum
+    assert_eq!(one.config_sha256, "5a860a8f687173507c3032d580ccd871a65e20c1f1997ac3cb1f996986a1e3ee");
+    let mut report = fixture::report();
+    report.generated.config["batch"] = json!(65);
+    assert_eq!(invalid(&report), "generated.config_sha256 is not the hash of generated.config");
+}
+
+#[test]
+fn bad_content_is_refused_by_name() {
+    type Spoil = fn(&mut Report);
+    let cases: [(Spoil, &str); 14] = [
+        (
+            |r| r.audits[0].baselines.half.mse = f64::NAN,
+            "audits[0].baselines.half.mse is NaN, it must be finite and at least 0",
+        ),
+        (
+            |r| r.audits[1].baselines.column_mean.per_feature[2] = f64::INFINITY,
+            "audits[1].baselines.column_mean.per_feature[2] is inf",
+        ),
+        (
+            |r| r.audits[0].attacks[3] = AttackResult::ran("a", Status::Unique, Errors::new(-0.1, vec![])),
+            "audits[0].attacks[\"a\"].mse is -0.1",
+        ),
+        (|r| r.audits[0].baselines.half.per_feature.truncate(4), "has 4 errors for 5 attacked features"),
+        (|r| r.audits[0].utility.accuracy = Some(1.5), "audits[0].utility.accuracy is 1.5, it must be in [0, 1]"),
+        (|r| r.audits[0].utility.mean_kl_nats = Some(f64::NAN), "audits[0].utility.mean_kl_nats is NaN"),
+        (|r| r.audits[0].threat_model.target.push("nobody".into()), "names \"nobody\", which is not a passive party"),
+        (|r| r.audits[0].threat_model.target.push("bank".into()), "names \"bank\", which is not a passive party"),
+        (|r| r.surfaces.retain(|s| s.surface != SurfaceKind::Training), "surfaces list \"training\" 0 times"),
+        (|r| r.surfaces.push(r.surfaces[0].clone()), "surfaces list \"nothing\" 2 times"),
+        (|r| r.deployment.d_passive = 6, "deployment.d_passive is 6, but the passive parties hold 5"),
+        (|r| r.deployment.parties[2].features = 4, "holds 5 names for 4 features"),
+        (|r| r.sweep.as_mut().unwrap().points.swap(0, 1), "sweep.points are not in strictly increasing order"),
+        (
+            |r| {
+                r.audits[0].attacks[3] =
+                    AttackResult::ran("a", Status::LeastNorm { rank: 5, unknowns: 5 }, Errors::new(0.1, vec![]))
+            },
+            "is least_norm with rank 5 of 5",
+        ),
+    ];
+    for (spoil, expected) in cases {
+        let mut report = fixture::report();
+        spoil(&mut report);
+        assert!(invalid(&report).contains(expected), "{} should say {expected}", invalid(&report));
+        assert!(report.to_json().is_err() && render_html(&report).is_err(), "{expected}");
+    }
+}
+
+/// Display widths of the lines of each run of table lines.
+fn tables(text: &str) -> Vec<Vec<usize>> {
+    let is_table = |line: &&str| line.starts_with(['┌', '│', '╞', '├', '└', '╪']);
+    let lines: Vec<&str> = text.lines().collect();
+    let runs = lines.split(|line| !is_table(line)).filter(|run| !run.is_empty());
+    runs.map(|run| run.iter().map(|line| line.width()).collect()).collect()
+}
+
+#[test]
+fn table_lines_are_equally_wide_and_fit() {
+    for report in [fixture::report(), fixture::hostile()] {
+        for width in [60, 80, 100, 140] {
+            let text = render_table(&report, width, false);
+            let tables = tables(&text);
+            assert!(tables.len() > report.audits.len(), "{text}");
+            for widths in tables {
+                assert!(widths.iter().all(|w| *w == widths[0] && *w <= width), "{width}: {widths:?}\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn decimal_points_of_a_column_line_up() {
+    let text = render_table(&fixture::report(), 100, false);
+    let columns: Vec<Vec<usize>> = text
+        .lines()
+        .take_while(|line| !line.starts_with("Summary"))
+        .filter(|line| line.starts_with('│') && !line.contains("equations") && !line.contains("not run"))
+        .map(|line| {
+            let cells = line.split(['│', '┆']).skip(3).take(3);
+            cells.map(|cell| cell.trim_end().chars().take_while(|c| !matches!(c, '.' | 'e')).count()).collect()
+        })
+        .collect();
+    // Two baselines more, the attack `half` less.
+    let rows_of_one_table = fixture::report().audits[0].attacks.len() + 1;
+    for table in columns.chunks(rows_of_one_table).take(3) {
+        for column in 0..3 {
+            assert!(table.iter().all(|row| row[column] == table[0][column]), "column {column}: {table:?}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_table_has_no_escape_codes_unless_asked() {
+    for report in [fixture::report(), fixture::hostile()] {
+        let plain = render_table(&report, 100, false);
+        assert!(plain.chars().all(|c| c == '\n' || !c.is_control()), "{plain:?}");
+        assert!(render_table(&report, 100, true).contains("\x1b["));
+    }
+}
+
+#[test]
+fn both_renderings_say_what_training_tells() {
+    let mut report = fixture::report();
+    for surface in &mut report.surfaces {
+        surface.note = "harmless".into();
+    }
+    let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat(render_table(&report, 100, false)).contains(TRAINING_DISCLOSURE));
+    assert!(render_html(&report).unwrap().contains(TRAINING_DISCLOSURE));
+}
+
+#[test]
+fn the_page_needs_nothing_from_elsewhere() {
+    let html = render_html(&fixture::report()).unwrap();
+    let without_namespace = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for reference in ["http:", "https:", "//", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe"] {
+        assert!(!without_namespace.contains(reference), "{reference}");
+    }
+    assert!(html.contains("default-src 'none'"));
+    assert!(html.contains("prefers-color-scheme: dark"));
+}
+
+#[test]
+fn hostile_names_are_text_and_nothing_else() {
+    let html = render_html(&fixture::hostile()).unwrap();
+    assert!(!html.contains("<script"), "a name became an element");
+    assert!(html.contains("&lt;script&gt;"));
+    assert!(html.chars().all(|c| c == '\n' || !c.is_control()));
+    assert!(!html.contains('\u{202e}'));
+    // Nothing that a name holds can end an attribute: quotes come escaped, and tags are only those of the templates.
+    let tags: std::collections::BTreeSet<&str> =
+        html.split('<').skip(1).filter_map(|rest| rest.split(['>', ' ', '\n']).next()).collect();
+    let known = [
+        "!DOCTYPE",
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "main",
+        "header",
+        "h1",
+        "h2",
+        "h3",
+        "p",
+        "div",
+        "dl",
+        "dt",
+        "dd",
+        "code",
+        "span",
+        "br",
+        "section",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "strong",
+        "figure",
+        "figcaption",
+        "article",
+        "details",
+        "summary",
+        "ul",
+        "li",
+        "pre",
+        "footer",
+        "svg",
+        "line",
+        "polyline",
+        "polygon",
+        "rect",
+        "circle",
+        "text",
+    ];
+    for tag in tags {
+        assert!(known.contains(&tag.trim_start_matches('/')), "{tag}");
+    }
+    assert_eq!(html.matches("<title>").count(), 1);
+}
+
+fn svgs(html: &str) -> Vec<&str> {
+    html.split("<svg").skip(1).filter_map(|rest| rest.split("</svg>").next()).collect()
+}
+
+#[test]
+fn the_sweep_has_one_line_per_attack_and_a_marker_per_point() {
+    let report = fixture::report();
+    let html = render_html(&report).unwrap();
+    let plot = svgs(&html)[0];
+    for ink in &plot::ink::SERIES[..4] {
+        let line = format!("stroke=\"{}\"", ink.hex());
+        let lines: Vec<&str> = plot.lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).collect();
+        assert_eq!(lines.len(), 1, "{line}");
+        let points = lines[0].split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(points.split_whitespace().count(), 14);
+        // 14 points, one entry of the legend (a bar and a marker).
+        assert_eq!(plot.matches(&format!("fill=\"{}\"", ink.hex())).count(), 16);
+    }
+    let unused = plot::ink::SERIES[4].hex();
+    assert!(!plot.contains(&unused));
+}
+
+#[test]
+fn a_missing_figure_is_a_gap_in_its_line() {
+    let mut report = fixture::report();
+    report.sweep.as_mut().unwrap().points[7].attacks[2].mse = None;
+    let html = render_html(&report).unwrap();
+    let line = format!("stroke=\"{}\"", plot::ink::SERIES[2].hex());
+    let lines = svgs(&html)[0].lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).count();
+    assert_eq!(lines, 2);
+}
+
+#[test]
+fn an_error_of_zero_is_drawn_in_the_band_and_labelled() {
+    let mut report = fixture::report();
+    for point in &mut report.sweep.as_mut().unwrap().points {
+        point.attacks.iter_mut().for_each(|attack| attack.mse = Some(0.0));
+    }
+    let html = render_html(&report).unwrap();
+    assert!(svgs(&html)[0].contains("0 or below 1e-16"));
+    assert!(!html.contains("NaN") && !html.contains("inf,") && !html.contains("-2147483648"));
+}
+
+#[test]
+fn degenerate_reports_render() {
+    let report = fixture::report();
+    let mut cases = Vec::new();
+    let mut case = |change: &dyn Fn(&mut Report)| {
+        let mut report = report.clone();
+        change(&mut report);
+        cases.push(report);
+    };
+    case(&|r| (r.sweep, r.audits) = (None, vec![]));
+    case(&|r| r.sweep.as_mut().unwrap().points.clear());
+    case(&|r| r.sweep.as_mut().unwrap().points.truncate(1));
+    case(&|r| r.sweep.as_mut().unwrap().points.iter_mut().for_each(|p| p.attacks.clear()));
+    case(&|r| r.audits.drain(..3).for_each(drop));
+    case(&|r| r.audits.iter_mut().for_each(|a| a.attacks.truncate(4)));
+    case(&|r| r.audits.iter_mut().for_each(|a| a.attacks.clear()));
+    case(&|r| r.audits.iter_mut().for_each(|a| a.attacks = vec![AttackResult::not_run("half_star", "no scores")]));
+    case(&|r| {
+        for audit in &mut r.audits {
+            audit.baselines = Baselines { half: Errors::new(0.0, vec![]), column_mean: Errors::new(0.0, vec![]) };
+            audit.attacks = vec![AttackResult::ran("half_star", Status::Unique, Errors::new(0.0, vec![]))];
+        }
+    });
+    case(&|r| r.audits[0].attacks[4] = AttackResult::ran("huge", Status::Unique, Errors::new(f64::MAX, vec![])));
+    case(&|r| r.audits[0].attacks[4] = AttackResult::ran("tiny", Status::Unique, Errors::new(5e-324, vec![])));
+    case(&|r| r.sweep.as_mut().unwrap().points.iter_mut().for_each(|p| p.d *= usize::MAX / 100));
+    for report in cases {
+        let html = render_html(&report).unwrap();
+        let table = render_table(&report, 100, false);
+        assert!(!html.contains("NaN") && !table.contains("NaN"));
+        assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+    }
+}
+
+/// An audit of two features with errors by feature as given.
+fn small_audit(attack: [f64; 2], half: [f64; 2], mean: [f64; 2]) -> Audit {
+    let errors = |e: [f64; 2]| Errors::new((e[0] + e[1]) / 2.0, e.to_vec());
+    let baselines = Baselines { half: errors(half), column_mean: errors(mean) };
+    let threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
+    let mut audit = Audit::new(Policy::new("none"), threat_model, 100, Utility::default(), baselines);
+    audit.attacks = vec![
+        AttackResult::ran("zero", Status::Guess, Errors::new(0.0, vec![0.0, 0.0])),
+        AttackResult::ran("half_star", Status::Unique, errors(attack)),
+    ];
+    audit
+}
+
+#[test]
+fn verdicts_say_what_the_figures_say() {
+    let (half, mean) = ([0.09, 0.11], [0.05, 0.07]);
+    let cases = [
+        (
+            [1e-27, 3e-27],
+            Level::Exact,
+            "half_star rebuilds the 2 features exactly: error 2.00e-27 against 0.100 of guessing ½",
+        ),
+        (
+            [0.01, 0.02],
+            Level::Partial,
+            "half_star cuts the error of guessing the column mean by 75 %: 0.0150 against 0.0600 (guessing ½: 0.100)",
+        ),
+        (
+            [0.06, 0.08],
+            Level::ColumnMean,
+            "no better than guessing the column mean: the smallest error, of half_star, is 0.0700 against 0.0600 (guessing ½: 0.100)",
+        ),
+        (
+            [0.2, 0.3],
+            Level::Half,
+            "no better than guessing ½: the smallest error, of half_star, is 0.250 against 0.100 (column mean: 0.0600)",
+        ),
+        (
+            [0.0, 0.3],
+            Level::SomeExact,
+            "no better than guessing ½: the smallest error, of half_star, is 0.150 against 0.100 (column mean: 0.0600); \
+             yet 1 of the 2 features comes back exactly",
+        ),
+        (
+            [0.01, 0.3],
+            Level::Half,
+            "no better than guessing ½: the smallest error, of half_star, is 0.155 against 0.100 (column mean: 0.0600); \
+             yet for 1 of the 2 features some attack does better than either guess",
+        ),
+    ];
+    for (attack, level, text) in cases {
+        let got = verdict(&small_audit(attack, half, mean));
+        assert_eq!((got.level, got.text.as_str()), (level, text));
+    }
+}
+
+#[test]
+fn a_verdict_claims_nothing_without_an_attack() {
+    let mut audit = small_audit([0.0; 2], [0.1; 2], [0.1; 2]);
+    audit.attacks.truncate(1);
+    assert_eq!(verdict(&audit).level, Level::Unmeasured);
+    audit.attacks.push(AttackResult::not_run("half_star", "no scores"));
+    let got = verdict(&audit);
+    assert_eq!(got.text, "no attack could run against this release, so nothing is known about it");
+    audit.attacks.push(AttackResult::ran("least_squares", Status::Unique, Errors::new(0.0, vec![0.0, 0.0])));
+    assert!(verdict(&audit).text.ends_with("; 1 attack could not run"));
+    // Features that do not vary are known without an attack.
+    let constant = small_audit([0.0; 2], [0.1; 2], [0.0; 2]);
+    assert_eq!(verdict(&constant).level, Level::ColumnMean);
+}
+
+#[test]
+fn files_are_replaced_whole_and_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("a/b");
+    let report = fixture::report();
+    let written = write(&report, &out).unwrap();
+    assert_eq!(
+        (written.json.as_path(), written.html.as_path()),
+        (&*out.join("report.json"), &*out.join("report.html"))
+    );
+    let bytes = |path: &Path| std::fs::read(path).unwrap();
+    let first = (bytes(&written.json), bytes(&written.html));
+    assert_eq!(Report::from_json(std::str::from_utf8(&first.0).unwrap()).unwrap(), report);
+    write(&report, &out).unwrap();
+    assert_eq!((bytes(&written.json), bytes(&written.html)), first, "the same report gave other bytes");
+
+    // A report that cannot be rendered touches nothing.
+    let mut broken = report.clone();
+    broken.audits[0].baselines.half.mse = f64::NAN;
+    write(&broken, &out).unwrap_err();
+    assert_eq!((bytes(&written.json), bytes(&written.html)), first);
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2, "a temporary file was left behind");
+
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = write(&report, &file.join("sub")).unwrap_err().to_string();
+    assert!(error.starts_with("cannot create the directory ") && error.contains("file/sub"), "{error}");
+}
+
+/// Writes the fixtures to `CLOISON_REPORT_PREVIEW`, to be looked at; without the variable it does nothing.
+#[test]
+fn preview() {
+    let Some(dir) = std::env::var_os("CLOISON_REPORT_PREVIEW") else { return };
+    for (name, report) in [("report", fixture::report()), ("hostile", fixture::hostile())] {
+        let out = Path::new(&dir).join(name);
+        write(&report, &out).unwrap();
+        std::fs::write(out.join("table.txt"), render_table(&report, 100, false)).unwrap();
+        std::fs::write(out.join("colour.txt"), render_table(&report, 100, true)).unwrap();
+    }
+}

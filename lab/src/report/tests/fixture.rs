@@ -1,0 +1,189 @@
+//! A report with every kind of content, its figures of the size the satellite data give.
+
+use serde_json::json;
+
+use crate::report::{
+    AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, Party, PartyError,
+    Policy, Report, Role, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, TrainingFacts,
+    Utility, WithinTolerance,
+};
+
+/// MSE by d, from 1: least_squares, clamped_least_squares, half_star, clamped_half_star.
+const CURVES: [[f64; 4]; 14] = [
+    [6.74e-31, 6.72e-31, 6.74e-31, 6.72e-31],
+    [8.77e-31, 8.74e-31, 8.73e-31, 8.7e-31],
+    [1.63e-30, 1.63e-30, 1.64e-30, 1.64e-30],
+    [5.11e-30, 5.11e-30, 5.18e-30, 5.17e-30],
+    [3.84e-27, 3.83e-27, 3.84e-27, 3.83e-27],
+    [0.0374, 0.0318, 0.00355, 0.00353],
+    [0.0626, 0.0513, 0.00613, 0.0061],
+    [0.0821, 0.0662, 0.00803, 0.008],
+    [0.0938, 0.0749, 0.0093, 0.00926],
+    [0.102, 0.0801, 0.0102, 0.0101],
+    [0.107, 0.0833, 0.0108, 0.0108],
+    [0.114, 0.0869, 0.0115, 0.0115],
+    [0.116, 0.0884, 0.0119, 0.0118],
+    [0.118, 0.0899, 0.0122, 0.0122],
+];
+const ATTACKS: [&str; 4] = ["least_squares", "clamped_least_squares", "half_star", "clamped_half_star"];
+
+/// Errors by feature that average to `mse`.
+pub(super) fn errors(mse: f64, d: usize) -> Errors {
+    let weight = |j: usize| 0.55 + 0.9 * j as f64 / (d.max(2) - 1) as f64;
+    let total: f64 = (0..d).map(weight).sum();
+    Errors::new(mse, (0..d).map(|j| mse * weight(j) * d as f64 / total).collect())
+}
+
+pub(super) fn baselines(d: usize) -> Baselines {
+    Baselines { half: errors(0.0436, d), column_mean: errors(0.0264, d) }
+}
+
+/// The demo: one passive party, fewer features than classes, four defenses.
+pub(super) fn report() -> Report {
+    let d = 5;
+    let k = 6;
+    let names = ["nir_1", "nir_2", "red_1", "red_2", "green_1"].map(String::from).to_vec();
+    let deployment = Deployment {
+        parties: vec![
+            Party::new("coordinator", Role::Coordinator, 0),
+            Party::new("bank", Role::Active, 31),
+            Party::with_feature_names("insurer", Role::Passive, names),
+        ],
+        model_version: "m-4f2a91c07d3e".into(),
+        n_active: 31,
+        d_passive: d,
+        classes: k,
+        training: TrainingFacts { epochs: 60, steps: 2640 },
+        test_accuracy: 0.8305,
+    };
+    let data = DataFacts {
+        name: "satellite".into(),
+        source: "UCI Machine Learning Repository, Statlog (Landsat Satellite)".into(),
+        records: 6435,
+        training: 3991,
+        validation: 444,
+        test: 2000,
+        features: 36,
+        classes: k,
+        sha256: "9b1c6d0fd0b4c4d8a7f3a5be1a2f3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".into(),
+    };
+    let config = json!({"dataset": "satellite", "window": {"k0": 0, "d": d}, "learning_rate": 0.01, "batch": 64});
+    let mut report = Report::new(
+        "Audit of a vertically federated model on satellite",
+        "cloison demo --dataset satellite --seed 7 --out out",
+        7,
+        Generated::new(config),
+        data,
+        deployment,
+    );
+    report.surfaces = Surface::list(&[
+        SurfaceKind::ClassLabel,
+        SurfaceKind::RoundedScore,
+        SurfaceKind::ScoreVector,
+        SurfaceKind::ParametersTrue,
+    ]);
+
+    let utility = |accuracy: f64, kl: Option<f64>, kept: f64| Utility {
+        accuracy: Some(accuracy),
+        accuracy_change: Some(accuracy - 0.8305),
+        mean_kl_nats: kl,
+        total_variation: kl.map(|x| x.sqrt() / 2.0),
+        arg_max_kept: Some(kept),
+    };
+    report.audits = vec![
+        audit(Policy::new("none"), d, utility(0.8305, Some(0.0), 1.0), [3.84e-27, 3.83e-27, 3.84e-27, 3.83e-27]),
+        audit(
+            Policy::new("rounding").with("decimals", 3),
+            d,
+            utility(0.8305, Some(1.37e-4), 0.9995),
+            [0.021, 0.0127, 0.00912, 0.00904],
+        ),
+        audit(
+            Policy::new("rounding").with("decimals", 1),
+            d,
+            utility(0.828, Some(0.0223), 0.9855),
+            [3.41, 0.166, 0.0352, 0.0317],
+        ),
+        audit(Policy::new("class_label"), d, utility(0.8305, None, 1.0), [1240.0, 0.311, 0.208, 0.146]),
+    ];
+    if let Some(last) = report.audits.last_mut() {
+        last.attacks.push(AttackResult::not_run("gradient_inversion", "it needs scores, and a label has none"));
+        last.remarks.push("Scores of 0 are replaced by 1e-3 before the logarithm.".into());
+    }
+    report.sweep = Some(sweep(&Policy::new("none")));
+    report.notes.push("Features are normalised by the minimum and maximum over all records.".into());
+    report
+}
+
+fn audit(policy: Policy, d: usize, utility: Utility, mse: [f64; 4]) -> Audit {
+    let threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
+    let mut audit = Audit::new(policy, threat_model, 2000, utility, baselines(d));
+    for (name, mse) in [("random", 0.127), ("zero", 0.286), ("half", 0.0436)] {
+        audit.attacks.push(AttackResult::ran(name, Status::Guess, errors(mse, d)));
+    }
+    for (name, mse) in ATTACKS.into_iter().zip(mse) {
+        audit.attacks.push(AttackResult::ran(name, Status::Unique, errors(mse, d)));
+    }
+    audit
+}
+
+pub(super) fn sweep(policy: &Policy) -> Sweep {
+    let points = CURVES.iter().enumerate().map(|(i, row)| SweepPoint {
+        d: i + 1,
+        half: 0.0436,
+        column_mean: 0.0264,
+        attacks: ATTACKS
+            .iter()
+            .zip(row)
+            .map(|(name, mse)| SweepError { name: (*name).into(), mse: Some(*mse) })
+            .collect(),
+    });
+    Sweep {
+        policy: policy.clone(),
+        threat_model: ThreatModel::white_box(DefenseKnowledge::Unknown),
+        records: 2000,
+        points: points.collect(),
+    }
+}
+
+/// Two passive parties attacked together, more features than the scores determine, and names that mean harm.
+pub(super) fn hostile() -> Report {
+    const EVIL: &str = "<script>alert(1)</script>";
+    let mut report = report();
+    let (first, second) = (format!("tele\"com' {EVIL}"), "保険\u{202e}\x1b[31m & co".to_owned());
+    report.title = format!("Title </title>{EVIL}");
+    report.data.name = EVIL.into();
+    report.data.source = format!("{EVIL} https://evil.example/x");
+    report.command = format!("demo {EVIL}");
+    report.notes = vec![EVIL.into()];
+    report.deployment.parties = vec![
+        Party::new(EVIL, Role::Active, 29),
+        Party::with_feature_names(&first, Role::Passive, vec![EVIL.into(), "a\"b".into(), "c&d".into(), "d".into()]),
+        Party::with_feature_names(&second, Role::Passive, vec!["x".into(), "y".into(), "z".into()]),
+    ];
+    report.deployment.n_active = 29;
+    report.deployment.d_passive = 7;
+    let parted = |mse: f64| {
+        let part = |party: &String, mse: f64| PartyError { party: party.clone(), mse };
+        errors(mse, 7).with_parties(vec![part(&first, mse * 0.8), part(&second, mse * 1.27)])
+    };
+    let threat_model =
+        ThreatModel { target: vec![first.clone(), second.clone()], ..ThreatModel::white_box(DefenseKnowledge::Known) };
+    let baselines = Baselines { half: parted(0.0436), column_mean: parted(0.0264) };
+    let policy = Policy::new(EVIL).with("x", EVIL);
+    let mut audit = Audit::new(policy, threat_model, 2000, Utility::default(), baselines);
+    let shares = WithinTolerance { tolerance: 0.1, records: Some(0.0125), features: Some(0.7342) };
+    let status = Status::LeastNorm { rank: 5, unknowns: 7 };
+    audit.attacks = vec![
+        AttackResult::ran("half", Status::Guess, parted(0.0436)),
+        AttackResult::ran(EVIL, status, parted(0.0626)),
+        AttackResult::ran("half_star", status, parted(0.00613)).within(shares),
+        AttackResult::not_run("rcc2", EVIL),
+    ];
+    audit.remarks.push(EVIL.into());
+    report.audits = vec![audit];
+    if let Some(attack) = report.sweep.as_mut().and_then(|s| s.points.first_mut()?.attacks.first_mut()) {
+        attack.name = EVIL.into();
+    }
+    report
+}

@@ -1,0 +1,122 @@
+//! What the adversary of an audit knows and does.
+
+use serde::{Deserialize, Serialize};
+
+/// The adversary: the active party, honest in the protocol unless `shares` says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreatModel {
+    /// What it knows of the passive parties' parameters.
+    pub parameters: ParameterKnowledge,
+    /// What it knows of the defense.
+    pub defense: DefenseKnowledge,
+    /// How often it sees each record's release.
+    pub observations: Observations,
+    /// Which logit shares it sends.
+    pub shares: Shares,
+    /// The passive parties whose joint features it is after; empty means all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target: Vec<String>,
+    /// Passive parties that help it, so that their features are known to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub colluding: Vec<String>,
+}
+
+/// What is known of the passive parties' parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ParameterKnowledge {
+    /// The true parameters: white box.
+    True,
+    /// Parameters after the passive party's transform.
+    Transformed,
+    /// None, but some records with all their features and scores: black box.
+    Auxiliary {
+        /// How many such records.
+        records: usize,
+    },
+    /// None: black box.
+    Hidden,
+}
+
+/// What is known of the defense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefenseKnowledge {
+    /// Nothing, or nothing that its attacks use: the release is taken for the true scores.
+    Unknown,
+    /// Which defense it is, with its parameters (but no secret key).
+    Known,
+}
+
+/// How often the release of one record is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Observations {
+    /// Once.
+    OneScorePerRecord,
+    /// Several times, with what randomness the defense has.
+    Repeated {
+        /// Times per record.
+        times: u64,
+    },
+}
+
+/// Which logit shares the adversary sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shares {
+    /// Those of its true features and parameters.
+    Honest,
+    /// Any that help it.
+    Chosen,
+}
+
+impl ThreatModel {
+    /// The papers' adversary: true parameters, honest shares, one score per record, all passive parties as target.
+    #[must_use]
+    pub fn white_box(defense: DefenseKnowledge) -> Self {
+        Self {
+            parameters: ParameterKnowledge::True,
+            defense,
+            observations: Observations::OneScorePerRecord,
+            shares: Shares::Honest,
+            target: Vec::new(),
+            colluding: Vec::new(),
+        }
+    }
+
+    /// What the adversary knows and does, one phrase per point.
+    #[must_use]
+    pub fn phrases(&self) -> Vec<String> {
+        let mut phrases = vec![
+            match self.parameters {
+                ParameterKnowledge::True => "knows the true parameters of the model (white box)".into(),
+                ParameterKnowledge::Transformed => "knows the passive parameters after a transform".into(),
+                ParameterKnowledge::Auxiliary { records } => {
+                    format!("knows no passive parameter, but {records} auxiliary records (black box)")
+                }
+                ParameterKnowledge::Hidden => "knows no passive parameter (black box)".into(),
+            },
+            match self.defense {
+                DefenseKnowledge::Unknown => "takes what is released for the true scores (defense unknown)".into(),
+                DefenseKnowledge::Known => "knows the defense and its parameters".into(),
+            },
+            match self.observations {
+                Observations::OneScorePerRecord => "sees one score per record".into(),
+                Observations::Repeated { times } => format!("sees {times} releases per record"),
+            },
+            match self.shares {
+                Shares::Honest => "sends honest logit shares".into(),
+                Shares::Chosen => "may choose its logit shares".into(),
+            },
+        ];
+        if !self.target.is_empty() {
+            phrases.push(format!("is after the features of {}", self.target.join(", ")));
+        }
+        if !self.colluding.is_empty() {
+            phrases.push(format!("is helped by {}", self.colluding.join(", ")));
+        }
+        phrases
+    }
+}

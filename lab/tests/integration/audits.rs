@@ -1,0 +1,259 @@
+//! Audits over the sockets, and a passive party that dies between the two phases of publishing.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status, Streaming};
+use vfl_active_party::attack::Method;
+use vfl_coordinator::defense::DefenseConfig;
+use vfl_lab::audit::{self, Findings, Plan};
+use vfl_lab::deployment::Deployment;
+use vfl_lab::report::{Audit, Errors, Outcome, ParameterKnowledge};
+use vfl_passive_party::config::Grant;
+use vfl_passive_party::logits::LogitServer;
+use vfl_shared::data::FeatureStore;
+use vfl_shared::model::ShareStore;
+use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
+use vfl_shared::rpc::pb::{self, training_command::Command};
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::service::{Credentials, Peer, Role, serve};
+use vfl_shared::training::Participant;
+use vfl_shared::types::{FeatureBlock, PartyName, RecordIds};
+
+use super::support::{
+    Trained, config, coordinator_client, dataset, score, spec, split, test_ids, trained, training_ids,
+};
+
+async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
+    let plan = Plan {
+        ids: test_ids(&here.dataset, 0, records),
+        defenses: vec![DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 1 }, DefenseConfig::ClassLabel {}],
+        attacks: attacks.to_vec(),
+        seed: 11,
+    };
+    audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap()
+}
+
+fn errors(audit: &Audit, attack: Method) -> &Errors {
+    let result = audit.attacks.iter().find(|a| a.name == attack.as_str()).unwrap();
+    match &result.outcome {
+        Outcome::Ran { errors, .. } => errors,
+        other => panic!("{attack} did not run: {other:?}"),
+    }
+}
+
+fn all_errors(findings: &Findings) -> Vec<&Errors> {
+    let mut all = Vec::new();
+    for audit in &findings.audits {
+        all.extend([&audit.baselines.half, &audit.baselines.column_mean]);
+        all.extend(audit.attacks.iter().filter_map(|a| match &a.outcome {
+            Outcome::Ran { errors, .. } => Some(errors),
+            _ => None,
+        }));
+    }
+    all
+}
+
+/// With at most k − 1 passive features a white box recovers them, a label does not; the same seed finds the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn least_squares_is_exact_up_to_k_minus_1_features_and_a_label_stops_it() {
+    let here = trained(2, 2, 6).await;
+    let findings = audit(&here, 150, &Method::ALL).await;
+    assert_eq!(findings.audits.len(), 3);
+    let [none, _, label] = &findings.audits[..] else { panic!("three audits") };
+    let exact = errors(none, Method::LeastSquares).mse;
+    assert!(exact < 1e-12, "undefended: {exact:e}");
+    let hidden = errors(label, Method::LeastSquares).mse;
+    assert!(hidden > 1e-4, "behind a label: {hidden:e}");
+    let half = errors(none, Method::Half);
+    assert_eq!(half, &none.baselines.half, "the attack `half` is the scorer's baseline");
+    assert!(none.baselines.column_mean.mse <= none.baselines.half.mse);
+
+    // The scorer's own oracle: the mean of (x − ½)² over the features of both parties, from the data set itself.
+    let positions = &here.dataset.split().test[..150];
+    let columns: Vec<usize> = here.split.passive().iter().flat_map(|p| p.columns.clone()).collect();
+    let squares = columns.iter().flat_map(|&c| positions.iter().map(move |&p| (c, p)));
+    let mean = squares.map(|at| (here.dataset.x()[at] - 0.5).powi(2)).sum::<f64>() / (150 * columns.len()) as f64;
+    assert!((half.mse - mean).abs() < 0.01 * mean, "{} against {mean}", half.mse);
+
+    for errors in all_errors(&findings) {
+        assert_eq!(errors.per_feature.len(), 4);
+        assert_eq!(errors.per_party.iter().map(|p| p.party.as_str()).collect::<Vec<_>>(), ["passive-1", "passive-2"]);
+        for value in errors.per_feature.iter().chain(errors.per_party.iter().map(|p| &p.mse)).chain([&errors.mse]) {
+            assert_eq!(*value, three_significant_digits(*value), "more than three digits");
+        }
+    }
+    let again = audit(&here, 150, &Method::ALL).await;
+    let bytes = |f: &Findings| serde_json::to_vec(&f.audits).unwrap();
+    assert_eq!(bytes(&findings), bytes(&again), "the same seed finds the same");
+    here.deployment.stop().await.unwrap();
+}
+
+/// Without parameters the attacks that need them say so; what needs none runs, and the baselines are scored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_black_box_stops_the_attacks_that_need_parameters() {
+    let here = trained(1, 2, 1).await.again(|spec| spec.release = Grant::Nothing).await;
+    let findings = audit(&here, 100, &Method::ALL).await;
+    for audit in &findings.audits {
+        assert_eq!(audit.threat_model.parameters, ParameterKnowledge::Hidden);
+        assert!(audit.baselines.half.mse > 0.0 && audit.baselines.column_mean.mse > 0.0);
+        for result in &audit.attacks {
+            let guess = ["random", "zero", "half"].contains(&result.name.as_str());
+            match &result.outcome {
+                Outcome::Ran { .. } => assert!(guess, "{} ran without parameters", result.name),
+                Outcome::NotRun { reason } => {
+                    assert!(!guess && reason.contains("hidden"), "{}: {reason}", result.name);
+                }
+            }
+        }
+    }
+    here.deployment.stop().await.unwrap();
+}
+
+/// A passive party that can be told to die when it has stored its share and is asked to publish it.
+struct Fragile {
+    logits: Arc<LogitServer>,
+    die: Arc<AtomicBool>,
+    /// Set when it was asked to publish and did not answer.
+    died: Arc<AtomicBool>,
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+fn not_here<T>() -> Result<Response<T>, Status> {
+    Err(Status::unimplemented("not in this test"))
+}
+
+#[tonic::async_trait]
+impl PassiveParty for Fragile {
+    async fn describe_features(
+        &self,
+        _: Request<pb::DescribeFeaturesRequest>,
+    ) -> Result<Response<pb::DescribeFeaturesResponse>, Status> {
+        not_here()
+    }
+
+    async fn compute_logits(
+        &self,
+        _: Request<pb::ComputeLogitsRequest>,
+    ) -> Result<Response<pb::ComputeLogitsResponse>, Status> {
+        not_here()
+    }
+
+    type ComputeLogitsStreamStream = Responses<pb::ComputeLogitsResponse>;
+
+    async fn compute_logits_stream(
+        &self,
+        request: Request<Streaming<pb::ComputeLogitsRequest>>,
+    ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
+        let logits = self.logits.clone();
+        Ok(Response::new(Box::pin(request.into_inner().map(move |m| Ok(logits.compute(m?)?)))))
+    }
+
+    type TrainStream = Responses<pb::TrainingReply>;
+
+    async fn train(
+        &self,
+        request: Request<Streaming<pb::TrainingCommand>>,
+    ) -> Result<Response<Self::TrainStream>, Status> {
+        let (die, died) = (self.die.clone(), self.died.clone());
+        let commands = request.into_inner().map(move |message| match message {
+            Ok(pb::TrainingCommand { command: Some(Command::Publish(_)) }) if die.load(Ordering::SeqCst) => {
+                died.store(true, Ordering::SeqCst);
+                Err(Status::aborted("the process is gone"))
+            }
+            other => other,
+        });
+        let (replies, outgoing) = mpsc::channel(16);
+        let logits = self.logits.clone();
+        tokio::spawn(async move {
+            let names = logits.feature_names();
+            let source = |ids: &RecordIds| -> Result<FeatureBlock, Refusal> {
+                logits.table.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))
+            };
+            let participant = Participant {
+                coordinator: "the coordinator".into(),
+                store: &logits.store,
+                feature_names: &names,
+                known_records: None,
+                source: &source,
+            };
+            // Like a process that is gone: no last word, the stream just ends.
+            let _ = participant.run(commands, &replies, |_| ()).await;
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn release_parameters(
+        &self,
+        _: Request<pb::ReleaseParametersRequest>,
+    ) -> Result<Response<pb::ReleaseParametersResponse>, Status> {
+        not_here()
+    }
+
+    type EvaluateReconstructionStream = Responses<pb::EvaluateReconstructionResponse>;
+
+    async fn evaluate_reconstruction(
+        &self,
+        _: Request<Streaming<pb::EvaluateReconstructionRequest>>,
+    ) -> Result<Response<Self::EvaluateReconstructionStream>, Status> {
+        not_here()
+    }
+}
+
+/// Stored everywhere, confirmed by one party, not by the other: the old model stays in service, whole, and the training can
+/// be run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_party_lost_between_the_phases_of_publishing_leaves_the_old_model() {
+    let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
+    let split = split(&dataset, 2, 2);
+    let (die, died) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut spec = spec(dir.path(), &dataset, &split);
+    // The second party is the fragile one; the deployment itself starts only the first.
+    let (_, table) = spec.tables.passive.pop().unwrap();
+    let store = ShareStore::open(&dir.path().join("fragile")).unwrap();
+    let logits = Arc::new(LogitServer::new(Arc::new(table), store));
+    let fragile = Fragile { logits, die: die.clone(), died: died.clone() };
+    let stop = tokio_util::sync::CancellationToken::new();
+    let stopped = stop.clone().cancelled_owned();
+    let deployment = Deployment::start_with(spec, |authority, settings| {
+        let name = PartyName::new("passive-2")?;
+        let credentials = Credentials::new(&authority.issue(Role::PassiveParty, &name)?)?;
+        let routes = tonic::service::Routes::new(PassivePartyServer::new(fragile));
+        tokio::spawn(async move { serve(listener, &credentials, routes, stopped).await });
+        settings.passive_parties.push(Peer { role: Role::PassiveParty, name, address });
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let ids = training_ids(&dataset);
+    let first = deployment.train(&config(1), &ids, |_| ()).await.unwrap();
+    let test = test_ids(&dataset, 0, 30);
+    let before = score(&deployment, &test).await.unwrap();
+    assert_eq!(before.row_status, vec![1; 30]);
+
+    die.store(true, Ordering::SeqCst);
+    let refusal = deployment.train(&config(2), &ids, |_| ()).await.unwrap_err();
+    assert!(died.load(Ordering::SeqCst), "it came to the second phase");
+    assert_eq!(refusal.kind, RefusalKind::Unavailable, "{refusal}");
+    assert!(refusal.message.contains("passive-2") && refusal.message.contains("publishing"), "{refusal}");
+    let mut coordinator = coordinator_client(&deployment, Role::ActiveParty);
+    let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+    assert_eq!(described.model_version, first.model_version);
+    assert_eq!(score(&deployment, &test).await.unwrap(), before, "the old model, to the last bit");
+
+    die.store(false, Ordering::SeqCst);
+    let second = deployment.train(&config(2), &ids, |_| ()).await.unwrap();
+    assert_ne!(second.model_version, first.model_version);
+    let after = score(&deployment, &test).await.unwrap();
+    assert_eq!(after.model_version, second.model_version);
+    deployment.stop().await.unwrap();
+    stop.cancel();
+}

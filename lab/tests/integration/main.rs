@@ -1,0 +1,11 @@
+//! All parties in one process, over real sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
+
+mod audits;
+mod fuzz;
+mod predictions;
+mod raw;
+mod refusals;
+mod roles;
+mod support;
+mod training;

@@ -1,0 +1,118 @@
+//! A deployment on synthetic data, and what the tests ask of it.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+use tonic::transport::Channel;
+use vfl_coordinator::defense::DefenseConfig;
+use vfl_lab::deployment::{Deployment, DeploymentSpec};
+use vfl_passive_party::config::Grant;
+use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
+use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb};
+use vfl_shared::service::{Credentials, Peer, Role, channel};
+use vfl_shared::types::{PartyName, RecordIds};
+
+pub fn dataset() -> Dataset {
+    data::load(&DatasetSpec::new(DatasetName::Synthetic, None, 3)).unwrap()
+}
+
+/// `parties` passive parties that share the last columns, `each` a piece.
+pub fn split(dataset: &Dataset, parties: usize, each: usize) -> VerticalSplit {
+    let total = dataset.features().len();
+    let passive = (0..parties)
+        .map(|p| PassiveColumns {
+            name: PartyName::new(format!("passive-{}", p + 1)).unwrap(),
+            columns: (total - (p + 1) * each..total - p * each).collect(),
+        })
+        .collect();
+    VerticalSplit::new(total, passive).unwrap()
+}
+
+pub fn config(epochs: u32) -> TrainingConfig {
+    TrainingConfig::try_from(TrainingValues { epochs, learning_rate: 0.02, patience: 4, seed: 5, ..Default::default() })
+        .unwrap()
+}
+
+pub fn training_ids(dataset: &Dataset) -> RecordIds {
+    dataset.ids().select(&dataset.split().train)
+}
+
+/// Records that no training saw.
+pub fn test_ids(dataset: &Dataset, from: usize, to: usize) -> RecordIds {
+    dataset.ids().select(&dataset.split().test[from..to])
+}
+
+pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentSpec {
+    DeploymentSpec {
+        tables: partition::divide(dataset, split, 9).unwrap(),
+        state_dir: dir.to_owned(),
+        defense: DefenseConfig::None {},
+        release: Grant::TrueParameters,
+    }
+}
+
+pub async fn deploy(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> Deployment {
+    Deployment::start(spec(dir, dataset, split)).await.unwrap()
+}
+
+/// A deployment with a model in service.
+pub struct Trained {
+    /// Removed when the test ends.
+    pub dir: TempDir,
+    pub dataset: Dataset,
+    pub split: VerticalSplit,
+    pub deployment: Deployment,
+    pub version: String,
+}
+
+pub async fn trained(parties: usize, each: usize, epochs: u32) -> Trained {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset();
+    let split = split(&dataset, parties, each);
+    let deployment = deploy(dir.path(), &dataset, &split).await;
+    let version = deployment.train(&config(epochs), &training_ids(&dataset), |_| ()).await.unwrap().model_version;
+    Trained { dir, dataset, split, deployment, version }
+}
+
+impl Trained {
+    /// The same parties with the same state, started again with another spec.
+    pub async fn again(self, change: impl FnOnce(&mut DeploymentSpec)) -> Self {
+        self.deployment.stop().await.unwrap();
+        let mut spec = spec(self.dir.path(), &self.dataset, &self.split);
+        change(&mut spec);
+        Self { deployment: Deployment::start(spec).await.unwrap(), ..self }
+    }
+}
+
+/// The peer that serves an RPC; of several passive parties the first.
+pub fn server_of(deployment: &Deployment, path: &str) -> Peer {
+    match path {
+        p if p.starts_with("/vfl.v1.PassiveParty/") => deployment.passive_peers().remove(0),
+        p if p.starts_with("/vfl.v1.ActiveParty/") => deployment.active_peer(),
+        _ => deployment.coordinator_peer(),
+    }
+}
+
+/// Credentials of a role. The active party's are its own: sessions are for a party, not for a role.
+pub fn credentials(deployment: &Deployment, role: Role) -> Credentials {
+    match role {
+        Role::ActiveParty => deployment.active_credentials.clone(),
+        Role::Coordinator => deployment.credentials(role, "coordinator").unwrap(),
+        Role::PassiveParty => deployment.credentials(role, "passive-1").unwrap(),
+        Role::Auditor => deployment.credentials(role, "auditor").unwrap(),
+    }
+}
+
+pub fn coordinator_client(deployment: &Deployment, role: Role) -> CoordinatorClient<Channel> {
+    CoordinatorClient::new(channel(&credentials(deployment, role), &deployment.coordinator_peer()).unwrap())
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// Asks the active party for scores.
+pub async fn score(deployment: &Deployment, ids: &RecordIds) -> Result<pb::ScoreResponse, tonic::Status> {
+    let request = pb::ScoreRequest { ids: Some(ids.into()) };
+    Ok(deployment.active_client().unwrap().predict(request).await?.into_inner())
+}

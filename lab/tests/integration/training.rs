@@ -1,0 +1,101 @@
+use vfl_shared::data::{FeatureStore, partition};
+use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues, train_central};
+use vfl_shared::rpc::RefusalKind;
+use vfl_shared::types::ModelVersion;
+
+use super::support::{config, dataset, deploy, split, training_ids};
+
+/// Training over the sockets gives what training with all features in one place gives, to 1e-9, with 1 and 3 passive parties.
+#[tokio::test(flavor = "multi_thread")]
+async fn distributed_training_is_central_training() {
+    let dataset = dataset();
+    let config = config(12);
+    let ids = training_ids(&dataset);
+    let positions = &dataset.split().train;
+    let x = dataset.x().select_columns(positions);
+    let labels: Vec<u32> = positions.iter().map(|&p| dataset.labels()[p]).collect();
+    let central = train_central(&config, dataset.class_names().len(), &x, &labels);
+    for parties in [1, 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let split = split(&dataset, parties, 2);
+        let deployment = deploy(dir.path(), &dataset, &split).await;
+        let mut epochs = 0;
+        let published = deployment.train(&config, &ids, |_| epochs += 1).await.unwrap();
+        assert_eq!((published.epochs, published.best_epoch), (central.epochs, central.best_epoch));
+        assert!(epochs > 0 && epochs <= published.epochs);
+        let version = ModelVersion::new(published.model_version).unwrap();
+        let load =
+            |name: &str| ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap().parameters;
+        let mut worst = 0.0f64;
+        let active = load("active");
+        let mut compare = |weights: &nalgebra::DMatrix<f64>, columns: &[usize]| {
+            worst = worst.max((weights - central.weights.select_columns(columns)).amax());
+        };
+        compare(active.weights(), split.active());
+        for party in split.passive() {
+            compare(load(party.name.as_str()).weights(), &party.columns);
+        }
+        worst = worst.max((active.bias().unwrap() - &central.bias).amax());
+        assert!(worst < 1e-9, "{parties} passive parties: parameters differ by {worst:e}");
+        assert!(central.weights.amax() > 0.5, "the comparison is of a model that has learned");
+        deployment.stop().await.unwrap();
+    }
+}
+
+/// A passive party that dies in mid-training is named to the active party, the old model stays in service, and training can
+/// be started again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
+    let dataset = dataset();
+    let dir = tempfile::tempdir().unwrap();
+    let split = split(&dataset, 2, 2);
+    let mut deployment = deploy(dir.path(), &dataset, &split).await;
+    let ids = training_ids(&dataset);
+    let first = deployment.train(&config(2), &ids, |_| ()).await.unwrap();
+
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let mut tell = Some(tell);
+    let long = TrainingValues { epochs: 100_000, patience: 100_000, ..config(1).values().clone() };
+    let long = TrainingConfig::try_from(long).unwrap();
+    let refusal = {
+        let mut client = deployment.active_client().unwrap();
+        let request = vfl_shared::rpc::pb::TrainJobRequest { config: Some((&long).into()), ids: Some((&ids).into()) };
+        let watch = tokio::spawn(async move {
+            let mut events = client.train(request).await.unwrap().into_inner();
+            loop {
+                match events.message().await {
+                    Ok(Some(_)) => drop(tell.take().map(|t| t.send(()))),
+                    Ok(None) => panic!("training ended"),
+                    Err(status) => return status,
+                }
+            }
+        });
+        told.await.unwrap();
+        deployment.stop_passive(1).await;
+        watch.await.unwrap()
+    };
+    assert_eq!(RefusalKind::from_code(refusal.code()), RefusalKind::Unavailable, "{refusal}");
+    assert!(refusal.message().contains("passive-2"), "{}", refusal.message());
+
+    deployment.restart_passive(1).await.unwrap();
+    let model = vfl_shared::rpc::pb::DescribeModelRequest {};
+    let channel = vfl_shared::service::channel(&deployment.active_credentials, &deployment.coordinator_peer()).unwrap();
+    let mut coordinator = vfl_shared::rpc::pb::coordinator_client::CoordinatorClient::new(channel);
+    let described = coordinator.describe_model(model).await.unwrap().into_inner();
+    assert_eq!(described.model_version, first.model_version, "the old model is in service");
+    let test = dataset.ids().select(&dataset.split().test[..50]);
+    let request = vfl_shared::rpc::pb::ScoreRequest { ids: Some((&test).into()) };
+    let scored = deployment.active_client().unwrap().predict(request).await.unwrap().into_inner();
+    assert_eq!(scored.row_status, vec![1; 50]);
+    deployment.train(&config(3), &ids, |_| ()).await.expect("training can be started again");
+    deployment.stop().await.unwrap();
+}
+
+/// The data of the parties stand in different orders, so nothing above rests on row order.
+#[test]
+fn parties_hold_their_records_in_different_orders() {
+    let dataset = dataset();
+    let tables = partition::divide(&dataset, &split(&dataset, 1, 2), 9).unwrap();
+    assert_ne!(tables.active.ids(), tables.passive[0].1.ids());
+    assert_eq!(tables.active.len(), tables.passive[0].1.len());
+}

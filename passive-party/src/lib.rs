@@ -1,0 +1,7 @@
+//! The passive party: holds private features, answers with logit shares, and scores reconstructions against the truth that
+//! stays with it.
+
+pub mod config;
+pub mod evaluation;
+pub mod logits;
+pub mod service;

@@ -1,0 +1,93 @@
+//! Logit shares by record id: the only thing about a record that leaves this party.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::model::{ShareStore, StoreError, StoredShare};
+use vfl_shared::rpc::pb::RowStatus;
+use vfl_shared::rpc::{Refusal, WireError, pb, require};
+use vfl_shared::types::{ModelVersion, RecordIds};
+
+/// The most records of one message.
+pub const MAX_ROWS: usize = 16_384;
+
+/// The features, and the parameters of the versions in use.
+#[derive(Debug)]
+pub struct LogitServer {
+    /// The features.
+    pub table: Arc<FeatureTable>,
+    /// This party's disk.
+    pub store: ShareStore,
+    loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
+}
+
+impl LogitServer {
+    /// Serves these features with the parameters of this store.
+    #[must_use]
+    pub fn new(table: Arc<FeatureTable>, store: ShareStore) -> Self {
+        Self { table, store, loaded: RwLock::default() }
+    }
+
+    /// Names of the features, in the order of the weights' columns.
+    #[must_use]
+    pub fn feature_names(&self) -> Vec<String> {
+        self.table.schema().features().iter().map(|f| f.name.clone()).collect()
+    }
+
+    /// The parameters of a version, from memory or from disk.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when the version is not stored here or was trained on other features.
+    pub fn share(&self, version: String) -> Result<Arc<StoredShare>, Refusal> {
+        let version = WireError::model_version(version)?;
+        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(&version) {
+            return Ok(share.clone());
+        }
+        let share = self.store.load(&version).map_err(|e| match e {
+            StoreError::Unknown { .. } => Refusal::precondition(format!("model {version} is not stored here")),
+            other => Refusal::internal(other.to_string()),
+        })?;
+        if share.feature_names != self.feature_names() {
+            let message =
+                format!("model {version} was trained on other features than this party now holds; train again");
+            return Err(Refusal::precondition(message));
+        }
+        let share = Arc::new(share);
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+        // Versions in use are few; a caller that walks through old ones must not fill the memory.
+        if loaded.len() >= 8 {
+            loaded.clear();
+        }
+        loaded.insert(version, share.clone());
+        Ok(share)
+    }
+
+    /// Logit shares of a batch: a row for each record held here, a status for all.
+    ///
+    /// # Errors
+    /// [`Refusal`] for malformed ids, too many of them, or a version that is not here.
+    pub fn compute(&self, request: pb::ComputeLogitsRequest) -> Result<pb::ComputeLogitsResponse, Refusal> {
+        let share = self.share(request.model_version)?;
+        let ids = require("ids", request.ids)?;
+        if !(1..=MAX_ROWS).contains(&ids.ends.len()) {
+            return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {} came", ids.ends.len())));
+        }
+        let ids = RecordIds::try_from(ids)?;
+        let mut held = Vec::with_capacity(ids.len());
+        let row_status = ids
+            .iter()
+            .map(|id| match self.table.position(id) {
+                Some(position) => {
+                    held.push(position);
+                    RowStatus::Ok as i32
+                }
+                None => RowStatus::NotFound as i32,
+            })
+            .collect();
+        let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
+        let block = self.table.fetch_at(&held).map_err(|e| internal(&e))?;
+        let logits = share.parameters.logit_share(&block).map_err(|e| internal(&e))?;
+        Ok(pb::ComputeLogitsResponse { row_status, logit_shares: Some(logits.to_wire()) })
+    }
+}

@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# Downloads the public data sets from the UCI Machine Learning Repository and checks every file's sha256.
+# The project ships no data set. Licences: Creative Commons Attribution 4.0; cite the authors named on each set's page.
+set -euo pipefail
+
+base=${CLOISON_DATASETS_URL:-https://archive.ics.uci.edu/static/public}
+all=(satellite robot bank adult pendigits grid drive credit)
+
+usage() {
+  cat <<USAGE
+usage: scripts/fetch-datasets.sh [--out DIR] [NAME...]
+
+  NAME        ${all[*]} (default: all of them)
+  --out DIR   where to put DIR/NAME/... (default: \$CLOISON_DATA_DIR, or else ../shared/data from the project)
+
+Files that are there already and correct, plain or as .gz, are not downloaded again.
+Use the result with --data-dir DIR or CLOISON_DATA_DIR=DIR.
+
+environment: CLOISON_DATASETS_URL   a mirror of $base
+needs: curl, unzip, gzip, sha256sum (or shasum); git for drive
+USAGE
+}
+
+die() {
+  echo "fetch-datasets: $*" >&2
+  exit 1
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=${CLOISON_DATA_DIR:-$root/../shared/data}
+names=()
+while (($#)); do
+  case "$1" in
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    --out)
+      (($# >= 2)) || { usage >&2; exit 2; }
+      out=$2
+      shift 2
+      ;;
+    -*)
+      usage >&2
+      exit 2
+      ;;
+    *)
+      [[ " ${all[*]} " == *" $1 "* ]] || { echo "fetch-datasets: unknown data set '$1' (known: ${all[*]})" >&2; exit 2; }
+      names+=("$1")
+      shift
+      ;;
+  esac
+done
+((${#names[@]})) || names=("${all[@]}")
+
+for tool in curl unzip gzip; do
+  command -v "$tool" >/dev/null || die "'$tool' is not installed"
+done
+if command -v sha256sum >/dev/null; then
+  sha256() { sha256sum | cut -d ' ' -f 1; }
+elif command -v shasum >/dev/null; then
+  sha256() { shasum -a 256 | cut -d ' ' -f 1; }
+else
+  die "neither sha256sum nor shasum is installed"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+present() { # path, sha256: there already, plain or compressed
+  { [[ -f "$out/$1" ]] && [[ "$(sha256 <"$out/$1")" == "$2" ]]; } ||
+    { [[ -f "$out/$1.gz" ]] && [[ "$(gzip -dc "$out/$1.gz" | sha256)" == "$2" ]]; }
+}
+
+download() { # archive: fetched once per run
+  local archive=$1
+  [[ -f "$work/$(basename "$archive")" ]] && return
+  echo "fetch-datasets: downloading $base/$archive"
+  curl --fail --location --silent --show-error --retry 3 --connect-timeout 20 --max-time 900 \
+    --output "$work/part" "$base/$archive" || die "could not download $base/$archive"
+  mv "$work/part" "$work/$(basename "$archive")"
+}
+
+place() { # path under the output directory, file to put there: appears whole or not at all
+  mkdir -p "$out/$(dirname "$1")"
+  cp "$2" "$out/$1.part"
+  mv "$out/$1.part" "$out/$1"
+  echo "fetch-datasets: $1"
+}
+
+# One file: archive[!archive inside it], member, path under the output directory, sha256 of the content.
+file() {
+  local archive=$1 member=$2 path=$3 expected=$4 found zip
+  if present "$path" "$expected"; then
+    echo "fetch-datasets: $path is there"
+    return
+  fi
+  download "${archive%%!*}"
+  zip="$work/$(basename "${archive%%!*}")"
+  if [[ "$archive" == *!* ]]; then
+    unzip -p "$zip" "${archive#*!}" >"$work/inner.zip" || die "no '${archive#*!}' in ${archive%%!*}"
+    zip="$work/inner.zip"
+  fi
+  unzip -p "$zip" "$member" >"$work/member" || die "no '$member' in $archive"
+  found=$(sha256 <"$work/member")
+  [[ "$found" == "$expected" ]] || die "$member of $archive has sha256 $found, expected $expected: nothing was kept"
+  place "$path" "$work/member"
+}
+
+satellite() {
+  local archive='146/statlog+landsat+satellite.zip'
+  file "$archive" sat.trn satellite/sat.trn e896dc88a960fa2404160fc4c3cb3dc53fcf4afd80ba920bf2d261bd42d12613
+  file "$archive" sat.tst satellite/sat.tst 4b9167b8a92baafafed7c8809aef86d0683a5e685c19d98d119fa6974f0f2479
+}
+
+robot() {
+  file '194/wall+following+robot+navigation+data.zip' sensor_readings_24.data robot/sensor_readings_24.data \
+    6e9728dedef8b35e31ba0be11aea85aa53bd248ab33652777df81b95a4cc8c00
+}
+
+bank() {
+  file '222/bank+marketing.zip!bank-additional.zip' bank-additional/bank-additional-full.csv \
+    bank/bank-additional-full.csv 74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8
+}
+
+adult() {
+  file 2/adult.zip adult.data adult/adult.data 5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d
+  file 2/adult.zip adult.test adult/adult.test a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05
+}
+
+pendigits() {
+  local archive='81/pen+based+recognition+of+handwritten+digits.zip'
+  file "$archive" pendigits.tra pendigits/pendigits.tra e2b9eb9f0d0467e2b64a4816a3420edf2b8043447576f4b84337aba44a9f97d3
+  file "$archive" pendigits.tes pendigits/pendigits.tes 8bd03229c5c5291fefe43e45465dd948d2645bf23328b9d993e0b777666b2015
+}
+
+grid() {
+  file '471/electrical+grid+stability+simulated+data.zip' Data_for_UCI_named.csv grid/Data_for_UCI_named.csv \
+    7afc3154fed9cd65258b3403b60381fe6b0d832bf817a1ea4866395d05a84a83
+}
+
+# No sha256 of this file is published; the git blob id is, by many repositories that hold it.
+drive() {
+  local archive='325/dataset+for+sensorless+drive+diagnosis.zip' member=Sensorless_drive_diagnosis.txt
+  local path="drive/$member" expected=9101c388dfa5ccd3bfbec96c00efe2b1d7c36f32 found
+  command -v git >/dev/null || die "git is needed to check $member"
+  if [[ -f "$out/$path" ]] && [[ "$(git hash-object --no-filters "$out/$path")" == "$expected" ]]; then
+    echo "fetch-datasets: $path is there"
+    return
+  fi
+  download "$archive"
+  unzip -p "$work/$(basename "$archive")" "$member" >"$work/member" || die "no '$member' in $archive"
+  found=$(git hash-object --no-filters "$work/member")
+  [[ "$found" == "$expected" ]] || die "$member has git blob id $found, expected $expected: nothing was kept"
+  place "$path" "$work/member"
+}
+
+# UCI has a spreadsheet only; the usual CSV form of it is behind a login. It can be checked, not fetched.
+credit() {
+  local path=credit/UCI_Credit_Card.csv
+  if present "$path" a0f0ab49d6326671d6cd83be5c88dcf18007025fe9a53ecd699119c871176ca1; then
+    echo "fetch-datasets: $path is there"
+    return
+  fi
+  cat >&2 <<NOTE
+fetch-datasets: credit is not downloaded: its home (https://doi.org/10.24432/C55S3H) has it as a spreadsheet. The CSV form,
+  UCI_Credit_Card.csv, is on Kaggle as uciml/default-of-credit-card-clients-dataset (needs an account). Put it at
+  $out/$path and run this again to check it.
+NOTE
+}
+
+for name in "${names[@]}"; do "$name"; done

@@ -1,0 +1,130 @@
+//! Why a party's file was refused, and where in it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::schema::SchemaError;
+use super::table::AssembleError;
+use crate::types::IdError;
+
+/// A file that was refused, and where in it. No value of a record is in it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{}{}: {problem}", .file.display(), Place("line", .line.as_ref()), Place("column", .column.as_ref()))]
+pub struct TableError {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1, at which the record (or the header) begins.
+    pub line: Option<u64>,
+    /// The column's name.
+    pub column: Option<String>,
+    /// What is wrong, and the fix.
+    pub problem: TableProblem,
+}
+
+/// `, line 7`, or nothing.
+struct Place<'a, T>(&'static str, Option<&'a T>);
+
+impl<T: fmt::Display> fmt::Display for Place<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Some(at) => write!(f, ", {} {at}", self.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum TableProblem {
+    /// It cannot be opened or read.
+    #[error("cannot be read: {0}")]
+    Io(#[source] std::io::Error),
+    /// The schema file is not a schema.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Not text.
+    #[error("not UTF-8; convert the file to UTF-8")]
+    NotUtf8,
+    /// Not a byte in it.
+    #[error("the file is empty; a header line and at least one record are needed")]
+    Empty,
+    /// A header and nothing else.
+    #[error("there is no record under the header")]
+    NoRecord,
+    /// A column that the schema declares and the header lacks.
+    #[error("the schema declares this column and the header does not have it")]
+    MissingColumn,
+    /// A column that the header has and the schema does not declare.
+    #[error("the schema does not declare this column; declare it or take it out of the file")]
+    UndeclaredColumn,
+    /// The same column twice in the header.
+    #[error("the header has this column twice")]
+    RepeatedColumn,
+    /// A line with more or fewer fields than the header.
+    #[error("{got} fields where the header has {expected}; the line may be cut off, or hold an unquoted comma")]
+    FieldCount {
+        /// Fields of the header.
+        expected: usize,
+        /// Fields of the line.
+        got: usize,
+    },
+    /// A quote without its partner.
+    #[error("a quoted field is not closed on its line, or goes on after its closing quote")]
+    Quote,
+    /// An id that is empty, too long or holds a control character.
+    #[error("{0}")]
+    Id(IdError),
+    /// An id that an earlier line has.
+    #[error("an earlier line has the same record id")]
+    RepeatedId,
+    /// An empty field.
+    #[error("the field is empty; a missing value needs a declared category or number of its own")]
+    EmptyField,
+    /// Not a number.
+    #[error("not a number (decimal point, no separators between thousands)")]
+    NotANumber,
+    /// NaN, an infinity, or a number past the range of a double.
+    #[error("the number is not finite")]
+    NotFinite,
+    /// Outside the declared range.
+    #[error(
+        "the number is outside its declared range {min} to {max}; correct the range, or set `clamp = true` to move it to the end"
+    )]
+    OutOfRange {
+        /// The declared minimum.
+        min: f64,
+        /// The declared maximum.
+        max: f64,
+    },
+    /// Neither of a binary feature's two values.
+    #[error("a binary feature is {min} or {max}")]
+    NotBinary {
+        /// The lower of the two.
+        min: f64,
+        /// The upper of the two.
+        max: f64,
+    },
+    /// Not a declared category.
+    #[error("not one of the {categories} declared categories")]
+    UnknownCategory {
+        /// How many are declared.
+        categories: usize,
+    },
+    /// Not a declared class.
+    #[error("not one of the declared classes {}", .classes.join(", "))]
+    UnknownClass {
+        /// The declared classes.
+        classes: Vec<String>,
+    },
+    /// Larger than the limits allow.
+    #[error("{what} is over the limit of {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+    },
+    /// The parts do not fit together.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+}

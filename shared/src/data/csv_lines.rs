@@ -1,0 +1,148 @@
+//! Lines of comma-separated fields.
+//!
+//! Not a general CSV reader: a record is one line. That makes line numbers exact, bounds memory whatever the file holds,
+//! and finds a quote that was left open where it stands instead of at the end of the file.
+
+use std::io::{BufRead, BufReader, Read, Take};
+
+use super::csv_error::TableProblem;
+use super::csv_file::Limits;
+
+/// The longest line, in bytes: room for the largest number of features.
+const MAX_LINE_BYTES: u64 = 16 << 20;
+
+/// The fields of one line, end to end, and where each one ends.
+#[derive(Default)]
+pub(super) struct Fields {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Fields {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    /// Splits a line, which has no line break, at its commas. A field that begins with a quote ends at the next single
+    /// quote, which a comma or the end of the line must follow; two quotes in it stand for one.
+    fn split(&mut self, line: &[u8]) -> Result<(), TableProblem> {
+        self.bytes.clear();
+        self.ends.clear();
+        let mut rest = line;
+        loop {
+            let after = if let Some(mut quoted) = rest.strip_prefix(b"\"") {
+                loop {
+                    let close = quoted.iter().position(|&b| b == b'"').ok_or(TableProblem::Quote)?;
+                    self.bytes.extend_from_slice(&quoted[..close]);
+                    quoted = &quoted[close + 1..];
+                    match quoted.strip_prefix(b"\"") {
+                        Some(more) => {
+                            self.bytes.push(b'"');
+                            quoted = more;
+                        }
+                        None => break quoted,
+                    }
+                }
+            } else {
+                let end = rest.iter().position(|&b| b == b',').unwrap_or(rest.len());
+                self.bytes.extend_from_slice(&rest[..end]);
+                &rest[end..]
+            };
+            self.ends.push(self.bytes.len());
+            match after {
+                [] => return Ok(()),
+                [b',', next @ ..] => rest = next,
+                _ => return Err(TableProblem::Quote),
+            }
+        }
+    }
+}
+
+/// Reads records one by one, and counts lines.
+pub(super) struct Lines<R> {
+    source: BufReader<Take<R>>,
+    limit: u64,
+    line: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(source: R, limits: &Limits) -> Self {
+        // One byte past the limit tells a file that is too large from one that ends there.
+        let source = BufReader::with_capacity(1 << 16, source.take(limits.file_bytes.saturating_add(1)));
+        Self { source, limit: limits.file_bytes, line: 0, buffer: Vec::new() }
+    }
+
+    /// The next line that is not blank, split into `fields`, and its number from 1; `None` at the end of the file.
+    ///
+    /// A problem comes with the line it is on, if it is on one.
+    pub(super) fn next_record(&mut self, fields: &mut Fields) -> Result<Option<u64>, (Option<u64>, TableProblem)> {
+        loop {
+            self.buffer.clear();
+            let mut line = (&mut self.source).take(MAX_LINE_BYTES + 1);
+            let read = line.read_until(b'\n', &mut self.buffer).map_err(|e| (None, TableProblem::Io(e)))?;
+            if self.source.get_ref().limit() == 0 && self.source.buffer().is_empty() {
+                let problem = TableProblem::TooLarge { what: "the file's size in bytes", limit: self.limit };
+                return Err((None, problem));
+            }
+            if read == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if read as u64 > MAX_LINE_BYTES {
+                let problem = TableProblem::TooLarge { what: "the length of the line in bytes", limit: MAX_LINE_BYTES };
+                return Err((Some(self.line), problem));
+            }
+            let text = match self.line {
+                1 => self.buffer.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&self.buffer),
+                _ => &self.buffer,
+            };
+            if text.trim_ascii().is_empty() {
+                continue;
+            }
+            let text = text.strip_suffix(b"\n").unwrap_or(text);
+            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            fields.split(text).map_err(|problem| (Some(self.line), problem))?;
+            return Ok(Some(self.line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn split(line: &str) -> Result<Vec<String>, String> {
+        let mut fields = Fields::default();
+        fields.split(line.as_bytes()).map_err(|e| e.to_string())?;
+        Ok(fields.iter().map(|f| String::from_utf8(f.to_vec()).unwrap()).collect())
+    }
+
+    #[test]
+    fn quotes_follow_rfc_4180() {
+        assert_eq!(split(r#"a,,"b,""c""""#).unwrap(), ["a", "", "b,\"c\""]);
+        assert_eq!(split(r#"5" pipe,"""#).unwrap(), ["5\" pipe", ""]);
+        assert_eq!(split("a,").unwrap(), ["a", ""]);
+        for bad in [r#""a"#, r#"x,"a"b"#, r#""a""#.trim_end_matches('"'), r#"""""#.get(..3).unwrap()] {
+            assert!(split(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        /// The `csv` crate is the oracle: what it writes is read back.
+        #[test]
+        fn what_a_csv_writer_writes_is_read(row in proptest::collection::vec("[a-c,\" é]{0,5}", 1..6)) {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            writer.write_record(&row).unwrap();
+            let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
+            prop_assert_eq!(split(text.trim_end_matches('\n')).unwrap(), row);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Data sets: the seeded generator, CSV with a schema, the public sets, encodings, normalisation, splits.
+//!
+//! A deployment reads its own part with [`FeatureTable::from_csv`]. The lab reads or generates a whole [`Dataset`] with
+//! [`load`] and deals it out with [`partition::divide`] or [`partition::partition`].
+
+mod csv_error;
+mod csv_file;
+mod csv_lines;
+pub mod dataset;
+pub mod encode;
+mod index;
+pub mod loaders;
+pub mod normalise;
+pub mod partition;
+mod random;
+pub mod schema;
+mod schema_file;
+mod sources;
+pub mod split;
+pub mod synthetic;
+pub mod table;
+pub mod vertical;
+
+use std::path::PathBuf;
+
+pub use csv_error::{TableError, TableProblem};
+pub use csv_file::Limits;
+pub use dataset::{DataError, Dataset};
+pub use encode::{Encoding, MeanOver};
+pub use loaders::{BankColumns, DatasetName};
+pub use normalise::Normalisation;
+pub use partition::{PartitionFiles, PartyFiles, PartyTables};
+pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, SchemaError};
+pub use split::{Part, Split, SplitError, SplitSpec};
+pub use synthetic::{SyntheticFields, SyntheticParameters};
+pub use table::{AssembleError, FeatureStore, FeatureTable, StoreError};
+pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
+
+use encode::{RawColumn, RawValues, encode};
+use loaders::Raw;
+use schema::check_name;
+
+use crate::types::RecordIds;
+
+/// What to load, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DatasetSpec {
+    /// The set.
+    pub name: DatasetName,
+    /// Where the public sets are; the synthetic one needs none.
+    pub data_dir: Option<PathBuf>,
+    /// What becomes of categories.
+    pub encoding: Encoding,
+    /// Columns of `bank`; no matter for the others.
+    pub bank_columns: BankColumns,
+    /// Rows that minima and maxima are taken over.
+    pub normalisation: Normalisation,
+    /// Shares of training, validation and test.
+    pub split: SplitSpec,
+    /// Seed of the generator and of the split.
+    pub seed: u64,
+    /// Parameters of the generator; no matter for the public sets.
+    pub synthetic: SyntheticParameters,
+}
+
+impl DatasetSpec {
+    /// A set with every default: ordinal encoding, bank without `duration`, ranges over all rows, 80/10/10 or the official
+    /// test part.
+    #[must_use]
+    pub fn new(name: DatasetName, data_dir: Option<PathBuf>, seed: u64) -> Self {
+        Self {
+            name,
+            data_dir,
+            encoding: Encoding::default(),
+            bank_columns: BankColumns::default(),
+            normalisation: Normalisation::default(),
+            split: SplitSpec::default(),
+            seed,
+            synthetic: SyntheticParameters::default(),
+        }
+    }
+}
+
+/// Loads or generates a data set: read, split, encode, normalise. The same specification and files give the same data.
+///
+/// # Errors
+/// [`DataError`]; a missing file's error names the set, the file, the directory and the remedy.
+pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
+    let raw = match (spec.name, &spec.data_dir) {
+        (DatasetName::Synthetic, _) => synthetic_columns(spec),
+        (dataset, None) => return Err(DataError::NoDirectory { dataset }),
+        (_, Some(directory)) => loaders::read(spec.name, directory, spec.bank_columns)?,
+    };
+    let records = raw.labels.len();
+    let split = spec.split.split(records, raw.parts.as_deref(), spec.seed)?;
+    let (mut features, mut x) = encode(&raw.columns, &raw.labels, &split.train, spec.encoding)?;
+
+    let ranges = normalise::ranges(&x, 0..records);
+    match (spec.normalisation, &raw.parts) {
+        (Normalisation::AllRows, _) => normalise::apply(&mut x, 0..records, &ranges),
+        (Normalisation::PerPart, None) => return Err(DataError::NoParts { dataset: spec.name }),
+        (Normalisation::PerPart, Some(parts)) => {
+            for part in [Part::Train, Part::Test] {
+                let of_part = (0..records).filter(|&r| parts[r] == part);
+                let ranges = normalise::ranges(&x, of_part.clone());
+                normalise::apply(&mut x, of_part, &ranges);
+            }
+        }
+    }
+    for (row, (feature, (min, max))) in features.iter_mut().zip(ranges).enumerate() {
+        check_name("feature", &feature.name)?;
+        (feature.min, feature.max) = (min, max);
+        // What is declared binary must be so after normalisation too.
+        if feature.kind == FeatureKind::Binary && !x.row(row).iter().all(|&v| v == 0.0 || v == 1.0) {
+            feature.kind = FeatureKind::Numeric;
+        }
+    }
+    let ids = RecordIds::new((0..records).map(|r| format!("{}-{r:06}", spec.name)))?;
+    let Raw { labels, class_names, parts, .. } = raw;
+    Ok(Dataset { name: spec.name.to_string(), ids, features, x, labels, class_names, parts, split })
+}
+
+fn synthetic_columns(spec: &DatasetSpec) -> Raw {
+    let data = synthetic::generate(&spec.synthetic, spec.seed);
+    let columns = data.x.row_iter().enumerate().map(|(i, row)| RawColumn {
+        name: format!("f{i:02}"),
+        values: RawValues::Numbers(FeatureKind::Numeric, row.iter().copied().collect()),
+    });
+    let class_names = (0..spec.synthetic.fields().classes).map(|c| format!("class{c}")).collect();
+    Raw { columns: columns.collect(), labels: data.labels, class_names, parts: None }
+}

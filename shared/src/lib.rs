@@ -1,0 +1,16 @@
+//! What the parties of Cloison share: domain types, numerics, data, models, metrics, the wire contract and its transport.
+//!
+//! Dependencies point one way: `types` and `numerics` know nothing of the wire; only `rpc`, `service` and `training` know tonic.
+
+pub mod cli;
+pub mod config;
+pub mod data;
+pub mod files;
+pub mod metrics;
+pub mod model;
+pub mod numerics;
+pub mod rpc;
+pub mod service;
+pub mod telemetry;
+pub mod training;
+pub mod types;

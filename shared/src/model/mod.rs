@@ -1,0 +1,39 @@
+//! Multinomial logistic regression, vertically split: each party holds the weights of its own features, the active party the
+//! bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2).
+
+mod central;
+mod learner;
+mod parameters;
+mod schedule;
+mod store;
+
+pub use central::{CentralFit, train_central};
+pub use learner::{LearnerError, PartyLearner};
+pub use parameters::PartyParameters;
+pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
+pub use store::{ShareStore, StoreError, StoredShare};
+
+use nalgebra::DMatrix;
+
+use crate::types::{ConfidenceScores, Logits};
+
+/// Mean softmax cross-entropy in nats of a batch, its gradient with respect to the logits, (c − e_y) / n as k × n, and the
+/// number of records whose arg max is the label.
+#[must_use]
+pub fn cross_entropy(logits: Logits, labels: &[u32]) -> (f64, DMatrix<f64>, usize) {
+    let n = logits.records().max(1) as f64;
+    // ln c_y = z_y − ln Σ exp z, taken from the logits: the score itself may underflow.
+    let mut loss = 0.0;
+    let mut right = 0;
+    for (z, &y) in logits.matrix().column_iter().zip(labels) {
+        let max = z.max();
+        loss += max + z.iter().map(|v| (v - max).exp()).sum::<f64>().ln() - z[y as usize];
+        right += usize::from(crate::numerics::arg_max(z.as_slice()) == y as usize);
+    }
+    let mut gradient = ConfidenceScores::softmax(logits).into_matrix();
+    for (mut g, &y) in gradient.column_iter_mut().zip(labels) {
+        g[y as usize] -= 1.0;
+        g /= n;
+    }
+    (loss / n, gradient, right)
+}

@@ -1,0 +1,109 @@
+//! One party's parameters.
+
+use std::fmt;
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::types::{FeatureBlock, LogitShare, ShapeError};
+
+/// One party's share of the model: weights k × d, and at the active party the bias (k).
+///
+/// It has no wire form and no `Serialize`; what leaves a party is decided by its release policy, what goes to its disk by
+/// [`super::ShareStore`].
+#[derive(Clone, PartialEq)]
+pub struct PartyParameters {
+    weights: DMatrix<f64>,
+    bias: Option<DVector<f64>>,
+}
+
+impl fmt::Debug for PartyParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bias = if self.bias.is_some() { " + bias" } else { "" };
+        write!(f, "PartyParameters({} × {}{bias}, values withheld)", self.weights.nrows(), self.weights.ncols())
+    }
+}
+
+impl PartyParameters {
+    /// Checks and wraps parameters.
+    ///
+    /// # Errors
+    /// [`ShapeError`] for fewer than two classes, a bias of another length, or a value that is not finite.
+    pub fn new(weights: DMatrix<f64>, bias: Option<DVector<f64>>) -> Result<Self, ShapeError> {
+        let what = "parameters";
+        if weights.nrows() < 2 {
+            return Err(ShapeError::TooFewClasses { what, got: weights.nrows() });
+        }
+        if let Some(b) = &bias
+            && b.len() != weights.nrows()
+        {
+            return Err(ShapeError::Size { what, unit: "bias entries", expected: weights.nrows(), got: b.len() });
+        }
+        let finite = weights.iter().chain(bias.iter().flat_map(|b| b.iter())).all(|v| v.is_finite());
+        if !finite {
+            return Err(ShapeError::NotFinite { what, record: 0 });
+        }
+        Ok(Self { weights, bias })
+    }
+
+    /// All zeros: where training starts.
+    #[must_use]
+    pub fn zeros(classes: usize, features: usize, bias: bool) -> Self {
+        Self { weights: DMatrix::zeros(classes, features), bias: bias.then(|| DVector::zeros(classes)) }
+    }
+
+    /// Number of classes k.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.weights.nrows()
+    }
+
+    /// Number of features d.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.weights.ncols()
+    }
+
+    /// Weights, k × d.
+    #[must_use]
+    pub fn weights(&self) -> &DMatrix<f64> {
+        &self.weights
+    }
+
+    /// The bias (k), at the active party.
+    #[must_use]
+    pub fn bias(&self) -> Option<&DVector<f64>> {
+        self.bias.as_ref()
+    }
+
+    pub(super) fn parts_mut(&mut self) -> (&mut DMatrix<f64>, Option<&mut DVector<f64>>) {
+        (&mut self.weights, self.bias.as_mut())
+    }
+
+    /// The logit share W x (+ b) of each record.
+    ///
+    /// # Errors
+    /// [`ShapeError::Size`] if the block has another number of features; [`ShapeError::NotFinite`] if a logit overflows.
+    pub fn logit_share(&self, block: &FeatureBlock) -> Result<LogitShare, ShapeError> {
+        if block.features() != self.features() {
+            return Err(ShapeError::Size {
+                what: "feature block",
+                unit: "features",
+                expected: self.features(),
+                got: block.features(),
+            });
+        }
+        LogitShare::new(self.affine(block.matrix()))
+    }
+
+    /// W x (+ b), one record per column.
+    pub(super) fn affine(&self, block: &DMatrix<f64>) -> DMatrix<f64> {
+        let mut z = match &self.bias {
+            Some(b) => DMatrix::from_fn(self.classes(), block.ncols(), |i, _| b[i]),
+            None => DMatrix::zeros(self.classes(), block.ncols()),
+        };
+        if self.features() > 0 {
+            z.gemm(1.0, &self.weights, block, 1.0);
+        }
+        z
+    }
+}

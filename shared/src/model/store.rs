@@ -1,0 +1,251 @@
+//! A party's parameters on its own disk: each share in a file named by the hash of its content, each published version a
+//! small file that names a share. Publishing a version never touches the files of another one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::PartyParameters;
+use crate::files::write_atomic;
+use crate::types::{ModelVersion, ShapeError};
+
+const SCHEMA: u32 = 1;
+
+/// Why a share could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk refuses.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read or write.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No share of that version.
+    #[error("model version {version} is not stored here (in {}); train again, or restore this party's state directory", dir.display())]
+    Unknown {
+        /// The version.
+        version: ModelVersion,
+        /// The store.
+        dir: PathBuf,
+    },
+    /// A file that is not what was written.
+    #[error("{} is damaged: {reason}; restore it from a backup or train again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A version that names another share already.
+    #[error("model version {version} is published here with another share; a published version never changes")]
+    Rebound {
+        /// The version.
+        version: ModelVersion,
+    },
+    /// A digest that no file can have.
+    #[error("{0:?} is not a SHA-256 digest in lower-case hexadecimal")]
+    Digest(String),
+}
+
+/// The content of a share file. Its fields are private to the party that owns the directory.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShareFile {
+    schema: u32,
+    feature_names: Vec<String>,
+    /// k rows of d weights.
+    weights: Vec<Vec<f64>>,
+    bias: Option<Vec<f64>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionFile {
+    schema: u32,
+    share: String,
+}
+
+/// A share as read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredShare {
+    /// The parameters.
+    pub parameters: PartyParameters,
+    /// Names of the features, in the order of the weights' columns.
+    pub feature_names: Vec<String>,
+}
+
+/// The directory of one party's shares.
+#[derive(Debug, Clone)]
+pub struct ShareStore {
+    dir: PathBuf,
+}
+
+impl ShareStore {
+    /// Opens (and makes) the directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] if it cannot be made.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        for sub in ["shares", "versions"] {
+            let path = dir.join(sub);
+            std::fs::create_dir_all(&path).map_err(|source| StoreError::Io { action: "make", path, source })?;
+        }
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    /// Stores a share durably and gives the hash of its file.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] if the disk refuses.
+    pub fn put(&self, parameters: &PartyParameters, feature_names: &[String]) -> Result<String, StoreError> {
+        let file = ShareFile {
+            schema: SCHEMA,
+            feature_names: feature_names.to_vec(),
+            weights: parameters.weights().row_iter().map(|r| r.iter().copied().collect()).collect(),
+            bias: parameters.bias().map(|b| b.iter().copied().collect()),
+        };
+        let content = to_json(&file);
+        let digest = digest(&content);
+        self.write(&self.share_path(&digest)?, &content)?;
+        Ok(digest)
+    }
+
+    /// Says that a version's share is the one with this hash.
+    ///
+    /// # Errors
+    /// [`StoreError`] if no such share is stored or the disk refuses.
+    pub fn bind(&self, version: &ModelVersion, digest: &str) -> Result<(), StoreError> {
+        self.read_share(digest)?;
+        match self.bound(version) {
+            Ok(bound) if bound == digest => return Ok(()),
+            Ok(_) => return Err(StoreError::Rebound { version: version.clone() }),
+            Err(StoreError::Unknown { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let file = VersionFile { schema: SCHEMA, share: digest.to_owned() };
+        self.write(&self.version_path(version), &to_json(&file))
+    }
+
+    /// Reads the share of a version, checking its hash.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`] for a version never published here, [`StoreError::Damaged`] for a changed file.
+    pub fn load(&self, version: &ModelVersion) -> Result<StoredShare, StoreError> {
+        self.read_share(&self.bound(version)?)
+    }
+
+    /// The hash of a version's share.
+    fn bound(&self, version: &ModelVersion) -> Result<String, StoreError> {
+        let path = self.version_path(version);
+        let content = match std::fs::read(&path) {
+            Ok(content) => content,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::Unknown { version: version.clone(), dir: self.dir.clone() });
+            }
+            Err(source) => return Err(StoreError::Io { action: "read", path, source }),
+        };
+        let file: VersionFile =
+            serde_json::from_slice(&content).map_err(|e| StoreError::Damaged { path, reason: e.to_string() })?;
+        Ok(file.share)
+    }
+
+    fn read_share(&self, digest: &str) -> Result<StoredShare, StoreError> {
+        let path = self.share_path(digest)?;
+        let content =
+            std::fs::read(&path).map_err(|source| StoreError::Io { action: "read", path: path.clone(), source })?;
+        let damaged = |reason: String| StoreError::Damaged { path: path.clone(), reason };
+        if self::digest(&content) != digest {
+            return Err(damaged("its content does not match its name".into()));
+        }
+        let file: ShareFile = serde_json::from_slice(&content).map_err(|e| damaged(e.to_string()))?;
+        let d = file.feature_names.len();
+        if file.schema != SCHEMA || file.weights.iter().any(|row| row.len() != d) {
+            return Err(damaged("its fields contradict each other".into()));
+        }
+        let weights = DMatrix::from_row_iterator(file.weights.len(), d, file.weights.into_iter().flatten());
+        let parameters = PartyParameters::new(weights, file.bias.map(DVector::from_vec))
+            .map_err(|e: ShapeError| damaged(e.to_string()))?;
+        Ok(StoredShare { parameters, feature_names: file.feature_names })
+    }
+
+    fn share_path(&self, digest: &str) -> Result<PathBuf, StoreError> {
+        // The digest comes from a peer and becomes a path.
+        let hex = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if !hex {
+            return Err(StoreError::Digest(digest.chars().take(80).collect()));
+        }
+        Ok(self.dir.join("shares").join(format!("{digest}.json")))
+    }
+
+    fn version_path(&self, version: &ModelVersion) -> PathBuf {
+        self.dir.join("versions").join(format!("{version}.json"))
+    }
+
+    fn write(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
+        write_atomic(path, content, true).map_err(|source| StoreError::Io {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
+    }
+}
+
+fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
+    // Plain structs of numbers and strings: serialisation cannot fail, and an empty file would be refused on reading.
+    let mut content = serde_json::to_vec(value).unwrap_or_default();
+    content.push(b'\n');
+    content
+}
+
+fn digest(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(seed: f64) -> PartyParameters {
+        let weights = DMatrix::from_fn(3, 2, |i, j| seed / (1.0 + i as f64 + 0.1 * j as f64));
+        PartyParameters::new(weights, Some(DVector::from_vec(vec![seed, 1e-300, -seed]))).unwrap()
+    }
+
+    #[test]
+    fn shares_come_back_to_the_bit_and_versions_do_not_disturb_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ShareStore::open(dir.path()).unwrap();
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let (v1, v2) = (ModelVersion::new("m-1").unwrap(), ModelVersion::new("m-2").unwrap());
+        let one = store.put(&parameters(0.1), &names).unwrap();
+        assert!(matches!(store.load(&v1), Err(StoreError::Unknown { .. })), "stored is not published");
+        store.bind(&v1, &one).unwrap();
+        let two = store.put(&parameters(0.7), &names).unwrap();
+        store.bind(&v2, &two).unwrap();
+        let again = ShareStore::open(dir.path()).unwrap();
+        assert_eq!(again.load(&v1).unwrap().parameters, parameters(0.1));
+        assert_eq!(again.load(&v2).unwrap().parameters, parameters(0.7));
+        again.bind(&v1, &one).unwrap();
+        assert!(matches!(again.bind(&v1, &two), Err(StoreError::Rebound { .. })), "a published version never changes");
+    }
+
+    #[test]
+    fn a_changed_or_half_written_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ShareStore::open(dir.path()).unwrap();
+        let version = ModelVersion::new("m-1").unwrap();
+        let digest = store.put(&parameters(0.1), &["a".into(), "b".into()]).unwrap();
+        store.bind(&version, &digest).unwrap();
+        let path = store.share_path(&digest).unwrap();
+        let content = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &content[..content.len() / 2]).unwrap();
+        assert!(matches!(store.load(&version), Err(StoreError::Damaged { .. })));
+        assert!(matches!(store.bind(&version, "../../etc/passwd"), Err(StoreError::Digest(_))));
+    }
+}

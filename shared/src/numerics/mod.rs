@@ -1,0 +1,11 @@
+//! Numerical building blocks. Plain functions on matrices with one record per column; nothing here knows of the wire.
+
+mod difference;
+mod digits;
+mod pseudo_inverse;
+mod softmax;
+
+pub use difference::row_differences;
+pub use digits::three_significant_digits;
+pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
+pub use softmax::{arg_max, softmax_columns};

@@ -1,0 +1,371 @@
+//! From wire messages to domain types and back. Every refusal of malformed input that does not need state happens here.
+
+use bytes::Bytes;
+use nalgebra::DMatrix;
+
+use super::pb;
+use crate::types::{
+    ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError, PartyName, RecordIds,
+    ReleasedScores, ShapeError, SimplexError,
+};
+
+/// Why a message was refused. Names the field, never shows a value of a matrix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// A field that must be there is not.
+    #[error("field `{field}` is missing")]
+    Missing {
+        /// The field.
+        field: &'static str,
+    },
+    /// A matrix whose bytes do not match its rows and columns.
+    #[error("`{field}` says {rows} × {columns} but holds {bytes} bytes, expected 8 · rows · columns")]
+    MatrixBytes {
+        /// The field.
+        field: &'static str,
+        /// Rows it claims.
+        rows: u32,
+        /// Columns it claims.
+        columns: u32,
+        /// Bytes it has.
+        bytes: usize,
+    },
+    /// A matrix, or a list, of the wrong size.
+    #[error("`{field}` has {got} {unit}, expected {expected}")]
+    Size {
+        /// The field.
+        field: &'static str,
+        /// Rows, columns, entries.
+        unit: &'static str,
+        /// What was needed.
+        expected: usize,
+        /// What came.
+        got: usize,
+    },
+    /// A matrix with NaN or infinity.
+    #[error("`{field}` holds a value that is not finite, in row {row}")]
+    NotFinite {
+        /// The field.
+        field: &'static str,
+        /// Row, from 0.
+        row: usize,
+    },
+    /// A bad record id.
+    #[error("`{field}`: {source}")]
+    Ids {
+        /// The field.
+        field: &'static str,
+        /// Why.
+        source: IdError,
+    },
+    /// A bad name.
+    #[error("`{field}`: {source}")]
+    Name {
+        /// The field.
+        field: &'static str,
+        /// Why.
+        source: NameError,
+    },
+    /// A number out of its range.
+    #[error("`{field}` is out of range: {reason}")]
+    Range {
+        /// The field.
+        field: &'static str,
+        /// What is allowed.
+        reason: &'static str,
+    },
+    /// A matrix that is not what it should be (scores off the simplex, fewer than two classes).
+    #[error("`{field}`: {reason}")]
+    Content {
+        /// The field.
+        field: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Takes a field out of its option.
+///
+/// # Errors
+/// [`WireError::Missing`] with the field's name.
+pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError> {
+    value.ok_or(WireError::Missing { field })
+}
+
+/// Writes a block (one record per column) as a wire matrix (one record per row). The memory is the same.
+#[must_use]
+pub fn encode_columns(columns: &DMatrix<f64>) -> pb::Matrix {
+    let values = columns.as_slice();
+    let mut bytes = vec![0u8; 8 * values.len()];
+    for (to, v) in bytes.chunks_exact_mut(8).zip(values) {
+        to.copy_from_slice(&v.to_le_bytes());
+    }
+    pb::Matrix { rows: columns.ncols() as u32, columns: columns.nrows() as u32, values: Bytes::from(bytes) }
+}
+
+/// Reads a wire matrix (one record per row) into a block (one record per column), with as many records and, if given,
+/// as many entries per record as the caller expects.
+///
+/// # Errors
+/// [`WireError`] when the sizes are wrong or contradict the bytes, or a value is not finite.
+pub fn decode_columns(
+    field: &'static str,
+    matrix: &pb::Matrix,
+    records: usize,
+    entries: Option<usize>,
+) -> Result<DMatrix<f64>, WireError> {
+    let (rows, columns) = (matrix.rows as usize, matrix.columns as usize);
+    if rows.checked_mul(columns).and_then(|n| n.checked_mul(8)) != Some(matrix.values.len()) {
+        return Err(WireError::MatrixBytes {
+            field,
+            rows: matrix.rows,
+            columns: matrix.columns,
+            bytes: matrix.values.len(),
+        });
+    }
+    if rows != records {
+        return Err(WireError::Size { field, unit: "rows", expected: records, got: rows });
+    }
+    if let Some(expected) = entries
+        && columns != expected
+    {
+        return Err(WireError::Size { field, unit: "columns", expected, got: columns });
+    }
+    let (chunks, _) = matrix.values.as_chunks::<8>();
+    let values: Vec<f64> = chunks.iter().map(|c| f64::from_le_bytes(*c)).collect();
+    if !values.iter().fold(true, |ok, v| ok & v.is_finite()) {
+        let at = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
+        return Err(WireError::NotFinite { field, row: at / columns.max(1) });
+    }
+    Ok(DMatrix::from_vec(columns, rows, values))
+}
+
+/// [`decode_columns`] for a field that must be present.
+///
+/// # Errors
+/// [`WireError::Missing`], otherwise as [`decode_columns`].
+pub fn decode_optional_columns(
+    field: &'static str,
+    matrix: Option<&pb::Matrix>,
+    records: usize,
+    entries: Option<usize>,
+) -> Result<DMatrix<f64>, WireError> {
+    decode_columns(field, require(field, matrix)?, records, entries)
+}
+
+impl TryFrom<pb::RecordIds> for RecordIds {
+    type Error = WireError;
+
+    fn try_from(ids: pb::RecordIds) -> Result<Self, WireError> {
+        let pb::RecordIds { text, ends } = ids;
+        RecordIds::from_packed(text, ends).map_err(|source| WireError::Ids { field: "ids", source })
+    }
+}
+
+impl From<&RecordIds> for pb::RecordIds {
+    fn from(ids: &RecordIds) -> Self {
+        let (text, ends) = ids.packed();
+        Self { text: text.to_owned(), ends: ends.to_vec() }
+    }
+}
+
+impl From<RecordIds> for pb::RecordIds {
+    fn from(ids: RecordIds) -> Self {
+        let (text, ends) = ids.into_packed();
+        Self { text, ends }
+    }
+}
+
+impl WireError {
+    /// A model version from its field.
+    ///
+    /// # Errors
+    /// [`WireError::Name`] if it is empty or malformed.
+    pub fn model_version(version: String) -> Result<ModelVersion, WireError> {
+        ModelVersion::new(version).map_err(|source| WireError::Name { field: "model_version", source })
+    }
+
+    /// A party's name from its field.
+    ///
+    /// # Errors
+    /// [`WireError::Name`] if it is empty or malformed.
+    pub fn party_name(field: &'static str, name: String) -> Result<PartyName, WireError> {
+        PartyName::new(name).map_err(|source| WireError::Name { field, source })
+    }
+
+    fn shape(field: &'static str, error: ShapeError) -> Self {
+        match error {
+            ShapeError::NotFinite { record, .. } => Self::NotFinite { field, row: record },
+            ShapeError::Size { unit, expected, got, .. } => Self::Size { field, unit, expected, got },
+            error @ ShapeError::TooFewClasses { .. } => Self::Content { field, reason: error.to_string() },
+        }
+    }
+}
+
+macro_rules! from_wire {
+    ($type:ty) => {
+        impl $type {
+            /// Reads a wire matrix with one row per record.
+            ///
+            /// # Errors
+            /// [`WireError`] when the sizes are not the expected ones or a value is not finite.
+            pub fn from_wire(
+                field: &'static str,
+                matrix: Option<&pb::Matrix>,
+                records: usize,
+                entries: Option<usize>,
+            ) -> Result<Self, WireError> {
+                let columns = decode_optional_columns(field, matrix, records, entries)?;
+                Self::new(columns).map_err(|e| WireError::shape(field, e))
+            }
+        }
+    };
+}
+
+from_wire!(LogitShare);
+from_wire!(Logits);
+
+impl LogitShare {
+    /// The wire form: one row per record.
+    #[must_use]
+    pub fn to_wire(&self) -> pb::Matrix {
+        encode_columns(self.matrix())
+    }
+}
+
+impl From<&ReleasedScores> for pb::Release {
+    fn from(scores: &ReleasedScores) -> Self {
+        use pb::release::Kind;
+        let kind = match scores {
+            ReleasedScores::Probabilities(m) => Kind::Probabilities(encode_columns(m)),
+            ReleasedScores::Numbers(m) => Kind::Numbers(encode_columns(m)),
+            ReleasedScores::Labels { classes, labels } => {
+                Kind::Labels(pb::Labels { classes: *classes as u32, labels: labels.clone() })
+            }
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl ReleasedScores {
+    /// Reads a release with one row, or one label, per record.
+    ///
+    /// # Errors
+    /// [`WireError`] when the kind is missing, the sizes are wrong, a value is not finite, a probability vector is off the
+    /// simplex or a label is out of range.
+    pub fn from_wire(release: Option<&pb::Release>, records: usize, classes: usize) -> Result<Self, WireError> {
+        use pb::release::Kind;
+        let field = "release";
+        match require(field, release.and_then(|r| r.kind.as_ref()))? {
+            Kind::Probabilities(m) => {
+                let columns = decode_columns(field, m, records, Some(classes))?;
+                let scores = ConfidenceScores::new(columns).map_err(|e| match e {
+                    SimplexError::Shape(e) => WireError::shape(field, e),
+                    e @ SimplexError::OffSimplex { .. } => WireError::Content { field, reason: e.to_string() },
+                })?;
+                Ok(Self::Probabilities(scores.into_matrix()))
+            }
+            Kind::Numbers(m) => Ok(Self::Numbers(decode_columns(field, m, records, Some(classes))?)),
+            Kind::Labels(pb::Labels { classes: k, labels }) => {
+                if *k as usize != classes {
+                    return Err(WireError::Size { field, unit: "classes", expected: classes, got: *k as usize });
+                }
+                if labels.len() != records {
+                    return Err(WireError::Size { field, unit: "labels", expected: records, got: labels.len() });
+                }
+                if labels.iter().any(|l| l >= k) {
+                    return Err(WireError::Range { field, reason: "a label is not below the number of classes" });
+                }
+                Ok(Self::Labels { classes, labels: labels.clone() })
+            }
+        }
+    }
+}
+
+/// The positions of the rows whose status is OK.
+///
+/// # Errors
+/// [`WireError`] if there is not one status per record or a status is unknown.
+pub fn select_ok(row_status: &[i32], records: usize) -> Result<Vec<usize>, WireError> {
+    let field = "row_status";
+    if row_status.len() != records {
+        return Err(WireError::Size { field, unit: "entries", expected: records, got: row_status.len() });
+    }
+    let known = |s: i32| matches!(pb::RowStatus::try_from(s), Ok(s) if s != pb::RowStatus::Unspecified);
+    if !row_status.iter().all(|&s| known(s)) {
+        return Err(WireError::Range { field, reason: "an unknown row status" });
+    }
+    Ok((0..records).filter(|&i| row_status[i] == pb::RowStatus::Ok as i32).collect())
+}
+
+// A feature block has no wire form on purpose: it cannot leave its owner.
+const _: fn(FeatureBlock) -> DMatrix<f64> = FeatureBlock::into_matrix;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn matrix(rows: u32, columns: u32, values: &[f64]) -> pb::Matrix {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        pb::Matrix { rows, columns, values: bytes.into() }
+    }
+
+    #[test]
+    fn matrices_are_refused_one_field_at_a_time() {
+        let good = matrix(2, 2, &[1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(decode_columns("m", &good, 2, Some(2)).unwrap()[(1, 0)], 2.0);
+        let rows = decode_columns("m", &good, 3, Some(2));
+        assert_eq!(rows, Err(WireError::Size { field: "m", unit: "rows", expected: 3, got: 2 }));
+        let columns = decode_columns("m", &good, 2, Some(3));
+        assert_eq!(columns, Err(WireError::Size { field: "m", unit: "columns", expected: 3, got: 2 }));
+        let bytes = decode_columns("m", &matrix(2, 2, &[1.0]), 2, None);
+        assert_eq!(bytes, Err(WireError::MatrixBytes { field: "m", rows: 2, columns: 2, bytes: 8 }));
+        let huge = decode_columns("m", &matrix(u32::MAX, u32::MAX, &[]), 2, None);
+        assert!(matches!(huge, Err(WireError::MatrixBytes { .. })));
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let not_finite = decode_columns("m", &matrix(2, 2, &[0.0, 0.0, 0.0, bad]), 2, None);
+            assert_eq!(not_finite, Err(WireError::NotFinite { field: "m", row: 1 }));
+        }
+        assert_eq!(decode_optional_columns("m", None, 1, None), Err(WireError::Missing { field: "m" }));
+        assert!(LogitShare::from_wire("m", Some(&matrix(2, 1, &[0.0, 0.0])), 2, None).is_err(), "one class");
+    }
+
+    #[test]
+    fn releases_are_checked() {
+        use pb::release::Kind;
+        let release = |kind| pb::Release { kind: Some(kind) };
+        let read = |kind| ReleasedScores::from_wire(Some(&release(kind)), 1, 2);
+        assert!(read(Kind::Probabilities(matrix(1, 2, &[0.25, 0.75]))).is_ok());
+        assert!(read(Kind::Probabilities(matrix(1, 2, &[0.25, 0.70]))).is_err());
+        assert!(read(Kind::Numbers(matrix(1, 2, &[0.25, 0.70]))).is_ok());
+        assert!(read(Kind::Labels(pb::Labels { classes: 2, labels: vec![1] })).is_ok());
+        assert!(read(Kind::Labels(pb::Labels { classes: 2, labels: vec![2] })).is_err());
+        assert!(read(Kind::Labels(pb::Labels { classes: 3, labels: vec![1] })).is_err());
+        assert!(read(Kind::Labels(pb::Labels { classes: 2, labels: vec![] })).is_err());
+        assert!(ReleasedScores::from_wire(None, 1, 2).is_err());
+        assert!(ReleasedScores::from_wire(Some(&pb::Release { kind: None }), 1, 2).is_err());
+    }
+
+    #[test]
+    fn row_status_must_be_known_and_complete() {
+        assert_eq!(select_ok(&[1, 2, 1], 3).unwrap(), vec![0, 2]);
+        assert!(select_ok(&[1, 2], 3).is_err());
+        assert!(select_ok(&[0], 1).is_err());
+        assert!(select_ok(&[99], 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_round_trip(rows in 0usize..7, columns in 0usize..7, seed in any::<u64>()) {
+            let block = DMatrix::from_fn(columns, rows, |i, j| ((seed.wrapping_mul((i * 31 + j + 1) as u64) >> 11) as f64) - 1e15);
+            let wire = encode_columns(&block);
+            prop_assert_eq!(decode_columns("m", &wire, rows, Some(columns)).unwrap(), block);
+        }
+
+        #[test]
+        fn no_matrix_makes_the_reader_panic(rows in any::<u32>(), columns in any::<u32>(), bytes in proptest::collection::vec(any::<u8>(), 0..100), n in 0usize..20) {
+            let _ = decode_columns("m", &pb::Matrix { rows, columns, values: bytes.into() }, n, None);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The one table of RPC × role, checked before any service sees a request.
+
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tonic::Status;
+use tonic::body::Body;
+use tower::{Layer, Service};
+use tracing::Instrument;
+
+use super::identity::{PeerIdentity, Role};
+use super::listen::PeerInfo;
+use crate::rpc::{Refusal, RefusalKind};
+
+use Role::{ActiveParty, Auditor, Coordinator, PassiveParty};
+
+/// Which roles may call which RPC. What is not here is not served to anybody.
+pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
+    ("/vfl.v1.Coordinator/DescribeModel", &[ActiveParty, PassiveParty, Auditor]),
+    ("/vfl.v1.Coordinator/Train", &[ActiveParty]),
+    ("/vfl.v1.Coordinator/Predict", &[ActiveParty]),
+    ("/vfl.v1.Coordinator/PredictStream", &[ActiveParty]),
+    ("/vfl.v1.Coordinator/OpenAudit", &[Auditor]),
+    ("/vfl.v1.Coordinator/CloseAudit", &[Auditor]),
+    ("/vfl.v1.PassiveParty/DescribeFeatures", &[Coordinator, ActiveParty, Auditor]),
+    ("/vfl.v1.PassiveParty/ComputeLogits", &[Coordinator]),
+    ("/vfl.v1.PassiveParty/ComputeLogitsStream", &[Coordinator]),
+    ("/vfl.v1.PassiveParty/Train", &[Coordinator]),
+    ("/vfl.v1.PassiveParty/ReleaseParameters", &[ActiveParty]),
+    ("/vfl.v1.PassiveParty/EvaluateReconstruction", &[Auditor]),
+    ("/vfl.v1.ActiveParty/Predict", &[ActiveParty]),
+    ("/vfl.v1.ActiveParty/Train", &[ActiveParty]),
+    ("/vfl.v1.ActiveParty/Reconstruct", &[Auditor]),
+    ("/grpc.health.v1.Health/Check", &Role::ALL),
+    ("/grpc.health.v1.Health/Watch", &Role::ALL),
+];
+
+/// The roles that may call an RPC, by its path; `None` for an RPC that is not in the table.
+#[must_use]
+pub fn allowed_roles(path: &str) -> Option<&'static [Role]> {
+    ACCESS_TABLE.iter().find(|(p, _)| *p == path).map(|(_, roles)| *roles)
+}
+
+/// The identity of the caller, as the [`Authorize`] layer has left it in the request.
+///
+/// # Errors
+/// UNAUTHENTICATED if the layer did not run, which is a fault of the server's wiring.
+pub fn caller<T>(request: &tonic::Request<T>) -> Result<PeerIdentity, Status> {
+    request
+        .extensions()
+        .get::<PeerIdentity>()
+        .cloned()
+        .ok_or_else(|| Refusal::new(RefusalKind::Unauthenticated, "the caller is not known").into())
+}
+
+/// Refuses callers without an identity (UNAUTHENTICATED) or without the role (PERMISSION_DENIED), and opens one span per
+/// call with the method and the caller.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Authorize;
+
+impl<S> Layer<S> for Authorize {
+    type Service = Authorized<S>;
+
+    fn layer(&self, inner: S) -> Authorized<S> {
+        Authorized { inner }
+    }
+}
+
+/// A service behind [`Authorize`].
+#[derive(Debug, Clone)]
+pub struct Authorized<S> {
+    inner: S,
+}
+
+fn decide(path: &str, peer: Option<&PeerInfo>) -> Result<PeerIdentity, Refusal> {
+    let unauthenticated = |reason: &str| Refusal::new(RefusalKind::Unauthenticated, reason);
+    let peer = peer.ok_or_else(|| unauthenticated("the connection has no identity"))?;
+    let identity = peer.identity.clone().map_err(|reason| unauthenticated(&reason))?;
+    match allowed_roles(path) {
+        Some(roles) if roles.contains(&identity.role()) => Ok(identity),
+        Some(roles) => {
+            let may: Vec<&str> = roles.iter().map(|r| r.words()).collect();
+            let message = format!("{path} is for the {}, the caller is {}", may.join(", the "), identity.words());
+            Err(Refusal::new(RefusalKind::PermissionDenied, message))
+        }
+        None => Err(Refusal::new(RefusalKind::PermissionDenied, "no such call is served")),
+    }
+}
+
+impl<S> Service<Request<Body>> for Authorized<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        match decide(request.uri().path(), request.extensions().get::<PeerInfo>()) {
+            Ok(identity) => {
+                let span = tracing::debug_span!("rpc", method = request.uri().path(), caller = %identity, records = tracing::field::Empty);
+                request.extensions_mut().insert(identity);
+                Box::pin(self.inner.call(request).instrument(span))
+            }
+            Err(refusal) => {
+                let address = request.extensions().get::<PeerInfo>().map(|p| p.address);
+                tracing::info!(method = request.uri().path(), ?address, reason = %refusal, "call refused");
+                Box::pin(std::future::ready(Ok(Status::from(refusal).into_http())))
+            }
+        }
+    }
+}

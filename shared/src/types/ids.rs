@@ -1,0 +1,286 @@
+//! Record ids: opaque keys that the parties share after alignment, never row positions.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use foldhash::fast::RandomState;
+
+/// The longest record id, in bytes of UTF-8.
+pub const MAX_ID_BYTES: usize = 128;
+
+/// Why a record id, or a batch of them, was refused. Carries positions, never the neighbouring ids.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// An id without a single byte.
+    #[error("record id at position {position} is empty; ids are 1 to {MAX_ID_BYTES} bytes")]
+    Empty {
+        /// Position in the batch, from 0.
+        position: usize,
+    },
+    /// An id over [`MAX_ID_BYTES`].
+    #[error("record id at position {position} has {bytes} bytes; ids are 1 to {MAX_ID_BYTES} bytes")]
+    TooLong {
+        /// Position in the batch, from 0.
+        position: usize,
+        /// Its length.
+        bytes: usize,
+    },
+    /// An id with a control character.
+    #[error("record id at position {position} holds a control character")]
+    Control {
+        /// Position in the batch, from 0.
+        position: usize,
+    },
+    /// The same id twice in a batch.
+    #[error("record id at position {position} stands in the batch twice; send each id once")]
+    Duplicate {
+        /// Position of the second occurrence, from 0.
+        position: usize,
+    },
+    /// The packed form of a batch contradicts itself.
+    #[error("packed record ids are malformed: {reason}")]
+    Malformed {
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+/// One record id: 1 to 128 bytes of UTF-8 without control characters.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecordId(Box<str>);
+
+impl RecordId {
+    /// Checks and wraps an id.
+    ///
+    /// # Errors
+    /// [`IdError`] with position 0 when the id is empty, too long or holds a control character.
+    pub fn new(id: impl Into<Box<str>>) -> Result<Self, IdError> {
+        let id = id.into();
+        check(&id, 0)?;
+        Ok(Self(id))
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordId({:?})", &*self.0)
+    }
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::borrow::Borrow<str> for RecordId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A batch of distinct record ids in a fixed order, stored as one text and the end of each id in it
+/// (no allocation per id; the layout of the wire).
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct RecordIds {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl RecordIds {
+    /// Builds a batch from single ids.
+    ///
+    /// # Errors
+    /// [`IdError`] at the first id that is malformed or stands in the batch twice.
+    pub fn new<S: AsRef<str>>(ids: impl IntoIterator<Item = S>) -> Result<Self, IdError> {
+        let mut builder = RecordIdsBuilder::default();
+        for id in ids {
+            builder.push(id.as_ref());
+        }
+        builder.finish()
+    }
+
+    /// Takes the packed form of the wire: the ids' text end to end, and where each one ends.
+    ///
+    /// # Errors
+    /// [`IdError::Malformed`] if the ends do not increase, do not reach the end of the text or cut a character;
+    /// otherwise as [`RecordIds::new`].
+    pub fn from_packed(text: String, ends: Vec<u32>) -> Result<Self, IdError> {
+        let mut start = 0usize;
+        // Seeded at random: ids come from peers, who must not be able to make them collide.
+        let mut seen: HashSet<&str, RandomState> =
+            HashSet::with_capacity_and_hasher(ends.len().min(text.len()), RandomState::default());
+        for (position, &end) in ends.iter().enumerate() {
+            let end = end as usize;
+            if end < start {
+                return Err(IdError::Malformed { reason: "the ends do not increase" });
+            }
+            let id = text
+                .get(start..end)
+                .ok_or(IdError::Malformed { reason: "an end lies outside the text or inside a character" })?;
+            check(id, position)?;
+            if !seen.insert(id) {
+                return Err(IdError::Duplicate { position });
+            }
+            start = end;
+        }
+        if start != text.len() {
+            return Err(IdError::Malformed { reason: "text is left over after the last id" });
+        }
+        drop(seen);
+        Ok(Self { text, ends })
+    }
+
+    /// How many ids there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no id.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The id at a position.
+    #[must_use]
+    pub fn get(&self, position: usize) -> Option<&str> {
+        let end = *self.ends.get(position)? as usize;
+        let start = if position == 0 { 0 } else { self.ends[position - 1] as usize };
+        self.text.get(start..end)
+    }
+
+    /// The ids in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + '_ {
+        let mut start = 0usize;
+        self.ends.iter().map(move |&end| {
+            let id = &self.text[start..end as usize];
+            start = end as usize;
+            id
+        })
+    }
+
+    /// The ids at the given positions, in that order. Positions out of range are left out.
+    #[must_use]
+    pub fn select(&self, positions: &[usize]) -> Self {
+        let mut out = Self::default();
+        for id in positions.iter().filter_map(|&p| self.get(p)) {
+            out.text.push_str(id);
+            out.ends.push(out.text.len() as u32);
+        }
+        out
+    }
+
+    /// Consecutive ids `from..to` (clamped to the batch).
+    #[must_use]
+    pub fn slice(&self, from: usize, to: usize) -> Self {
+        let to = to.min(self.len());
+        self.select(&(from.min(to)..to).collect::<Vec<_>>())
+    }
+
+    /// The packed form of the wire: all ids end to end, and where each one ends.
+    #[must_use]
+    pub fn packed(&self) -> (&str, &[u32]) {
+        (&self.text, &self.ends)
+    }
+
+    /// Gives the packed form away.
+    #[must_use]
+    pub fn into_packed(self) -> (String, Vec<u32>) {
+        (self.text, self.ends)
+    }
+}
+
+impl fmt::Debug for RecordIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordIds({})", self.len())
+    }
+}
+
+/// Collects ids; all checks happen in [`RecordIdsBuilder::finish`].
+#[derive(Debug, Default)]
+pub struct RecordIdsBuilder {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl RecordIdsBuilder {
+    /// Appends an id.
+    pub fn push(&mut self, id: &str) {
+        self.text.push_str(id);
+        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+    }
+
+    /// Checks every id and that they are distinct.
+    ///
+    /// # Errors
+    /// As [`RecordIds::from_packed`]; a batch whose text passes 4 GiB is malformed.
+    pub fn finish(self) -> Result<RecordIds, IdError> {
+        RecordIds::from_packed(self.text, self.ends)
+    }
+}
+
+fn check(id: &str, position: usize) -> Result<(), IdError> {
+    if id.is_empty() {
+        return Err(IdError::Empty { position });
+    }
+    if id.len() > MAX_ID_BYTES {
+        return Err(IdError::TooLong { position, bytes: id.len() });
+    }
+    // Control characters would let an id forge a line of a log or of a CSV file.
+    if id.bytes().any(|b| b < 0x20 || b == 0x7f) {
+        return Err(IdError::Control { position });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn refusals_name_the_position() {
+        assert_eq!(RecordIds::new(["a", ""]), Err(IdError::Empty { position: 1 }));
+        assert_eq!(RecordIds::new(["a", "b", "a"]), Err(IdError::Duplicate { position: 2 }));
+        assert_eq!(RecordIds::new(["a\n"]), Err(IdError::Control { position: 0 }));
+        let long = "x".repeat(129);
+        assert_eq!(RecordIds::new([long.as_str()]), Err(IdError::TooLong { position: 0, bytes: 129 }));
+        assert!(RecordIds::new(["x".repeat(128)]).is_ok());
+    }
+
+    #[test]
+    fn packed_form_must_be_consistent() {
+        let packed = |text: &str, ends: &[u32]| RecordIds::from_packed(text.into(), ends.to_vec());
+        assert!(packed("ab", &[1, 2]).is_ok());
+        for bad in [packed("ab", &[2, 1]), packed("ab", &[1, 3]), packed("ab", &[1]), packed("é", &[1, 2])] {
+            assert!(matches!(bad, Err(IdError::Malformed { .. })), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn packing_round_trips(ids in proptest::collection::hash_set("[a-zé0-9]{1,20}", 0..40)) {
+            let ids: Vec<String> = ids.into_iter().collect();
+            let batch = RecordIds::new(&ids).unwrap();
+            prop_assert_eq!(batch.iter().collect::<Vec<_>>(), ids.iter().map(String::as_str).collect::<Vec<_>>());
+            for (i, id) in ids.iter().enumerate() {
+                prop_assert_eq!(batch.get(i), Some(id.as_str()));
+            }
+            let (text, ends) = batch.clone().into_packed();
+            prop_assert_eq!(RecordIds::from_packed(text, ends).unwrap(), batch);
+        }
+
+        #[test]
+        fn any_packed_form_is_taken_or_refused(text in ".{0,40}", ends in proptest::collection::vec(0u32..60, 0..10)) {
+            let _ = RecordIds::from_packed(text, ends);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Feature blocks, logit shares, logits, confidence scores and what is released of them.
+
+use std::fmt;
+
+use nalgebra::DMatrix;
+
+/// Why a matrix was refused where a domain type was wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// Wrong number of rows or columns.
+    #[error("{what} has {got} {unit}, expected {expected}")]
+    Size {
+        /// What was being built.
+        what: &'static str,
+        /// Which dimension.
+        unit: &'static str,
+        /// What was needed.
+        expected: usize,
+        /// What came.
+        got: usize,
+    },
+    /// A NaN or an infinity.
+    #[error("{what} holds a value that is not finite, at record {record}")]
+    NotFinite {
+        /// What was being built.
+        what: &'static str,
+        /// The record's position, from 0.
+        record: usize,
+    },
+    /// Fewer than two classes.
+    #[error("{what} has {got} classes, at least 2 are needed (a binary model has k = 2)")]
+    TooFewClasses {
+        /// What was being built.
+        what: &'static str,
+        /// What came.
+        got: usize,
+    },
+}
+
+fn check_finite(what: &'static str, m: &DMatrix<f64>) -> Result<(), ShapeError> {
+    // A sum is not finite as soon as one term is not; only then look for the culprit. (A finite matrix whose sum
+    // overflows takes the slow path too, and passes it.)
+    if m.as_slice().iter().sum::<f64>().is_finite() {
+        return Ok(());
+    }
+    match m.as_slice().iter().position(|v| !v.is_finite()) {
+        Some(at) => Err(ShapeError::NotFinite { what, record: at / m.nrows().max(1) }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! block {
+    ($(#[$doc:meta])* $type:ident, $what:literal, $min_rows:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq)]
+        pub struct $type(DMatrix<f64>);
+
+        impl $type {
+            /// Checks and wraps a matrix with one record per column.
+            ///
+            /// # Errors
+            /// [`ShapeError::NotFinite`] on NaN or infinity; [`ShapeError::TooFewClasses`] where there are classes and
+            /// fewer than two.
+            pub fn new(columns: DMatrix<f64>) -> Result<Self, ShapeError> {
+                if columns.nrows().checked_sub($min_rows).is_none() {
+                    return Err(ShapeError::TooFewClasses { what: $what, got: columns.nrows() });
+                }
+                check_finite($what, &columns)?;
+                Ok(Self(columns))
+            }
+
+            /// The matrix, one record per column.
+            #[must_use]
+            pub fn matrix(&self) -> &DMatrix<f64> {
+                &self.0
+            }
+
+            /// Gives the matrix away.
+            #[must_use]
+            pub fn into_matrix(self) -> DMatrix<f64> {
+                self.0
+            }
+
+            /// Number of records.
+            #[must_use]
+            pub fn records(&self) -> usize {
+                self.0.ncols()
+            }
+        }
+
+        /// Shows the shape only: the values are private.
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({} × {}, values withheld)", stringify!($type), self.0.nrows(), self.0.ncols())
+            }
+        }
+    };
+}
+
+block! {
+    /// Features of `n` records at one party: `d × n`, normalised to [0, 1] by their declared ranges.
+    ///
+    /// It has no conversion to a wire message: only a [`LogitShare`] can leave a passive party.
+    FeatureBlock, "feature block", 0
+}
+block! {
+    /// One party's term of the logits: `k × n`, unbounded. The active party's share includes the bias.
+    LogitShare, "logit share", 2
+}
+block! {
+    /// The sum of all logit shares, before the link function: `k × n`, unbounded.
+    Logits, "logits", 2
+}
+
+impl FeatureBlock {
+    /// Number of features.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.0.nrows()
+    }
+}
+
+impl LogitShare {
+    /// Number of classes.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.0.nrows()
+    }
+}
+
+impl Logits {
+    /// Sums logit shares in the order given (parties in the order of their names, so that the sum is reproducible).
+    ///
+    /// # Errors
+    /// [`ShapeError::Size`] if the shares differ in shape or there is none; [`ShapeError::NotFinite`] if the sum overflows.
+    pub fn sum(first: LogitShare, others: impl IntoIterator<Item = LogitShare>) -> Result<Self, ShapeError> {
+        let mut z = first.0;
+        for LogitShare(share) in others {
+            if share.nrows() != z.nrows() {
+                return Err(ShapeError::Size {
+                    what: "logit share",
+                    unit: "classes",
+                    expected: z.nrows(),
+                    got: share.nrows(),
+                });
+            }
+            if share.ncols() != z.ncols() {
+                return Err(ShapeError::Size {
+                    what: "logit share",
+                    unit: "records",
+                    expected: z.ncols(),
+                    got: share.ncols(),
+                });
+            }
+            z += share;
+        }
+        Self::new(z)
+    }
+
+    /// Number of classes.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.0.nrows()
+    }
+}
+
+/// Confidence scores: `k × n`, every column on the probability simplex (entries in [0, 1], sum 1 within 1e-9).
+///
+/// Undefended scores never leave the coordinator: what leaves is a [`ReleasedScores`].
+#[derive(Clone, PartialEq)]
+pub struct ConfidenceScores(DMatrix<f64>);
+
+/// Why a matrix is not a matrix of confidence scores.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimplexError {
+    /// Wrong shape or not finite.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A column off the probability simplex.
+    #[error("the scores of record {record} are not a probability vector (entries in [0, 1] that sum to 1 within 1e-9)")]
+    OffSimplex {
+        /// The record's position, from 0.
+        record: usize,
+    },
+}
+
+impl ConfidenceScores {
+    /// Checks and wraps scores, one record per column.
+    ///
+    /// # Errors
+    /// [`SimplexError`] if an entry is not finite or a column is not a probability vector.
+    pub fn new(columns: DMatrix<f64>) -> Result<Self, SimplexError> {
+        if columns.nrows() < 2 {
+            return Err(ShapeError::TooFewClasses { what: "confidence scores", got: columns.nrows() }.into());
+        }
+        check_finite("confidence scores", &columns)?;
+        for (record, column) in columns.column_iter().enumerate() {
+            let in_range = column.iter().all(|&v| (0.0..=1.0 + 1e-9).contains(&v));
+            if !in_range || (column.sum() - 1.0).abs() > 1e-9 {
+                return Err(SimplexError::OffSimplex { record });
+            }
+        }
+        Ok(Self(columns))
+    }
+
+    /// The link function of the model, column by column: softmax with the column's own maximum taken out first.
+    ///
+    /// Scores are exact to a few units in the last place; the smallest may underflow to 0 when logits differ by more
+    /// than 745 nats.
+    #[must_use]
+    pub fn softmax(logits: Logits) -> Self {
+        let mut m = logits.0;
+        crate::numerics::softmax_columns(&mut m);
+        Self(m)
+    }
+
+    /// The matrix, one record per column.
+    #[must_use]
+    pub fn matrix(&self) -> &DMatrix<f64> {
+        &self.0
+    }
+
+    /// Gives the matrix away.
+    #[must_use]
+    pub fn into_matrix(self) -> DMatrix<f64> {
+        self.0
+    }
+
+    /// Number of records.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.0.ncols()
+    }
+
+    /// Number of classes.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.0.nrows()
+    }
+}
+
+/// Shows the shape only: the values are private.
+impl fmt::Debug for ConfidenceScores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConfidenceScores({} × {}, values withheld)", self.0.nrows(), self.0.ncols())
+    }
+}
+
+/// What the coordinator lets out, after the defense. One record per column, or one label per record.
+#[derive(Clone, PartialEq)]
+pub enum ReleasedScores {
+    /// Probability vectors: `k × n`, columns on the simplex.
+    Probabilities(DMatrix<f64>),
+    /// Numbers that need not be a probability vector (rounded scores do not sum to 1): `k × n`.
+    Numbers(DMatrix<f64>),
+    /// The predicted class of each record, from 0.
+    Labels {
+        /// Number of classes k of the model.
+        classes: usize,
+        /// One label per record, each below `classes`.
+        labels: Vec<u32>,
+    },
+}
+
+impl ReleasedScores {
+    /// Number of records.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        match self {
+            Self::Probabilities(m) | Self::Numbers(m) => m.ncols(),
+            Self::Labels { labels, .. } => labels.len(),
+        }
+    }
+
+    /// Number of classes.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        match self {
+            Self::Probabilities(m) | Self::Numbers(m) => m.nrows(),
+            Self::Labels { classes, .. } => *classes,
+        }
+    }
+
+    /// The predicted class of each record: the arg max (the lowest index wins ties), or the label itself.
+    #[must_use]
+    pub fn predicted_labels(&self) -> Vec<u32> {
+        match self {
+            Self::Probabilities(m) | Self::Numbers(m) => {
+                m.column_iter().map(|c| crate::numerics::arg_max(c.as_slice()) as u32).collect()
+            }
+            Self::Labels { labels, .. } => labels.clone(),
+        }
+    }
+}
+
+/// Shows kind and shape only.
+impl fmt::Debug for ReleasedScores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Probabilities(_) => "Probabilities",
+            Self::Numbers(_) => "Numbers",
+            Self::Labels { .. } => "Labels",
+        };
+        write!(f, "ReleasedScores::{kind}({} × {}, values withheld)", self.classes(), self.records())
+    }
+}
