@@ -157,7 +157,7 @@ impl Reconstructor {
             let run = move || -> Result<Reconstruction, AttackError> {
                 let view = AdversaryView::new(&known, &y, &released, task.settings.replacement)?;
                 // Each attack draws from a generator of its own, so that a list of attacks gives each what it gives alone.
-                task.method.build().reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))
+                task.method.build(&task.settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))
             };
             let ended = tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))?;
             send(events, Event::Result(result(name, &model, ended))).await?;
@@ -245,6 +245,9 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
                 Outcome::Unique => "unique".to_owned(),
                 Outcome::LeastNorm { rank } => format!("least norm, rank {rank} of {d}"),
                 Outcome::NearestHalf { rank } => format!("nearest to 1/2, rank {rank} of {d}"),
+                Outcome::BestFit { rank } => format!("best fit in the box, rank {rank} of {d}"),
+                Outcome::Centre { rank } => format!("centre of the box's solutions, rank {rank} of {d}"),
+                Outcome::Descent => "end of a descent".to_owned(),
             };
             out.rank = found.solved.as_ref().map(|s| s.rank as u32);
             out.condition_number = found.solved.as_ref().map(|s| s.condition_number);

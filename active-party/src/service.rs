@@ -148,11 +148,16 @@ impl ActiveParty for Service {
                 () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
                 () = events.closed() => Err(Refusal::unavailable("nobody waits for the training any more")),
             };
-            if let Err(refusal) = ended {
-                tracing::warn!(reason = %refusal, "training ended without a model");
-                let _ = events.send(Err(refusal.into())).await;
-            }
+            // Before the last word goes out: who has heard it may ask for the next training at once.
             drop(busy);
+            let last = match ended {
+                Ok(published) => Ok(pb::TrainJobEvent { event: published.map(train_job_event::Event::Published) }),
+                Err(refusal) => {
+                    tracing::warn!(reason = %refusal, "training ended without a model");
+                    Err(refusal.into())
+                }
+            };
+            let _ = events.send(last).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
@@ -182,7 +187,8 @@ impl ActiveParty for Service {
     }
 }
 
-/// One training: opens the coordinator's stream, sends the records and labels, then answers as any party does.
+/// One training: opens the coordinator's stream, sends the records and labels, then answers as any party does. Gives what
+/// was published.
 async fn train(
     scorer: &Scorer,
     config: &TrainingConfig,
@@ -190,7 +196,7 @@ async fn train(
     ids: RecordIds,
     labels: Vec<u32>,
     events: &mpsc::Sender<Result<pb::TrainJobEvent, Status>>,
-) -> Result<(), Refusal> {
+) -> Result<Option<pb::TrainingPublished>, Refusal> {
     let (replies, receiver) = mpsc::channel::<Result<TrainingReply, Status>>(16);
     let reply = |reply| Ok(TrainingReply { reply: Some(reply) });
     let start = pb::TrainingStart { config: Some(config.into()), class_names, record_count: ids.len() as u32 };
@@ -232,6 +238,5 @@ async fn train(
     let (outcome, ()) = tokio::join!(participant.run(commands, &replies, tell), feed);
     let outcome = outcome?;
     tracing::info!(version = %outcome.version, "this party's share is stored and in service");
-    let event = outcome.published.map(train_job_event::Event::Published);
-    events.send(Ok(pb::TrainJobEvent { event })).await.map_err(|_| Refusal::unavailable("nobody waits any more"))
+    Ok(outcome.published)
 }

@@ -132,7 +132,7 @@ impl TrainingDriver {
             let message = format!("the model in service is active party `{owner}`'s; only it may train another");
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
-        let _busy = self.busy.try_lock().map_err(|_| {
+        let busy = self.busy.try_lock().map_err(|_| {
             Refusal::new(RefusalKind::Aborted, "another training is under way; try again when it has ended")
         })?;
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
@@ -163,6 +163,8 @@ impl TrainingDriver {
         }
         let outcome = learn(&mut links, &job).await?;
         let published = self.publish(&mut links, &job, &features, &outcome).await?;
+        // Before the last word goes out: who has heard it may ask for the next training at once.
+        drop(busy);
         // The model is in service, whether or not the active party is still there to hear it.
         if let Err(refusal) = links[0].send(Command::Published(published)).await {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");

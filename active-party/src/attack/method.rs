@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Attack, AttackError, Constant, HalfStar, LeastSquares, Random, Replacement};
+use super::{Attack, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, Random, Rcc1, Rcc2, Settings};
 
 /// Why a name or a setting was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -15,22 +15,21 @@ pub enum MethodError {
         name: String,
     },
     /// No setting of that name.
-    #[error("there is no setting {key:?}; there are: {}", Settings::KEYS.join(", "))]
+    #[error("there is no setting {key:?}; there are: {}", Settings::names())]
     Key {
         /// What came, cut to 80 characters.
         key: String,
     },
-    /// A value that is not a number.
-    #[error("setting `{key}` is {value:?}, expected a number")]
+    /// A value that is not what the setting takes.
+    #[error("setting `{key}` is {value:?}, expected {expected}")]
     Value {
         /// The setting.
         key: &'static str,
         /// What came, cut to 80 characters.
         value: String,
+        /// What it takes.
+        expected: &'static str,
     },
-    /// A number out of range.
-    #[error("setting `zero_floor`: {0}")]
-    Range(#[from] AttackError),
 }
 
 /// The attacks there are.
@@ -50,11 +49,17 @@ pub enum Method {
     HalfStar,
     /// The same, clipped.
     ClampedHalfStar,
+    /// The best fit within the box.
+    ConstrainedLeastSquares,
+    /// The first relaxation of the Chebyshev centre.
+    Rcc1,
+    /// The second relaxation of the Chebyshev centre.
+    Rcc2,
 }
 
 impl Method {
     /// All attacks.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -62,6 +67,9 @@ impl Method {
         Self::ClampedLeastSquares,
         Self::HalfStar,
         Self::ClampedHalfStar,
+        Self::ConstrainedLeastSquares,
+        Self::Rcc1,
+        Self::Rcc2,
     ];
 
     /// The name.
@@ -75,12 +83,15 @@ impl Method {
             Self::ClampedLeastSquares => "clamped_least_squares",
             Self::HalfStar => "half_star",
             Self::ClampedHalfStar => "clamped_half_star",
+            Self::ConstrainedLeastSquares => "constrained_least_squares",
+            Self::Rcc1 => "rcc1",
+            Self::Rcc2 => "rcc2",
         }
     }
 
-    /// The attack itself.
+    /// The attack itself, with these settings.
     #[must_use]
-    pub fn build(self) -> Box<dyn Attack> {
+    pub fn build(self, _settings: &Settings) -> Box<dyn Attack> {
         match self {
             Self::Random => Box::new(Random),
             Self::Zero => Box::new(Constant(0.0)),
@@ -89,6 +100,9 @@ impl Method {
             Self::ClampedLeastSquares => Box::new(LeastSquares { clamped: true }),
             Self::HalfStar => Box::new(HalfStar { clamped: false }),
             Self::ClampedHalfStar => Box::new(HalfStar { clamped: true }),
+            Self::ConstrainedLeastSquares => Box::new(ConstrainedLeastSquares),
+            Self::Rcc1 => Box::new(Rcc1),
+            Self::Rcc2 => Box::new(Rcc2),
         }
     }
 }
@@ -107,34 +121,6 @@ impl FromStr for Method {
     }
 }
 
-/// Settings of attacks, as `key=value` pairs give them.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Settings {
-    /// What stands for a score of 0, and for the scores behind a label. Default 1e-12.
-    pub replacement: Replacement,
-}
-
-impl Settings {
-    /// The settings there are.
-    pub const KEYS: [&'static str; 1] = ["zero_floor"];
-
-    /// Reads `key`, `value` pairs; the last of a key counts.
-    ///
-    /// # Errors
-    /// [`MethodError`] naming the setting that is unknown, not a number or out of range.
-    pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, MethodError> {
-        let mut settings = Self::default();
-        for (key, value) in pairs {
-            if key != Self::KEYS[0] {
-                return Err(MethodError::Key { key: clip(key) });
-            }
-            let number = value.parse().map_err(|_| MethodError::Value { key: Self::KEYS[0], value: clip(value) })?;
-            settings.replacement = Replacement::new(number)?;
-        }
-        Ok(settings)
-    }
-}
-
-fn clip(text: &str) -> String {
+pub(super) fn clip(text: &str) -> String {
     text.chars().take(80).collect()
 }

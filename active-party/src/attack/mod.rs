@@ -5,18 +5,22 @@
 
 mod affine;
 mod baseline;
+mod constrained;
 mod error;
 mod half_star;
 mod least_squares;
 mod method;
+mod settings;
 mod system;
 mod view;
 
 pub use baseline::{Constant, Random};
+pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
 pub use error::AttackError;
 pub use half_star::HalfStar;
 pub use least_squares::LeastSquares;
-pub use method::{Method, MethodError, Settings};
+pub use method::{Method, MethodError};
+pub use settings::Settings;
 pub use system::LinearSystem;
 pub use view::{AdversaryView, KnownModel, Replacement};
 
@@ -47,6 +51,68 @@ pub enum Status {
         /// Rank of the system.
         rank: usize,
     },
+    /// The point of the box that fits the equations best.
+    BestFit {
+        /// Rank of the system.
+        rank: usize,
+    },
+    /// A centre of the points of the box that satisfy the equations.
+    Centre {
+        /// Rank of the system.
+        rank: usize,
+    },
+    /// Where a descent on the scores ended.
+    Descent,
+}
+
+impl Status {
+    /// Its name, as in a result file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Unique => "unique",
+            Self::LeastNorm { .. } => "least_norm",
+            Self::NearestHalf { .. } => "nearest_half",
+            Self::BestFit { .. } => "best_fit",
+            Self::Centre { .. } => "centre",
+            Self::Descent => "descent",
+        }
+    }
+}
+
+/// How the estimate of one record came about, for methods that work record by record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RecordOutcome {
+    /// What became of it.
+    pub ended: Ended,
+    /// Steps taken.
+    pub iterations: u32,
+    /// The method's objective at the estimate: the relaxation's value, the squared misfit, the loss.
+    pub objective: f64,
+}
+
+/// What became of one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The stopping rule was met on the scores as they are.
+    Solved,
+    /// No point of the box gives these scores, as behind a defense: solved for the nearest scores that one gives.
+    NearestConsistent,
+    /// The steps allowed were used up first; the estimate is where they led.
+    StepLimit,
+}
+
+impl Ended {
+    /// Its name, as in a result file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Solved => "solved",
+            Self::NearestConsistent => "nearest_consistent",
+            Self::StepLimit => "step_limit",
+        }
+    }
 }
 
 /// Estimates of the passive features, with how they came about.
@@ -58,6 +124,8 @@ pub struct Reconstruction {
     pub status: Status,
     /// Of the system solved, if one was.
     pub solved: Option<Solved>,
+    /// One per record for methods that work record by record, else empty.
+    pub outcomes: Vec<RecordOutcome>,
 }
 
 /// Facts of a solved system.

@@ -1,7 +1,9 @@
 //! The linear system A x = b' that exact scores determine (R (6); A = J W_pas, b' = c' − J W_act y − J b, c' = J ln c).
 
+use std::sync::OnceLock;
+
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::numerics::{PseudoInverse, row_differences};
+use vfl_shared::numerics::{BoxSystem, DecompositionError, PseudoInverse, row_differences};
 
 use super::affine::affine;
 use super::{AttackError, Solved};
@@ -13,6 +15,7 @@ pub struct LinearSystem {
     inverse: PseudoInverse,
     /// ½ P⊥ 1: the null-space part of the point nearest to ½.
     half_offset: DVector<f64>,
+    in_box: OnceLock<Result<BoxSystem, DecompositionError>>,
 }
 
 impl std::fmt::Debug for LinearSystem {
@@ -31,7 +34,15 @@ impl LinearSystem {
         let inverse = PseudoInverse::new(&a)?;
         let half = DVector::from_element(a.ncols(), 0.5);
         let half_offset = &half - &inverse.matrix * (&a * &half);
-        Ok(Self { a, inverse, half_offset })
+        Ok(Self { a, inverse, half_offset, in_box: OnceLock::new() })
+    }
+
+    /// The same equations over the unit box, factored on first use.
+    ///
+    /// # Errors
+    /// [`AttackError::Decomposition`] if A cannot be decomposed.
+    pub fn in_box(&self) -> Result<&BoxSystem, AttackError> {
+        self.in_box.get_or_init(|| BoxSystem::new(&self.a)).as_ref().map_err(|e| e.clone().into())
     }
 
     /// A, (k − 1) × d.

@@ -12,6 +12,8 @@ use super::{AttackError, LinearSystem};
 
 /// What the adversary knows of the model: its own parameters, and those of the passive parties if they were released.
 pub struct KnownModel {
+    w_act: DMatrix<f64>,
+    bias: DVector<f64>,
     /// −J W_act, (k − 1) × d_act.
     minus_a_act: DMatrix<f64>,
     /// −J b, k − 1.
@@ -54,11 +56,39 @@ impl KnownModel {
         same("bias", "classes", w_act.nrows(), bias.len())?;
         let minus_a_act = -row_differences(&w_act);
         let minus_j_bias = DVector::from_iterator(bias.len() - 1, bias.as_slice().windows(2).map(|b| b[0] - b[1]));
-        Ok(Self { minus_a_act, minus_j_bias, target_features, w_pas: None, system: OnceLock::new() })
+        Ok(Self { w_act, bias, minus_a_act, minus_j_bias, target_features, w_pas: None, system: OnceLock::new() })
     }
 
-    fn classes(&self) -> usize {
-        self.minus_j_bias.len() + 1
+    /// W_act, k × d_act.
+    #[must_use]
+    pub fn active_weights(&self) -> &DMatrix<f64> {
+        &self.w_act
+    }
+
+    /// b, k.
+    #[must_use]
+    pub fn bias(&self) -> &DVector<f64> {
+        &self.bias
+    }
+
+    /// Number of passive features to estimate.
+    #[must_use]
+    pub fn target_features(&self) -> usize {
+        self.target_features
+    }
+
+    /// W_pas, k × d.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box.
+    pub fn passive_weights(&self) -> Result<&DMatrix<f64>, AttackError> {
+        self.w_pas.as_ref().ok_or(AttackError::NeedsParameters)
+    }
+
+    /// Number of classes, k.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.bias.len()
     }
 
     /// The system of the passive weights, factored on first use.
@@ -66,7 +96,7 @@ impl KnownModel {
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Decomposition`].
     pub fn system(&self) -> Result<&LinearSystem, AttackError> {
-        let w_pas = self.w_pas.as_ref().ok_or(AttackError::NeedsParameters)?;
+        let w_pas = self.passive_weights()?;
         self.system.get_or_init(|| LinearSystem::new(w_pas)).as_ref().map_err(Clone::clone)
     }
 }
@@ -103,14 +133,16 @@ impl Default for Replacement {
 /// Everything an attack is given: the model as known, the adversary's own features of the records, and what was released.
 pub struct AdversaryView<'a> {
     model: &'a KnownModel,
-    records: usize,
+    y: &'a FeatureBlock,
+    released: &'a ReleasedScores,
+    replacement: Replacement,
     b_prime: DMatrix<f64>,
 }
 
 /// Shows the shape only: what was released is for the adversary's eyes.
 impl fmt::Debug for AdversaryView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AdversaryView({} records, {:?})", self.records, self.model)
+        write!(f, "AdversaryView({} records, {:?})", self.records(), self.model)
     }
 }
 
@@ -121,8 +153,8 @@ impl<'a> AdversaryView<'a> {
     /// [`AttackError::View`] if the parts differ in classes, features or records, or if δ is too large for k classes.
     pub fn new(
         model: &'a KnownModel,
-        y: &FeatureBlock,
-        released: &ReleasedScores,
+        y: &'a FeatureBlock,
+        released: &'a ReleasedScores,
         replacement: Replacement,
     ) -> Result<Self, AttackError> {
         let k = model.classes();
@@ -158,13 +190,50 @@ impl<'a> AdversaryView<'a> {
                 }
             }
         }
-        Ok(Self { model, records: released.records(), b_prime })
+        Ok(Self { model, y, released, replacement, b_prime })
     }
 
     /// Number of records.
     #[must_use]
     pub fn records(&self) -> usize {
-        self.records
+        self.released.records()
+    }
+
+    /// The model as known.
+    #[must_use]
+    pub fn model(&self) -> &'a KnownModel {
+        self.model
+    }
+
+    /// The same records, own features and release under another model: for attacks that first estimate or rewrite the
+    /// model's parameters.
+    ///
+    /// # Errors
+    /// As [`AdversaryView::new`].
+    pub fn under<'b>(&self, model: &'b KnownModel) -> Result<AdversaryView<'b>, AttackError>
+    where
+        'a: 'b,
+    {
+        AdversaryView::new(model, self.y, self.released, self.replacement)
+    }
+
+    /// The known part of the logits, W_act y + b, k × n.
+    #[must_use]
+    pub fn known_logits(&self) -> DMatrix<f64> {
+        affine(&self.model.w_act, Some(&self.model.bias), self.y.matrix())
+    }
+
+    /// The released scores as vectors, k × n: entries of 0 or below replaced, a label as its softened vector.
+    #[must_use]
+    pub fn scores(&self) -> DMatrix<f64> {
+        let k = self.model.classes();
+        let floor = self.replacement.zero_floor;
+        match self.released {
+            ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c.map(|c| if c > 0.0 { c } else { floor }),
+            ReleasedScores::Labels { labels, .. } => DMatrix::from_fn(k, labels.len(), |class, record| {
+                if class == labels[record] as usize { 1.0 - (k as f64 - 1.0) * floor } else { floor }
+            }),
+        }
     }
 
     /// Number of passive features to estimate.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use vfl_shared::cli::CliError;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
-use crate::attack::{AdversaryView, AttackError, KnownModel, Method, Settings, Status};
+use crate::attack::{AdversaryView, AttackError, KnownModel, Method, Settings};
 
 /// `active-party attack`
 #[derive(Debug, Args)]
@@ -90,6 +90,12 @@ struct Estimate {
     /// ‖A x − b'‖₂
     #[serde(skip_serializing_if = "Option::is_none")]
     residual: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iterations: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective: Option<f64>,
 }
 
 impl AttackArgs {
@@ -104,7 +110,7 @@ impl AttackArgs {
         let shown = self.case.display();
         let text = std::fs::read_to_string(&self.case)
             .map_err(|e| CliError::Input(format!("cannot read the case file {shown}: {e}")))?;
-        let content = attack_case(&text, &methods, settings, self.seed)
+        let content = attack_case(&text, &methods, &settings, self.seed)
             .map_err(|reason| CliError::Input(format!("case file {shown}: {reason}")))?;
         if self.out.as_os_str() == "-" {
             return std::io::stdout().write_all(&content).map_err(CliError::failed);
@@ -115,7 +121,7 @@ impl AttackArgs {
 }
 
 /// Runs attacks on the text of a case file and gives the text of the output file.
-pub(crate) fn attack_case(text: &str, methods: &[Method], settings: Settings, seed: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn attack_case(text: &str, methods: &[Method], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
     let case: Case = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if case.schema != 1 || case.kind != "attack" {
         return Err(format!("expected schema 1 and kind \"attack\", got {} and {:?}", case.schema, case.kind));
@@ -146,22 +152,19 @@ pub(crate) fn attack_case(text: &str, methods: &[Method], settings: Settings, se
         AdversaryView::new(&model, &y, &released, settings.replacement).map_err(|e: AttackError| e.to_string())?;
     let mut attacks = Vec::with_capacity(methods.len());
     for method in methods {
-        let found = method.build().reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed));
+        let found = method.build(settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed));
         let found = found.map_err(|e| format!("{method}: {e}"))?;
-        let residual = |i: usize| found.solved.as_ref().map(|s| s.residuals[i]);
         let estimates = ids.iter().zip(found.estimates.column_iter()).enumerate().map(|(i, (id, x))| Estimate {
             id: id.to_owned(),
             x: x.iter().copied().collect(),
-            residual: residual(i),
+            residual: found.solved.as_ref().map(|s| s.residuals[i]),
+            ended: found.outcomes.get(i).map(|o| o.ended.as_str()),
+            iterations: found.outcomes.get(i).map(|o| o.iterations),
+            objective: found.outcomes.get(i).map(|o| o.objective),
         });
         attacks.push(AttackOutput {
             name: method.as_str(),
-            status: match found.status {
-                Status::Baseline => "baseline",
-                Status::Unique => "unique",
-                Status::LeastNorm { .. } => "least_norm",
-                Status::NearestHalf { .. } => "nearest_half",
-            },
+            status: found.status.as_str(),
             rank: found.solved.as_ref().map(|s| s.rank),
             nullity: found.solved.as_ref().map(|s| s.nullity),
             condition_number: found.solved.as_ref().map(|s| s.condition_number),

@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Reconstruction, Replacement};
+use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Reconstruction, Replacement, Settings};
 use vfl_shared::data::{self, DatasetName, DatasetSpec, Normalisation, Part, VerticalSplit};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
@@ -126,7 +126,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// The adversary's view of a release, scores of 0 replaced by the default.
-    pub(crate) fn view(&self, released: &ReleasedScores) -> AdversaryView<'_> {
+    pub(crate) fn view<'a>(&'a self, released: &'a ReleasedScores) -> AdversaryView<'a> {
         AdversaryView::new(&self.model, &self.active, released, Replacement::default()).unwrap()
     }
 }
@@ -147,5 +147,5 @@ pub(crate) fn undefended(scores: &ConfidenceScores) -> ReleasedScores {
 
 /// Runs an attack that draws no numbers.
 pub(crate) fn run(method: Method, view: &AdversaryView) -> Reconstruction {
-    method.build().reconstruct(view, &mut ChaCha20Rng::seed_from_u64(0)).unwrap()
+    method.build(&Settings::default()).reconstruct(view, &mut ChaCha20Rng::seed_from_u64(0)).unwrap()
 }

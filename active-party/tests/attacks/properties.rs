@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_active_party::attack::{AdversaryView, KnownModel, LinearSystem, Method, Replacement};
+use vfl_active_party::attack::{AdversaryView, KnownModel, LinearSystem, Method, Replacement, Settings};
 use vfl_shared::metrics::{half_error, mse, squared_error_by_record};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -196,7 +196,7 @@ fn random_guess_errs_by_a_twelfth_more() {
         Drawn { classes: 3, active: 2, passive: 8, records: 25_000, weights: Weights::Dense, saturated: true, seed: 7 };
     let world = drawn.world();
     let mut rng = ChaCha20Rng::seed_from_u64(11);
-    let guess = Method::Random.build().reconstruct(&world.view(), &mut rng).unwrap().estimates;
+    let guess = Method::Random.build(&Settings::default()).reconstruct(&world.view(), &mut rng).unwrap().estimates;
     assert!(guess.iter().all(|v| (0.0..1.0).contains(v)));
     let half = half_error(&world.truth).unwrap().overall;
     let excess = mse(&guess, &world.truth).unwrap().overall - half;

@@ -1,10 +1,12 @@
 //! Numerical building blocks. Plain functions on matrices with one record per column; nothing here knows of the wire.
 
+mod box_system;
 mod difference;
 mod digits;
 mod pseudo_inverse;
 mod softmax;
 
+pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
 pub use digits::three_significant_digits;
 pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};

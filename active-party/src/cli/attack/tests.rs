@@ -26,7 +26,7 @@ fn all_golden_cases() {
         let text = std::fs::read_to_string(&path).unwrap();
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
         let methods = [Method::LeastSquares, Method::ClampedLeastSquares, Method::HalfStar, Method::ClampedHalfStar];
-        let out = attack_case(&text, &methods, Settings::default(), 1).unwrap();
+        let out = attack_case(&text, &methods, &Settings::default(), 1).unwrap();
         let out: serde_json::Value = serde_json::from_slice(&out).unwrap();
         for attack in out["attacks"].as_array().unwrap() {
             let name = attack["name"].as_str().unwrap();
@@ -53,7 +53,7 @@ fn small() -> serde_json::Value {
 }
 
 fn run(case: &serde_json::Value) -> Result<Vec<u8>, String> {
-    attack_case(&case.to_string(), &[Method::HalfStar], Settings::default(), 1)
+    attack_case(&case.to_string(), &[Method::HalfStar], &Settings::default(), 1)
 }
 
 #[test]
@@ -83,9 +83,9 @@ fn bad_cases_are_refused_by_name() {
         let error = run(&case).unwrap_err();
         assert!(error.contains(names), "{names}: {error}");
     }
-    assert!(attack_case("{\"schema\":1", &[Method::Half], Settings::default(), 1).is_err());
+    assert!(attack_case("{\"schema\":1", &[Method::Half], &Settings::default(), 1).is_err());
     let huge = small().to_string().replace("0.3", "1e999");
-    assert!(attack_case(&huge, &[Method::Half], Settings::default(), 1).is_err());
+    assert!(attack_case(&huge, &[Method::Half], &Settings::default(), 1).is_err());
 }
 
 /// The truth in the file has no way into the estimates.
