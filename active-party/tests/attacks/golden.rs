@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
-use vfl_active_party::attack::{AdversaryView, KnownModel, LinearSystem, Method, Replacement};
+use vfl_active_party::attack::{AdversaryView, Ended, KnownModel, LinearSystem, Method, Replacement};
 use vfl_shared::metrics::{half_error, mse};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -37,6 +37,12 @@ struct Record {
     ls_clamped: Vec<f64>,
     half_star: Vec<f64>,
     half_star_clamped: Vec<f64>,
+    rcc2: Vec<f64>,
+    rcc2_bound: f64,
+    rcc1: Vec<f64>,
+    rcc1_bound: f64,
+    rcc1_tol: f64,
+    rcc1_equals_rcc2: bool,
     mse: HashMap<String, f64>,
 }
 
@@ -136,6 +142,38 @@ fn check_record(model: &KnownModel, record: &Record, what: &str) {
         check_error(error, record.mse[name], what, name);
     }
     check_error(half_error(&truth).unwrap().overall, record.mse["half"], what, "half");
+    check_centres(&view, record, what);
+}
+
+/// The relaxations of the Chebyshev centre and the best fit in the box.
+fn check_centres(view: &AdversaryView, record: &Record, what: &str) {
+    let second = run(Method::Rcc2, view);
+    let off = (&second.estimates - column(&record.rcc2)).amax();
+    assert!(off <= 1e-8, "{what}: rcc2 off by {off:e}");
+    assert!((second.outcomes[0].objective - record.rcc2_bound).abs() <= 1e-8, "{what}: bound of rcc2");
+
+    let first = run(Method::Rcc1, view);
+    let off = (&first.estimates - column(&record.rcc1)).amax();
+    assert!(off <= record.rcc1_tol, "{what}: rcc1 off by {off:e}, tolerance {:e}", record.rcc1_tol);
+    let bound = first.outcomes[0].objective;
+    if what == "x = 1/2" {
+        // Both relaxations give the same point here, but not the same value: at x = ½ any β leaves x where it is, and
+        // Σ β_i has a minimum below 0. The file gives the second's.
+        assert!(bound < record.rcc1_bound - 0.1, "{what}: {bound}");
+    } else {
+        assert!((bound - record.rcc1_bound).abs() <= 1e-8, "{what}: bound {bound}, expected {}", record.rcc1_bound);
+    }
+    let apart = (&first.estimates - &second.estimates).amax();
+    assert_eq!(apart <= 1e-6, record.rcc1_equals_rcc2, "{what}: relaxations {apart:e} apart");
+
+    // Exact scores can be fitted, so the best fit is the nearest of those that fit.
+    let fit = run(Method::ConstrainedLeastSquares, view);
+    assert!(fit.outcomes[0].objective <= 1e-8, "{what}: {}", fit.outcomes[0].objective);
+    assert!((&fit.estimates - &second.estimates).amax() <= 1e-8, "{what}: cls");
+    for found in [first, second, fit] {
+        assert_eq!(found.outcomes[0].ended, Ended::Solved, "{what}");
+        assert!(found.solved.unwrap().residuals[0] <= 1e-9 * column(&record.b_prime).amax().max(1.0), "{what}");
+    }
 }
 
 fn check_error(got: f64, want: f64, what: &str, name: &str) {
@@ -191,6 +229,9 @@ struct Inconsistent {
     b_prime: Vec<f64>,
     ls: Vec<f64>,
     half_star: Vec<f64>,
+    cls_objective: f64,
+    #[serde(rename = "cls_A_x")]
+    cls_a_x: Vec<f64>,
 }
 
 /// Right sides outside the reachable set, as a defense makes them.
@@ -210,5 +251,16 @@ fn inconsistent_right_sides() {
         let system = LinearSystem::new(&w).unwrap();
         close(&system.least_norm(&column(&case.b_prime)), &column(&case.ls), &format!("case {i}: ls"));
         close(&system.nearest_half(&column(&case.b_prime)), &column(&case.half_star), &format!("case {i}: half_star"));
+        let in_box = system.in_box().unwrap();
+        for found in [
+            in_box.least_squares(&column(&case.b_prime)),
+            in_box.project_half(&column(&case.b_prime)),
+            in_box.relaxed_chebyshev(&column(&case.b_prime)),
+        ] {
+            close(&(&a * &found.x), &column(&case.cls_a_x), &format!("case {i}: A x"));
+            assert!(!found.outcomes[0].consistent && found.outcomes[0].converged, "case {i}");
+        }
+        let misfit = in_box.least_squares(&column(&case.b_prime)).outcomes[0].objective;
+        assert!((misfit - case.cls_objective).abs() <= 1e-8 * case.cls_objective.max(1.0), "case {i}: {misfit}");
     }
 }
