@@ -248,6 +248,7 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
                 Outcome::BestFit { rank } => format!("best fit in the box, rank {rank} of {d}"),
                 Outcome::Centre { rank } => format!("centre of the box's solutions, rank {rank} of {d}"),
                 Outcome::Descent => "end of a descent".to_owned(),
+                Outcome::Scaled => "spread put on [0, 1]".to_owned(),
             };
             out.rank = found.solved.as_ref().map(|s| s.rank as u32);
             out.condition_number = found.solved.as_ref().map(|s| s.condition_number);

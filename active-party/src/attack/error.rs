@@ -3,6 +3,8 @@
 use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::ShapeError;
 
+use super::OneFeatureError;
+
 /// Why an attack cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AttackError {
@@ -21,4 +23,22 @@ pub enum AttackError {
     /// The difference of weights cannot be decomposed.
     #[error("the system A x = b' cannot be solved: {0}")]
     Decomposition(#[from] DecompositionError),
+    /// The attack on one feature cannot run.
+    #[error(transparent)]
+    OneFeature(#[from] OneFeatureError),
+    /// Nothing to estimate the passive parameters from.
+    #[error("there is no auxiliary record")]
+    NoAuxiliary,
+    /// A coalition against nobody.
+    #[error("no passive party with a feature is a target")]
+    NoTarget,
+    /// A passive party whose part does not fit.
+    #[error("passive party {party}: {error}")]
+    Party {
+        /// Its position, from 0.
+        party: usize,
+        /// What does not fit.
+        #[source]
+        error: ShapeError,
+    },
 }

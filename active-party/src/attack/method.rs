@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Attack, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, Random, Rcc1, Rcc2, Settings};
+use super::{
+    Attack, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, OneFeature, Random, Rcc1, Rcc2, Settings,
+};
 
 /// Why a name or a setting was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -55,11 +57,13 @@ pub enum Method {
     Rcc1,
     /// The second relaxation of the Chebyshev centre.
     Rcc2,
+    /// One passive feature in the black box.
+    OneFeature,
 }
 
 impl Method {
     /// All attacks.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -70,6 +74,7 @@ impl Method {
         Self::ConstrainedLeastSquares,
         Self::Rcc1,
         Self::Rcc2,
+        Self::OneFeature,
     ];
 
     /// The name.
@@ -86,12 +91,13 @@ impl Method {
             Self::ConstrainedLeastSquares => "constrained_least_squares",
             Self::Rcc1 => "rcc1",
             Self::Rcc2 => "rcc2",
+            Self::OneFeature => "one_feature",
         }
     }
 
     /// The attack itself, with these settings.
     #[must_use]
-    pub fn build(self, _settings: &Settings) -> Box<dyn Attack> {
+    pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
         match self {
             Self::Random => Box::new(Random),
             Self::Zero => Box::new(Constant(0.0)),
@@ -103,6 +109,7 @@ impl Method {
             Self::ConstrainedLeastSquares => Box::new(ConstrainedLeastSquares),
             Self::Rcc1 => Box::new(Rcc1),
             Self::Rcc2 => Box::new(Rcc2),
+            Self::OneFeature => Box::new(OneFeature { case: settings.one_feature_case }),
         }
     }
 }
@@ -110,6 +117,12 @@ impl Method {
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+impl AsRef<str> for Method {
+    fn as_ref(&self) -> &str {
+        self.as_str()
     }
 }
 

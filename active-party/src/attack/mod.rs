@@ -5,22 +5,28 @@
 
 mod affine;
 mod baseline;
+mod coalition;
 mod constrained;
 mod error;
 mod half_star;
 mod least_squares;
 mod method;
+mod one_feature;
 mod settings;
+mod shadow_model;
 mod system;
 mod view;
 
 pub use baseline::{Constant, Random};
+pub use coalition::{Coalition, Party, Role};
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
 pub use error::AttackError;
 pub use half_star::HalfStar;
 pub use least_squares::LeastSquares;
 pub use method::{Method, MethodError};
+pub use one_feature::{OneFeature, OneFeatureCase, OneFeatureError, one_feature};
 pub use settings::Settings;
+pub use shadow_model::{AuxiliaryRecords, Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel};
 pub use system::LinearSystem;
 pub use view::{AdversaryView, KnownModel, Replacement};
 
@@ -63,6 +69,8 @@ pub enum Status {
     },
     /// Where a descent on the scores ended.
     Descent,
+    /// Nothing was solved: the spread of the records' values was put on [0, 1].
+    Scaled,
 }
 
 impl Status {
@@ -77,6 +85,7 @@ impl Status {
             Self::BestFit { .. } => "best_fit",
             Self::Centre { .. } => "centre",
             Self::Descent => "descent",
+            Self::Scaled => "scaled",
         }
     }
 }
@@ -139,6 +148,21 @@ pub struct Solved {
     pub condition_number: f64,
     /// ‖A x̂ − b'‖₂ of each record.
     pub residuals: Vec<f64>,
+    /// Where A is itself an estimate from auxiliary records: what they determined.
+    pub auxiliary: Option<AuxiliarySystem>,
+}
+
+/// Facts of the auxiliary records that a system was estimated from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AuxiliarySystem {
+    /// Number of auxiliary records.
+    pub records: usize,
+    /// Unknowns of each log-ratio: d, and one more if the bias is unknown.
+    pub unknowns: usize,
+    /// How many of them the records determine: all of them if it equals `unknowns`.
+    pub rank: usize,
+    /// σ₁ / σ_rank of the auxiliary features: how much an error in the scores may grow, relative to them.
+    pub condition_number: f64,
 }
 
 impl std::fmt::Debug for Reconstruction {

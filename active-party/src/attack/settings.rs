@@ -1,13 +1,19 @@
 //! Settings of attacks, as `key=value` pairs give them.
 
 use super::method::clip;
-use super::{MethodError, Replacement};
+use super::{Descent, MethodError, OneFeatureCase, Replacement, ShadowBias, ShadowFit};
 
 /// Settings of attacks. Each attack looks at its own.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
     /// What stands for a score of 0, and for the scores behind a label.
     pub replacement: Replacement,
+    /// What `one_feature` knows of the weight and the bias.
+    pub one_feature_case: OneFeatureCase,
+    /// How a shadow model is fitted.
+    pub shadow_fit: ShadowFit,
+    /// What a shadow model takes for known of the bias.
+    pub shadow_bias: ShadowBias,
 }
 
 /// A setting: its name, and what it takes, with the default.
@@ -15,10 +21,23 @@ type Key = (&'static str, &'static str);
 
 const ZERO_FLOOR: Key =
     ("zero_floor", "what stands for a score of 0: a number above 0 and at most 0.5 (default 1e-12)");
+const ONE_FEATURE_CASE: Key = (
+    "one_feature_case",
+    "what one_feature knows of v = w x + b: 1 (b = 0), 2 (w b > 0), 3 (w b < 0), +- (w > 0 > b) or -+ (default 1)",
+);
+const SHADOW_FIT: Key = (
+    "shadow_fit",
+    "how a shadow model is fitted: least_squares (on log-ratios) or gradient (descent on the divergence of the scores) \
+     (default least_squares)",
+);
+const SHADOW_BIAS: Key = (
+    "shadow_bias",
+    "whether a shadow model takes b as it is or estimates what it lacks: known or unknown (default known)",
+);
 
 impl Settings {
     /// The settings there are, each with what it takes.
-    pub const KEYS: [Key; 1] = [ZERO_FLOOR];
+    pub const KEYS: [Key; 4] = [ZERO_FLOOR, ONE_FEATURE_CASE, SHADOW_FIT, SHADOW_BIAS];
 
     /// The names of all settings, with commas.
     #[must_use]
@@ -49,6 +68,20 @@ impl Settings {
     fn set(&mut self, key: Key, value: &str) -> Option<()> {
         if key == ZERO_FLOOR {
             self.replacement = Replacement::new(value.parse().ok()?).ok()?;
+        } else if key == ONE_FEATURE_CASE {
+            self.one_feature_case = value.parse().ok()?;
+        } else if key == SHADOW_FIT {
+            self.shadow_fit = match value {
+                "least_squares" => ShadowFit::LeastSquares,
+                "gradient" => ShadowFit::Gradient(Descent::default()),
+                _ => return None,
+            };
+        } else if key == SHADOW_BIAS {
+            self.shadow_bias = match value {
+                "known" => ShadowBias::Known,
+                "unknown" => ShadowBias::Unknown,
+                _ => return None,
+            };
         }
         Some(())
     }

@@ -104,6 +104,7 @@ impl LinearSystem {
             nullity: self.nullity(),
             condition_number: self.inverse.condition_number(),
             residuals: residual.column_iter().map(|r| r.norm()).collect(),
+            auxiliary: None,
         }
     }
 }

@@ -264,6 +264,6 @@ fn add_differences(b_prime: &mut [f64], logs: &[f64]) {
     }
 }
 
-fn same(what: &'static str, unit: &'static str, expected: usize, got: usize) -> Result<(), ShapeError> {
+pub(super) fn same(what: &'static str, unit: &'static str, expected: usize, got: usize) -> Result<(), ShapeError> {
     if expected == got { Ok(()) } else { Err(ShapeError::Size { what, unit, expected, got }) }
 }

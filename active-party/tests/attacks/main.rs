@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod black_box;
 mod curves;
 mod fixture;
 mod golden;

@@ -88,6 +88,212 @@ fn bad_cases_are_refused_by_name() {
     assert!(attack_case(&huge, &[Method::Half], &Settings::default(), 1).is_err());
 }
 
+fn golden_cases(prefix: &str) -> Vec<(String, String, serde_json::Value)> {
+    let dir = golden_dir().join("cases");
+    let files = std::fs::read_dir(&dir)
+        .unwrap_or_else(|e| panic!("golden cases are missing in {} ({e}); set CLOISON_GOLDEN_DIR", dir.display()));
+    let mut cases: Vec<_> = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(prefix))
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let case = serde_json::from_str(&text).unwrap();
+            (path.display().to_string(), text, case)
+        })
+        .collect();
+    cases.sort_by(|a, b| a.0.cmp(&b.0));
+    cases
+}
+
+/// No attack named.
+const NONE: [&str; 0] = [];
+
+fn answer(text: &str, names: &[&str], settings: &Settings) -> serde_json::Value {
+    serde_json::from_slice(&attack_case(text, names, settings, 1).unwrap()).unwrap()
+}
+
+#[test]
+fn all_golden_cases_of_one_feature() {
+    let cases = golden_cases("one_feature_");
+    assert!(cases.len() >= 11, "{} cases", cases.len());
+    for (path, text, case) in cases {
+        for names in [&[][..], &["one_feature"]] {
+            let got: Vec<Option<f64>> =
+                serde_json::from_value(answer(&text, names, &Settings::default())["x_hat"].clone()).unwrap();
+            let want: Vec<Option<f64>> = serde_json::from_value(case["expected"]["x_hat"].clone()).unwrap();
+            assert_eq!(got.len(), want.len(), "{path}");
+            for pair in got.iter().zip(&want) {
+                match pair {
+                    (Some(g), Some(w)) => assert!((g - w).abs() <= 1e-12, "{path}: {g} {w}"),
+                    (g, w) => assert_eq!(g, w, "{path}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn all_golden_cases_of_shadow_models() {
+    let cases = golden_cases("shadow_model_");
+    assert!(cases.len() >= 4, "{} cases", cases.len());
+    for (path, text, case) in cases {
+        let got = answer(&text, &NONE, &Settings::default());
+        let w = rows(&got["w_pas"]);
+        let (n, d) = (case["auxiliary"].as_array().unwrap().len(), w[0].len());
+        assert_eq!((got["rank"].as_u64(), got["unknowns"].as_u64()), (Some(n.min(d) as u64), Some(d as u64)), "{path}");
+        let differences: Vec<Vec<f64>> =
+            w.windows(2).map(|pair| pair[0].iter().zip(&pair[1]).map(|(a, b)| b - a).collect()).collect();
+        let want = rows(&case["expected"]["J_w_pas"]);
+        assert_eq!(differences.len(), want.len(), "{path}");
+        let scale = want.iter().flatten().fold(1.0f64, |m, v| m.max(v.abs()));
+        for (got, want) in differences.iter().flatten().zip(want.iter().flatten()) {
+            assert!((got - want).abs() <= 1e-9 * scale, "{path}: {got} {want}");
+        }
+    }
+}
+
+#[test]
+fn undefined_estimates_are_null() {
+    let case = |case: &str, v: &[f64]| {
+        let text = serde_json::json!({"schema": 1, "kind": "one_feature", "case": case, "v": v}).to_string();
+        answer(&text, &NONE, &Settings::default())["x_hat"].clone()
+    };
+    for name in ["2", "3", "+-", "-+"] {
+        assert_eq!(case(name, &[0.7, 0.7]), serde_json::json!([null, null]), "{name}");
+    }
+    assert_eq!(case("1", &[0.7, 0.7]), serde_json::json!([1.0, 1.0]));
+    assert_eq!(case("1", &[0.0]), serde_json::json!([null]));
+}
+
+fn auxiliary() -> serde_json::Value {
+    serde_json::json!({
+        "schema": 1, "kind": "shadow_model", "w_act": [[0.5], [-0.5]], "b": [0.1, 0.2],
+        "auxiliary": [
+            {"id": "r1", "y_act": [0.3], "x_pas": [0.5, 0.25], "c": [0.4, 0.6]},
+            {"id": "r2", "y_act": [0.1], "x_pas": [0.0, 1.0], "c": [0.9, 0.1]},
+            {"id": "r3", "y_act": [0.9], "x_pas": [0.75, 0.5], "c": [0.5, 0.5]}
+        ]
+    })
+}
+
+/// By hand: ln(c₁/c₀) − J W_act y − J b = (a₁ x₁ + a₂ x₂) of each record.
+#[test]
+fn the_settings_of_a_shadow_model_are_read() {
+    let mut case = auxiliary();
+    case["auxiliary"].as_array_mut().unwrap().pop();
+    let right: Vec<f64> = [(0.3, 1.5f64), (0.1, 1.0 / 9.0)].iter().map(|(y, odds)| odds.ln() + y - 0.1).collect();
+    let a2 = right[1];
+    let a1 = (right[0] - 0.25 * a2) / 0.5;
+    for fit in ["least_squares", "gradient"] {
+        let settings = Settings::read([("shadow_fit", fit)]).unwrap();
+        let got = answer(&case.to_string(), &["shadow_model"], &settings);
+        let w = rows(&got["w_pas"]);
+        assert!((w[1][0] - w[0][0] - a1).abs() < 1e-8 && (w[1][1] - w[0][1] - a2).abs() < 1e-8, "{fit}: {w:?}");
+        assert_eq!(got["converged"].as_bool(), (fit == "gradient").then_some(true));
+        assert!(got.get("b_shift").is_none());
+    }
+    let settings = Settings::read([("shadow_bias", "unknown")]).unwrap();
+    let mut shifted = auxiliary();
+    let known = answer(&shifted.to_string(), &NONE, &settings);
+    assert_eq!((known["rank"].as_u64(), known["unknowns"].as_u64()), (Some(3), Some(3)));
+    // Another guess at the bias: the same weights, and the shift makes up for it.
+    shifted["b"] = serde_json::json!([0.1, 1.2]);
+    let other = answer(&shifted.to_string(), &NONE, &settings);
+    let shift = |v: &serde_json::Value| v["b_shift"][1].as_f64().unwrap() - v["b_shift"][0].as_f64().unwrap();
+    assert!((shift(&known) - shift(&other) - 1.0).abs() < 1e-9);
+    for (a, b) in rows(&known["w_pas"]).iter().flatten().zip(rows(&other["w_pas"]).iter().flatten()) {
+        assert!((a - b).abs() < 1e-9);
+    }
+    for (key, value) in [("shadow_fit", "adam"), ("shadow_bias", "0"), ("one_feature_case", "4")] {
+        let error = Settings::read([(key, value)]).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains(value), "{error}");
+    }
+}
+
+/// One change to a case that is right, and what the refusal names.
+type Change = (&'static str, &'static str, fn(&mut serde_json::Value));
+
+#[test]
+fn bad_cases_of_the_other_kinds_are_refused_by_name() {
+    let feature = serde_json::json!({"schema": 1, "kind": "one_feature", "case": "2", "v": [0.1, 0.2]});
+    let changes: [Change; 15] = [
+        ("one", "`v` is empty", |c| c["v"] = serde_json::json!([])),
+        ("one", "null", |c| c["v"] = serde_json::json!([null])),
+        ("one", "\"4\"; there are: 1, 2, 3, +-, -+", |c| c["case"] = "4".into()),
+        ("one", "nonsense", |c| c["nonsense"] = 1.into()),
+        ("one", "w_act", |c| c["w_act"] = serde_json::json!([])),
+        ("one", "missing field `v`", |c| drop(c.as_object_mut().unwrap().remove("v"))),
+        ("one", "missing field `kind`", |c| drop(c.as_object_mut().unwrap().remove("kind"))),
+        ("shadow", "`auxiliary` is empty", |c| c["auxiliary"] = serde_json::json!([])),
+        ("shadow", "`x_pas` of record 0 is empty", |c| c["auxiliary"][0]["x_pas"] = serde_json::json!([])),
+        ("shadow", "`x_pas` of record 1", |c| c["auxiliary"][1]["x_pas"] = serde_json::json!([0.5])),
+        ("shadow", "`y_act` of record 2", |c| c["auxiliary"][2]["y_act"] = serde_json::json!([])),
+        ("shadow", "`c` of record 0", |c| c["auxiliary"][0]["c"] = serde_json::json!([1.0])),
+        ("shadow", "at least 2 classes", |c| c["b"] = serde_json::json!([0.1])),
+        ("shadow", "w_pas", |c| c["w_pas"] = serde_json::json!([[0.5], [0.5]])),
+        ("shadow", "label", |c| c["auxiliary"][0]["label"] = 1.into()),
+    ];
+    for (of, names, change) in changes {
+        let mut case = if of == "one" { feature.clone() } else { auxiliary() };
+        assert!(attack_case(&case.to_string(), &NONE, &Settings::default(), 1).is_ok());
+        change(&mut case);
+        let error = attack_case(&case.to_string(), &NONE, &Settings::default(), 1).unwrap_err();
+        assert!(error.contains(names), "{names}: {error}");
+    }
+    // What is for scoring is not read.
+    for mut case in [feature, auxiliary()] {
+        let without = attack_case(&case.to_string(), &NONE, &Settings::default(), 1).unwrap();
+        (case["truth"], case["expected"]) = (serde_json::json!([1]), serde_json::json!({"x_hat": "?"}));
+        assert_eq!(attack_case(&case.to_string(), &NONE, &Settings::default(), 1).unwrap(), without);
+    }
+}
+
+#[test]
+fn every_kind_says_which_attacks_it_takes() {
+    let refusal = |case: &serde_json::Value, names: &[&str]| {
+        attack_case(&case.to_string(), names, &Settings::default(), 1).unwrap_err()
+    };
+    let error = refusal(&small(), &NONE);
+    assert!(error.contains("--attack") && error.contains("half_star"), "{error}");
+    let error = refusal(&small(), &["half", "shadow_model"]);
+    assert!(error.contains("\"shadow_model\"") && error.contains("\"attack\""), "{error}");
+    assert!(refusal(&small(), &["rcc9"]).contains("\"rcc9\""));
+    assert!(refusal(&small(), &["one_feature"]).contains("single passive feature, and there are 2"));
+    for names in [&["half_star"][..], &["shadow_model", "half"], &["one_feature"]] {
+        assert!(refusal(&auxiliary(), names).contains("has one method, shadow_model"));
+    }
+    let mut unknown = small();
+    unknown["kind"] = "assess".into();
+    assert!(refusal(&unknown, &["half"]).contains("one of: attack, one_feature, shadow_model"));
+}
+
+/// One passive feature and two records, the second at its end: a view's `one_feature` finds both.
+#[test]
+fn one_feature_is_an_attack_on_records_too() {
+    let score = |x: f64| 1.0 / (1.0 + (3.0 * x).exp());
+    let record = |id: &str, x: f64| serde_json::json!({"id": id, "y_act": [], "c": [score(x), 1.0 - score(x)]});
+    let case = serde_json::json!({
+        "schema": 1, "kind": "attack", "w_act": [[], []], "w_pas": [[0.0], [9.0]], "b": [0.0, 0.0],
+        "records": [record("r1", 0.4), record("r2", 1.0)]
+    });
+    let got = answer(&case.to_string(), &["one_feature"], &Settings::default());
+    let attack = &got["attacks"][0];
+    assert_eq!((attack["name"].as_str(), attack["status"].as_str()), (Some("one_feature"), Some("scaled")));
+    for (at, x) in [0.4, 1.0].iter().enumerate() {
+        let found = attack["estimates"][at]["x"][0].as_f64().unwrap();
+        assert!((found - x).abs() < 1e-12, "{found}");
+    }
+}
+
+/// The help names what the code takes, as it comes from the same lists.
+#[test]
+fn help_names_all_attacks_and_settings() {
+    let help = after_help();
+    for name in Method::ALL.map(Method::as_str).into_iter().chain(Settings::KEYS.map(|(name, _)| name)) {
+        assert!(help.contains(name), "{name}");
+    }
+}
+
 /// The truth in the file has no way into the estimates.
 #[test]
 fn estimates_do_not_change_when_the_truth_does() {

@@ -1,0 +1,215 @@
+//! The black box with one passive feature (R section VI): no parameter of the passive party is known, only that its
+//! feature lies in [0, 1] and that many records were scored.
+//!
+//! The adversary takes its own part out of the scores and is left with v_i = ω x_i + β, with ω ≠ 0 and β unknown. Among many
+//! records some x_i is near 1 and some near 0 (R lemma 2), so the extremes of v stand for the ends of [0, 1] and the error
+//! vanishes as records are added. What is known of ω and β says which extreme is which end: a [`OneFeatureCase`].
+//!
+//! In a view, v is b' = c' − J W_act y − J b, all that the adversary does not know, and β is what `b` lacks of the true
+//! bias: 0 where the active party holds the bias, as in this project. An adversary that does not know the bias has 0 there.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+
+use super::method::clip;
+use super::{AdversaryView, Attack, AttackError, Reconstruction, Requirements, Status};
+
+/// What the adversary knows of v = ω x + β besides v.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OneFeatureCase {
+    /// β = 0 (R VI-A): the bias is the adversary's own.
+    #[default]
+    NoIntercept,
+    /// ω β > 0 (R VI-B).
+    SameSign,
+    /// ω β < 0 (R VI-C), and not which of the two is negative.
+    OppositeSigns,
+    /// ω > 0 > β, the signs themselves.
+    Rising,
+    /// ω < 0 < β, the signs themselves.
+    Falling,
+}
+
+/// Why the attack on one feature cannot run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OneFeatureError {
+    /// Not the name of a case.
+    #[error("there is no case {name:?}; there are: {}", OneFeatureCase::ALL.map(OneFeatureCase::as_str).join(", "))]
+    Case {
+        /// What came, cut to 80 characters.
+        name: String,
+    },
+    /// A NaN or an infinity.
+    #[error("the value of record {record} is not finite")]
+    NotFinite {
+        /// The record's position, from 0.
+        record: usize,
+    },
+    /// Extremes that coincide: nothing tells the ends of [0, 1] apart.
+    #[error("the estimate is undefined in case {case}: {}", if *.case == OneFeatureCase::NoIntercept {
+        "no record's value differs from 0"
+    } else {
+        "no two records differ in value"
+    })]
+    Undefined {
+        /// The case.
+        case: OneFeatureCase,
+    },
+    /// More than one passive feature, or none.
+    #[error("one_feature attacks a single passive feature, and there are {got}")]
+    Features {
+        /// Number of passive features.
+        got: usize,
+    },
+    /// Signs that mean something for one log-ratio only.
+    #[error(
+        "case {case} of one_feature speaks of the sign of one weight, as a model of 2 classes has; this one has {got} \
+         classes and a weight for each pair (case 1 takes any number)"
+    )]
+    Classes {
+        /// The case.
+        case: OneFeatureCase,
+        /// Number of classes.
+        got: usize,
+    },
+}
+
+impl OneFeatureCase {
+    /// All cases.
+    pub const ALL: [Self; 5] = [Self::NoIntercept, Self::SameSign, Self::OppositeSigns, Self::Rising, Self::Falling];
+
+    /// The name: R's number, or the signs of ω and β.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoIntercept => "1",
+            Self::SameSign => "2",
+            Self::OppositeSigns => "3",
+            Self::Rising => "+-",
+            Self::Falling => "-+",
+        }
+    }
+
+    /// The values that stand for x = 0 and x = 1; `None` if the case leaves open which is which. `v` is finite.
+    fn ends(self, v: &[f64]) -> Option<(f64, f64)> {
+        let least = v.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = v.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (near, far) = if greatest.abs() >= least.abs() { (least, greatest) } else { (greatest, least) };
+        match self {
+            Self::NoIntercept => Some((0.0, far)),
+            // With one sign in all of v, the extreme nearest to 0 is the one of least magnitude. Values of both signs
+            // contradict the case; the rule is followed to the letter and leaves [0, 1].
+            Self::SameSign => {
+                Some((v.iter().copied().reduce(|m, v| if v.abs() < m.abs() { v } else { m }).unwrap_or(0.0), far))
+            }
+            // Of one sign: it is that of β, and ω leads towards 0. Of both: x̂ or 1 − x̂, for all that v can tell.
+            Self::OppositeSigns if least < 0.0 && greatest > 0.0 => None,
+            Self::OppositeSigns => Some((far, near)),
+            Self::Rising => Some((least, greatest)),
+            Self::Falling => Some((greatest, least)),
+        }
+    }
+}
+
+impl fmt::Display for OneFeatureCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for OneFeatureCase {
+    type Err = OneFeatureError;
+
+    fn from_str(name: &str) -> Result<Self, OneFeatureError> {
+        Self::ALL
+            .into_iter()
+            .find(|case| case.as_str() == name)
+            .ok_or_else(|| OneFeatureError::Case { name: clip(name) })
+    }
+}
+
+/// The feature of every record from v (one value per record, any unit), by R section VI:
+///
+/// - [`OneFeatureCase::NoIntercept`]: x̂ = v / v_M with M = arg max |v| (R (64)).
+/// - [`OneFeatureCase::SameSign`]: x̂ = (v − v_m) / (v_M − v_m), with m = arg min |v|. This is R's 1/(1 − α) without its division by
+///   zero at v = v_m. By magnitudes, not signed values: R's code takes the latter, which is wrong when ω, β < 0.
+/// - [`OneFeatureCase::OppositeSigns`]: the same with M and m exchanged if all v have one sign (a 0 has either), else ½, the mean
+///   of the two estimates that cannot be told apart (R VI-C2).
+/// - [`OneFeatureCase::Rising`] and [`OneFeatureCase::Falling`]: (v − min v)/(max v − min v) and 1 less that.
+///
+/// The error of the first is at most (1 − max x)² per record in the mean (R (65)), of the others at most (1 − max x)² + (min x)²
+/// (R (71)), whenever the case is true. No records give no estimates.
+///
+/// # Errors
+/// [`OneFeatureError::NotFinite`]; [`OneFeatureError::Undefined`] if all v are equal (all 0 in the first case).
+pub fn one_feature(case: OneFeatureCase, v: &[f64]) -> Result<Vec<f64>, OneFeatureError> {
+    if let Some(record) = v.iter().position(|v| !v.is_finite()) {
+        return Err(OneFeatureError::NotFinite { record });
+    }
+    if v.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some((zero, one)) = case.ends(v) else { return Ok(vec![0.5; v.len()]) };
+    if zero == one {
+        return Err(OneFeatureError::Undefined { case });
+    }
+    // Halves where the range itself overflows; elsewhere the plain quotient, exact at both ends.
+    let scale = if (one - zero).is_finite() { 1.0 } else { 0.5 };
+    let (zero, range) = (zero * scale, one * scale - zero * scale);
+    Ok(v.iter().map(|v| (v * scale - zero) / range).collect())
+}
+
+/// The attack on a view with one passive feature. v is b', which the passive parameters have no part in.
+///
+/// A model of k > 2 classes gives k − 1 log-ratios of each record, all of them multiples of the same x when β = 0. The first case
+/// then takes v along the principal direction of b', in which x weighs most, and scores that noise or rounding touched
+/// are averaged over classes. The other cases speak of the signs of one ω and one β. Those of k − 1 log-ratios need not
+/// agree, and are refused.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OneFeature {
+    /// What is known of ω and β.
+    pub case: OneFeatureCase,
+}
+
+impl Attack for OneFeature {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: false }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        if view.target_features() != 1 {
+            return Err(OneFeatureError::Features { got: view.target_features() }.into());
+        }
+        let b_prime = view.b_prime();
+        let found = if b_prime.nrows() == 1 {
+            one_feature(self.case, b_prime.as_slice())?
+        } else if self.case == OneFeatureCase::NoIntercept {
+            one_feature(self.case, along_principal_direction(b_prime)?.as_slice())?
+        } else {
+            return Err(OneFeatureError::Classes { case: self.case, got: view.model().classes() }.into());
+        };
+        let ambiguous = self.case.ends(b_prime.as_slice()).is_none();
+        let status = if ambiguous { Status::Baseline } else { Status::Scaled };
+        let estimates = DMatrix::from_vec(1, found.len(), found);
+        Ok(Reconstruction { estimates, status, solved: None, outcomes: Vec::new() })
+    }
+}
+
+/// uᵀ b' of each record, with u the left singular vector of the largest singular value of b' ((k − 1) × n).
+fn along_principal_direction(b_prime: &DMatrix<f64>) -> Result<DVector<f64>, OneFeatureError> {
+    let largest = b_prime.amax();
+    if let Some(at) = b_prime.iter().position(|v| !v.is_finite()) {
+        return Err(OneFeatureError::NotFinite { record: at / b_prime.nrows() });
+    }
+    if largest == 0.0 {
+        return Ok(DVector::zeros(b_prime.ncols()));
+    }
+    // Of order 1, so that no square overflows or vanishes.
+    let scaled = b_prime / largest;
+    let eigen = (&scaled * scaled.transpose()).symmetric_eigen();
+    let principal = eigen.eigenvectors.column(eigen.eigenvalues.imax());
+    Ok(scaled.tr_mul(&principal))
+}

@@ -1,0 +1,319 @@
+//! The black box with auxiliary records (J section 4.3.2, algorithm 2): from a few records whose passive features the adversary knows, and
+//! their scores, it estimates the passive parameters, and then attacks as in the white box with the estimate in place of them.
+//!
+//! Scores fix W_pas up to one vector added to all its rows, which no score shows and no attack needs: what counts is J W_pas.
+//! Each auxiliary record gives k − 1 equations in its (k − 1) d entries, so d records that are linearly independent determine it
+//! (J (21), whose count of k equations in k d unknowns leads to the same n ≥ d), and d + 1 if the bias is unknown too.
+//! Fewer, or dependent ones, give the estimate of least norm, and [`ShadowEstimate::rank`] says how much of it is known.
+
+use std::fmt;
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+use vfl_shared::numerics::{DecompositionError, PseudoInverse, softmax_columns};
+use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
+
+use super::view::same;
+use super::{
+    AdversaryView, Attack, AttackError, AuxiliarySystem, KnownModel, Reconstruction, Replacement, Requirements,
+};
+
+/// Records whose passive features the adversary knows, with what was released of them.
+#[derive(Debug, Clone)]
+pub struct AuxiliaryRecords {
+    y: FeatureBlock,
+    x: FeatureBlock,
+    released: ReleasedScores,
+    replacement: Replacement,
+}
+
+impl AuxiliaryRecords {
+    /// Puts n records together: the adversary's own features `y` (d_act × n), the passive features `x` (d × n) and the release
+    /// (k × n), in which `replacement` stands for scores of 0. The records may be few, repeated or made up.
+    ///
+    /// # Errors
+    /// [`AttackError::View`] if the parts differ in records; [`AttackError::NoAuxiliary`] if there is no record.
+    pub fn new(
+        y: FeatureBlock,
+        x: FeatureBlock,
+        released: ReleasedScores,
+        replacement: Replacement,
+    ) -> Result<Self, AttackError> {
+        same("auxiliary active features", "records", released.records(), y.records())?;
+        same("auxiliary passive features", "records", released.records(), x.records())?;
+        if released.records() == 0 {
+            return Err(AttackError::NoAuxiliary);
+        }
+        Ok(Self { y, x, released, replacement })
+    }
+
+    /// Number of records, n.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.released.records()
+    }
+
+    /// Number of passive features, d.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.x.features()
+    }
+}
+
+/// How the parameters are fitted to the auxiliary records.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum ShadowFit {
+    /// Least squares on the log-ratios of the scores, of least norm: exact on exact scores, in one step.
+    #[default]
+    LeastSquares,
+    /// Descent on the divergence of the scores, J algorithm 2 with D = KL(c ‖ ĉ), as J took it. All log-ratios weigh the same in least
+    /// squares; here those of improbable classes hardly weigh, which is kinder to rounded scores and slower on exact ones.
+    Gradient(Descent),
+}
+
+/// When a descent ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Descent {
+    /// The most steps, J's T.
+    pub steps: u32,
+    /// The norm of the gradient, per record and in logits, at which it has arrived.
+    pub tolerance: f64,
+}
+
+impl Default for Descent {
+    /// 20 000 steps, 1e-12.
+    fn default() -> Self {
+        Self { steps: 20_000, tolerance: 1e-12 }
+    }
+}
+
+/// What is known of the bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ShadowBias {
+    /// The model's `bias` is the true one.
+    #[default]
+    Known,
+    /// The model's `bias` is a guess (0, say): what it lacks is estimated with the weights.
+    Unknown,
+}
+
+/// Estimated parameters. `Debug` shows no weight.
+#[derive(Clone, PartialEq)]
+pub struct ShadowEstimate {
+    /// Ŵ_pas, k × d. Each column sums to 0: of all the matrices with the same J Ŵ_pas, the one of least norm.
+    pub w_pas: DMatrix<f64>,
+    /// What is to be added to the bias, k; it sums to 0. All 0 where the bias is known.
+    pub bias_shift: DVector<f64>,
+    /// Rank and condition of the auxiliary records.
+    pub system: AuxiliarySystem,
+    /// How a descent ended; `None` for least squares.
+    pub descent: Option<DescentEnd>,
+}
+
+/// How a descent ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DescentEnd {
+    /// Whether the gradient fell to the tolerance.
+    pub converged: bool,
+    /// Steps taken.
+    pub steps: u32,
+    /// Mean KL(c ‖ ĉ) per record at the end, in nats.
+    pub loss: f64,
+}
+
+impl fmt::Debug for ShadowEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((k, d), AuxiliarySystem { rank, unknowns, .. }) = (self.w_pas.shape(), self.system);
+        write!(f, "ShadowEstimate({k} × {d}, rank {rank} of {unknowns}, values withheld)")
+    }
+}
+
+impl ShadowEstimate {
+    /// Estimates the passive parameters of `model` (whose own, if it holds any, are not looked at).
+    ///
+    /// [`ShadowFit::LeastSquares`] gives Ŵ = L X⁺, where column i of L (k × n) is ln c_i − W_act y_i − b less its mean over the
+    /// classes, and X (d × n) the auxiliary features: the least ‖W X − L‖, and of several W that of least norm, so that
+    /// J Ŵ = B' X⁺ with B' the right sides b' of the records. With the bias unknown, X gets a row of ones.
+    ///
+    /// # Errors
+    /// [`AttackError::View`] if records and model differ in classes or features; [`AttackError::Floor`];
+    /// [`AttackError::Decomposition`] if X or the estimate holds a value that is not finite.
+    pub fn fit(
+        model: &KnownModel,
+        auxiliary: &AuxiliaryRecords,
+        fit: ShadowFit,
+        bias: ShadowBias,
+    ) -> Result<Self, AttackError> {
+        same("auxiliary passive features", "features", model.target_features(), auxiliary.features())?;
+        let view = AdversaryView::new(model, &auxiliary.y, &auxiliary.released, auxiliary.replacement)?;
+        let (scores, known) = (view.scores(), view.known_logits());
+        if let Some(at) = known.iter().position(|v| !v.is_finite()) {
+            let record = at / known.nrows();
+            return Err(ShapeError::NotFinite { what: "the known part of the auxiliary logits", record }.into());
+        }
+        let d = auxiliary.features();
+        let x = match bias {
+            ShadowBias::Known => auxiliary.x.matrix().clone(),
+            ShadowBias::Unknown => auxiliary.x.matrix().clone().insert_row(d, 1.0),
+        };
+        let inverse = PseudoInverse::new(&x)?;
+        let (mut weights, descent) = match fit {
+            ShadowFit::LeastSquares => {
+                let mut residual = scores.map(f64::ln) - &known;
+                center(&mut residual);
+                (residual * &inverse.matrix, None)
+            }
+            ShadowFit::Gradient(until) => {
+                let (weights, end) = descend(scores, &known, &x, &inverse.matrix, until);
+                (weights, Some(end))
+            }
+        };
+        // What round-off left; a sum of 0 is what makes the answer one of many.
+        center(&mut weights);
+        if !weights.iter().all(|v| v.is_finite()) {
+            return Err(DecompositionError::NotFinite.into());
+        }
+        let bias_shift = match bias {
+            ShadowBias::Known => DVector::zeros(model.classes()),
+            ShadowBias::Unknown => weights.column(d).into_owned(),
+        };
+        let system = AuxiliarySystem {
+            records: auxiliary.records(),
+            unknowns: x.nrows(),
+            rank: inverse.rank,
+            condition_number: inverse.condition_number(),
+        };
+        Ok(Self { w_pas: weights.columns(0, d).into_owned(), bias_shift, system, descent })
+    }
+
+    /// The model with these parameters in place of the hidden ones.
+    ///
+    /// # Errors
+    /// [`AttackError::View`] if it is about a model of another shape.
+    pub fn shadow_of(&self, model: &KnownModel) -> Result<KnownModel, AttackError> {
+        same("estimated bias", "classes", model.classes(), self.bias_shift.len())?;
+        KnownModel::white_box(model.active_weights().clone(), model.bias() + &self.bias_shift, self.w_pas.clone())
+    }
+}
+
+/// Takes from every column its mean.
+fn center(m: &mut DMatrix<f64>) {
+    for mut column in m.column_iter_mut() {
+        let mean = column.mean();
+        column.add_scalar_mut(-mean);
+    }
+}
+
+/// Minimises Σ KL(c ‖ softmax(known + W X)) over W from W = 0.
+///
+/// The objective is convex. The steps are those of gradient descent in coordinates in which the rows of X are orthonormal:
+/// there the curvature is at most ½ in every direction, whatever the features, and the step (c − ĉ) X⁺ / ½ needs no search.
+/// Nesterov's momentum, dropped whenever it points uphill, makes the number of steps go with the root of the condition that is
+/// left, that of improbable classes. The rows of W stay in the column space of X, which makes W the solution of least norm.
+fn descend(
+    mut c: DMatrix<f64>,
+    known: &DMatrix<f64>,
+    x: &DMatrix<f64>,
+    inverse: &DMatrix<f64>,
+    until: Descent,
+) -> (DMatrix<f64>, DescentEnd) {
+    // A release need not sum to 1 (rounding), a distribution does.
+    for mut column in c.column_iter_mut() {
+        let sum = column.sum();
+        column /= sum;
+    }
+    let n = c.ncols() as f64;
+    let (mut weights, mut logits) = (DMatrix::zeros(c.nrows(), x.nrows()), known.clone());
+    // The point the gradient is taken at: ahead of `weights` by the momentum.
+    let (mut ahead, mut ahead_logits) = (weights.clone(), logits.clone());
+    let (mut momentum, mut steps, mut converged) = (1.0f64, 0, false);
+    let mut scores = logits.clone();
+    let mut misfit = logits.clone();
+    let mut direction = weights.clone();
+    let mut change = logits.clone();
+    loop {
+        scores.copy_from(&ahead_logits);
+        softmax_columns(&mut scores);
+        misfit.copy_from(&c);
+        misfit -= &scores;
+        direction.gemm(1.0, &misfit, inverse, 0.0);
+        change.gemm(1.0, &direction, x, 0.0);
+        if change.norm() <= until.tolerance * n.sqrt() {
+            (weights, logits, converged) = (ahead, ahead_logits, true);
+            break;
+        }
+        if steps == until.steps {
+            break;
+        }
+        steps += 1;
+        // W⁺ = ahead + 2 (c − ĉ) X⁺, then ahead = W⁺ + β (W⁺ − W).
+        ahead.zip_apply(&direction, |a, step| *a += 2.0 * step);
+        ahead_logits.zip_apply(&change, |a, step| *a += 2.0 * step);
+        let moved = &mut misfit;
+        moved.copy_from(&ahead_logits);
+        *moved -= &logits;
+        // The gradient in logits is −change (on the row space of X): uphill if the move goes against `change`.
+        let beta = if moved.dot(&change) < 0.0 {
+            momentum = 1.0;
+            0.0
+        } else {
+            let next = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt());
+            let beta = (momentum - 1.0) / next;
+            momentum = next;
+            beta
+        };
+        advance(&mut weights, &mut ahead, beta);
+        advance(&mut logits, &mut ahead_logits, beta);
+    }
+    scores.copy_from(&logits);
+    softmax_columns(&mut scores);
+    let divergence = |(c, s): (&f64, &f64)| if *s > 0.0 { c * (c / s).ln() } else { c * (c / f64::MIN_POSITIVE).ln() };
+    let loss = c.iter().zip(scores.iter()).map(divergence).sum::<f64>() / n;
+    (weights, DescentEnd { converged, steps, loss })
+}
+
+/// From W and W⁺ to W⁺ and W⁺ + β (W⁺ − W).
+fn advance(now: &mut DMatrix<f64>, next: &mut DMatrix<f64>, beta: f64) {
+    for (now, next) in now.iter_mut().zip(next.iter_mut()) {
+        let moved = *next - *now;
+        *now = *next;
+        *next += beta * moved;
+    }
+}
+
+/// Estimates the passive parameters from auxiliary records, then runs any white-box attack on the estimate.
+///
+/// The status of the reconstruction and its rank, null space and residuals are those of the inner attack on the estimated model: an
+/// estimate from fewer independent records than features has a null space where the true model may have none.
+/// [`Solved::auxiliary`](super::Solved::auxiliary) says what the records determined.
+#[derive(Debug)]
+pub struct ShadowModel {
+    /// What the adversary knows beforehand.
+    pub auxiliary: AuxiliaryRecords,
+    /// How the parameters are fitted.
+    pub fit: ShadowFit,
+    /// What is known of the bias.
+    pub bias: ShadowBias,
+    /// The attack on the estimated model.
+    pub inner: Box<dyn Attack>,
+}
+
+impl Attack for ShadowModel {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: false }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let estimate = ShadowEstimate::fit(view.model(), &self.auxiliary, self.fit, self.bias)?;
+        let model = estimate.shadow_of(view.model())?;
+        let view = view.under(&model)?;
+        let mut found = self.inner.reconstruct(&view, rng)?;
+        let mut solved = match found.solved.take() {
+            Some(solved) => solved,
+            None => view.system()?.solved(&found.estimates, view.b_prime()),
+        };
+        solved.auxiliary = Some(estimate.system);
+        found.solved = Some(solved);
+        Ok(found)
+    }
+}

@@ -1,0 +1,113 @@
+//! `attack`: attacks on a case file, without any service. The kind of the case says what there is to attack: records of a known
+//! model ([`records`]), one feature of an unknown one ([`one_feature`]), or the unknown model itself ([`shadow_model`]).
+
+mod case;
+mod one_feature;
+mod records;
+mod shadow_model;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use vfl_shared::cli::CliError;
+
+use crate::attack::{Method, Settings};
+use case::Kind;
+
+/// `active-party attack`
+#[derive(Debug, Args)]
+#[command(after_help = after_help())]
+pub struct AttackArgs {
+    /// The case file (JSON).
+    #[arg(long, value_name = "FILE")]
+    case: PathBuf,
+    /// Names of attacks, separated by commas (see below). A case of another kind than "attack" has one method, its kind's,
+    /// and needs no name.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    attack: Vec<String>,
+    /// A setting, key=value (see below); may be given more than once.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of attacks that draw random numbers.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where the estimates go (JSON); `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+/// Examples, kinds, attacks and settings; the last two from the lists the code itself reads.
+fn after_help() -> String {
+    let attacks = Method::ALL.map(Method::as_str).join(", ");
+    let settings: String = Settings::KEYS.iter().map(|(name, takes)| format!("\n  {name}: {takes}")).collect();
+    format!(
+        "\
+Examples:
+  active-party attack --case case.json --attack half_star,least_squares --out estimates.json
+  active-party attack --case case.json --attack half_star --set zero_floor=0.005 --out -
+  active-party attack --case one_feature.json --out features.json
+  active-party attack --case auxiliary.json --set shadow_fit=gradient --out weights.json
+
+A case holds `schema` (1), `kind`, and what the kind asks for (k classes; binary is k = 2):
+  attack: `w_act`, `w_pas` (k rows each), `b`, and `records` with `id`, `y_act`, scores `c`.
+    Gives the estimates of every attack named.
+  one_feature: `case` (1, 2, 3, +- or -+) and `v`, one value per record.
+    Gives `x_hat`, null where it is undefined.
+  shadow_model: `w_act`, `b`, and `auxiliary` records with `id`, `y_act`, `x_pas`, `c`.
+    Gives an estimate of `w_pas` and how much of it the records determine (`rank` of `unknowns`).
+`truth` and `expected` are accepted and never read; other keys are refused.
+
+Attacks: {attacks}.
+
+Settings:{settings}"
+    )
+}
+
+impl AttackArgs {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        for name in self.attack.iter().filter(|name| Kind::named(name).is_none()) {
+            name.parse::<Method>().map_err(CliError::input)?;
+        }
+        let pairs = self.set.iter().map(|pair| {
+            let known = || CliError::Input(format!("--set {pair:?} is not of the form key=value"));
+            pair.split_once('=').ok_or_else(known)
+        });
+        let settings = Settings::read(pairs.collect::<Result<Vec<_>, _>>()?).map_err(CliError::input)?;
+        let shown = self.case.display();
+        let text = std::fs::read_to_string(&self.case)
+            .map_err(|e| CliError::Input(format!("cannot read the case file {shown}: {e}")))?;
+        let content = attack_case(&text, &self.attack, &settings, self.seed)
+            .map_err(|reason| CliError::Input(format!("case file {shown}: {reason}")))?;
+        if self.out.as_os_str() == "-" {
+            return std::io::stdout().write_all(&content).map_err(CliError::failed);
+        }
+        vfl_shared::files::write_atomic(&self.out, &content, true)
+            .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", self.out.display())))
+    }
+}
+
+/// Runs the named attacks on the text of a case file and gives the text of the output file.
+pub(crate) fn attack_case(
+    text: &str,
+    names: &[impl AsRef<str>],
+    settings: &Settings,
+    seed: u64,
+) -> Result<Vec<u8>, String> {
+    let kind = Kind::of(text)?;
+    match kind {
+        Kind::Attack => records::run(text, &kind.methods(names)?, settings, seed),
+        Kind::OneFeature => kind.own_method(names).and_then(|()| one_feature::run(text)),
+        Kind::ShadowModel => kind.own_method(names).and_then(|()| shadow_model::run(text, settings)),
+    }
+}
+
+/// The text of an output file.
+fn output(content: &impl serde::Serialize) -> Result<Vec<u8>, String> {
+    let mut text = serde_json::to_vec(content).map_err(|e| e.to_string())?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Cases of kind `one_feature`: values of one passive feature's part of the log-ratio, its parameters unknown.
+
+use serde::{Deserialize, Serialize};
+
+use super::output;
+use crate::attack::{OneFeatureCase, OneFeatureError, one_feature};
+
+/// A case file. What an attack must not see has no place to go to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    #[serde(rename = "schema")]
+    _schema: serde::de::IgnoredAny,
+    #[serde(rename = "kind")]
+    _kind: serde::de::IgnoredAny,
+    case: String,
+    v: Vec<f64>,
+    #[serde(default, rename = "truth")]
+    _truth: serde::de::IgnoredAny,
+    #[serde(default, rename = "expected")]
+    _expected: serde::de::IgnoredAny,
+}
+
+#[derive(Serialize)]
+struct Output {
+    /// NaN, which JSON writes as null, where the estimate is undefined.
+    x_hat: Vec<f64>,
+}
+
+/// Estimates the feature.
+pub(super) fn run(text: &str) -> Result<Vec<u8>, String> {
+    let Case { case, v, .. } = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let case: OneFeatureCase = case.parse().map_err(|e: OneFeatureError| format!("`case`: {e}"))?;
+    if v.is_empty() {
+        return Err("`v` is empty".into());
+    }
+    let x_hat = match one_feature(case, &v) {
+        Ok(x_hat) => x_hat,
+        Err(OneFeatureError::Undefined { .. }) => vec![f64::NAN; v.len()],
+        Err(error) => return Err(format!("`v`: {error}")),
+    };
+    output(&Output { x_hat })
+}

@@ -1,0 +1,85 @@
+//! Cases of kind `shadow_model`: auxiliary records, from which the passive parameters are estimated.
+
+use serde::{Deserialize, Serialize};
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use super::case::{columns, own_parameters};
+use super::output;
+use crate::attack::{AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowEstimate};
+
+/// A case file. What an attack must not see has no place to go to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    #[serde(rename = "schema")]
+    _schema: serde::de::IgnoredAny,
+    #[serde(rename = "kind")]
+    _kind: serde::de::IgnoredAny,
+    w_act: Vec<Vec<f64>>,
+    b: Vec<f64>,
+    auxiliary: Vec<Record>,
+    #[serde(default, rename = "truth")]
+    _truth: serde::de::IgnoredAny,
+    #[serde(default, rename = "expected")]
+    _expected: serde::de::IgnoredAny,
+}
+
+/// Nothing is told of single records, so that their ids need not differ.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    #[serde(rename = "id")]
+    _id: String,
+    y_act: Vec<f64>,
+    x_pas: Vec<f64>,
+    c: Vec<f64>,
+}
+
+#[derive(Serialize)]
+struct Output {
+    w_pas: Vec<Vec<f64>>,
+    /// What the bias lacks, if it was estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    b_shift: Option<Vec<f64>>,
+    rank: usize,
+    unknowns: usize,
+    condition_number: f64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    descent: Option<Descent>,
+}
+
+#[derive(Serialize)]
+struct Descent {
+    converged: bool,
+    steps: u32,
+    loss: f64,
+}
+
+/// Estimates the parameters.
+pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
+    let case: Case = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let (w_act, bias) = own_parameters(&case.w_act, case.b)?;
+    let (k, d_act) = w_act.shape();
+    let Some(first) = case.auxiliary.first() else { return Err("`auxiliary` is empty".into()) };
+    let d = first.x_pas.len();
+    if d == 0 {
+        return Err("`x_pas` of record 0 is empty, so there is nothing to estimate".into());
+    }
+    let block = |name: &'static str, rows| FeatureBlock::new(rows).map_err(|e| format!("`{name}`: {e}"));
+    let y = block("y_act", columns("y_act", d_act, case.auxiliary.iter().map(|r| &r.y_act))?)?;
+    let x = block("x_pas", columns("x_pas", d, case.auxiliary.iter().map(|r| &r.x_pas))?)?;
+    let released = ReleasedScores::Numbers(columns("c", k, case.auxiliary.iter().map(|r| &r.c))?);
+    let told = |e: AttackError| e.to_string();
+    let auxiliary = AuxiliaryRecords::new(y, x, released, settings.replacement).map_err(told)?;
+    let model = KnownModel::black_box(w_act, bias, d).map_err(told)?;
+    let found = ShadowEstimate::fit(&model, &auxiliary, settings.shadow_fit, settings.shadow_bias).map_err(told)?;
+    let estimates_bias = found.system.unknowns > d;
+    output(&Output {
+        w_pas: found.w_pas.row_iter().map(|row| row.iter().copied().collect()).collect(),
+        b_shift: estimates_bias.then(|| found.bias_shift.iter().copied().collect()),
+        rank: found.system.rank,
+        unknowns: found.system.unknowns,
+        condition_number: found.system.condition_number,
+        descent: found.descent.map(|DescentEnd { converged, steps, loss }| Descent { converged, steps, loss }),
+    })
+}
