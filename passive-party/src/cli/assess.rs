@@ -155,7 +155,7 @@ Classes {classes}, passive features {features}, records {records}. A = J W_pas h
 
 /// Twelve columns wide.
 fn number(v: f64) -> String {
-    if v != 0.0 && (v < 1e-5 || v >= 1e5) { format!("{v:>12.3e}") } else { format!("{v:>12.6}") }
+    if v != 0.0 && !(1e-5..1e5).contains(&v) { format!("{v:>12.3e}") } else { format!("{v:>12.6}") }
 }
 
 #[cfg(test)]
