@@ -5,6 +5,7 @@ pub mod certs;
 pub mod cli;
 pub mod demo;
 pub mod deployment;
+pub mod evaluate;
 pub mod load;
 pub mod progress;
 pub mod report;

@@ -1,6 +1,8 @@
 //! The passive party: holds private features, answers with logit shares, and scores reconstructions against the truth that
 //! stays with it.
 
+pub mod assess;
+pub mod cli;
 pub mod config;
 pub mod evaluation;
 pub mod logits;

@@ -20,6 +20,8 @@ enum Weights {
     Binary,
     /// Rows and columns repeated: two classes share weights, two features are the same.
     Repeated,
+    /// Every third feature has no weight: a column of A is zero.
+    ZeroColumns,
     /// The same for all classes: A = 0, and scores say nothing.
     ClassFree,
 }
@@ -37,9 +39,10 @@ struct Drawn {
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let weights = prop_oneof![
-        3 => Just(Weights::Dense), 2 => Just(Weights::Binary), 2 => Just(Weights::Repeated), 1 => Just(Weights::ClassFree)
+        3 => Just(Weights::Dense), 2 => Just(Weights::Binary), 2 => Just(Weights::Repeated),
+        1 => Just(Weights::ZeroColumns), 1 => Just(Weights::ClassFree)
     ];
-    (2usize..7, 0usize..4, 1usize..13, 1usize..25, weights, any::<bool>(), any::<u64>()).prop_map(
+    (2usize..9, 0usize..4, 1usize..21, 1usize..25, weights, any::<bool>(), any::<u64>()).prop_map(
         |(classes, active, passive, records, weights, saturated, seed)| Drawn {
             classes,
             active,
@@ -72,6 +75,7 @@ impl Drawn {
             Weights::Dense => dense,
             Weights::Binary => dense.map(|w| f64::from(w > 0.0)),
             Weights::Repeated => DMatrix::from_fn(k, d, |i, j| dense[(i / 2, j / 2)]),
+            Weights::ZeroColumns => DMatrix::from_fn(k, d, |i, j| if j % 3 == 0 { 0.0 } else { dense[(i, j)] }),
             Weights::ClassFree => DMatrix::from_fn(k, d, |_, j| dense[(0, j)]),
         };
         let mut x = uniform(self.active + d, self.records, 0.5).map(|v| v + 0.5);

@@ -1,5 +1,7 @@
 //! Why a metric is not defined.
 
+use nalgebra::DMatrix;
+
 /// Why a metric is not defined.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MetricError {
@@ -29,8 +31,34 @@ pub enum MetricError {
         /// What came.
         got: f64,
     },
+    /// NaN or infinity where values are compared with each other.
+    #[error("{what} is not finite in every entry, so that values cannot be compared")]
+    NotFinite {
+        /// What holds or gives such a value.
+        what: &'static str,
+    },
 }
 
 pub(super) fn same(what: &'static str, unit: &'static str, expected: usize, got: usize) -> Result<(), MetricError> {
     if expected == got { Ok(()) } else { Err(MetricError::Size { what, unit, expected, got }) }
+}
+
+/// The shape (d, n) that estimates and truth have in common, neither of them 0.
+pub(super) fn comparable(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<(usize, usize), MetricError> {
+    same("estimates", "features", truth.nrows(), estimates.nrows())?;
+    same("estimates", "records", truth.ncols(), estimates.ncols())?;
+    not_empty(truth)
+}
+
+/// The shape (d, n) of the truth, neither of them 0.
+pub(super) fn not_empty(truth: &DMatrix<f64>) -> Result<(usize, usize), MetricError> {
+    match truth.shape() {
+        (0, _) => Err(MetricError::Empty { what: "the truth", unit: "features" }),
+        (_, 0) => Err(MetricError::Empty { what: "the truth", unit: "records" }),
+        shape => Ok(shape),
+    }
+}
+
+pub(super) fn finite(what: &'static str, values: &DMatrix<f64>) -> Result<(), MetricError> {
+    if values.iter().all(|v| v.is_finite()) { Ok(()) } else { Err(MetricError::NotFinite { what }) }
 }

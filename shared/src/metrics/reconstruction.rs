@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 use super::MetricError;
-use super::error::same;
+use super::error::{comparable, not_empty};
 
 /// Mean squared error per feature (R equation 7): over all entries, and of each feature over the records.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,20 +82,6 @@ pub fn share_within(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, tolerance: f
     }
     let within = estimates.iter().zip(truth.iter()).filter(|(e, x)| (*e - *x).abs() <= tolerance).count();
     Ok(within as f64 / (d * n) as f64)
-}
-
-fn comparable(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<(usize, usize), MetricError> {
-    same("estimates", "features", truth.nrows(), estimates.nrows())?;
-    same("estimates", "records", truth.ncols(), estimates.ncols())?;
-    not_empty(truth)
-}
-
-fn not_empty(truth: &DMatrix<f64>) -> Result<(usize, usize), MetricError> {
-    match truth.shape() {
-        (0, _) => Err(MetricError::Empty { what: "the truth", unit: "features" }),
-        (_, 0) => Err(MetricError::Empty { what: "the truth", unit: "records" }),
-        shape => Ok(shape),
-    }
 }
 
 #[cfg(test)]

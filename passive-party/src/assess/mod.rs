@@ -1,0 +1,265 @@
+//! What the release of the true parameters costs: the error of the attacks on exact scores, in closed form (R theorem 2),
+//! before any score is released.
+//!
+//! The adversary that knows W_pas and exact scores solves A x = b' with A = J W_pas. What it finds depends on A alone and
+//! not on the active party's parameters or features, so that the passive party can foretell the error from its own side
+//! (R remark 3). With P = A⁺A, K_z = E[(X − z)(X − z)ᵀ] over the given records, d features:
+//!
+//! | attack | x̂ | MSE per feature |
+//! |---|---|---|
+//! | `least_squares` | A⁺A x | (1/d) Tr((I − P) K₀), R (50) |
+//! | `half_star` | A⁺A x + ½ (I − P) 1 | (1/d) Tr((I − P) K_½), R (51) |
+//! | `half` | ½ | (1/d) Tr K_½ |
+//! | `zero` | 0 | (1/d) Tr K₀ |
+//!
+//! The expectations are means over the records that are given: the closed forms hold for these very records to rounding,
+//! and for others as far as their moments are the same.
+
+mod moments;
+
+use faer::{Mat, Side};
+use nalgebra::DMatrix;
+use serde::Serialize;
+use vfl_shared::metrics::{MetricError, half_error, mse};
+use vfl_shared::numerics::{DecompositionError, PseudoInverse, row_differences};
+use vfl_shared::types::FeatureBlock;
+
+use moments::Moments;
+
+/// Why nothing can be said.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AssessError {
+    /// Fewer than two classes.
+    #[error("the passive weights have {got} rows, a model has at least 2 classes (binary is k = 2)")]
+    TooFewClasses {
+        /// Rows of W_pas.
+        got: usize,
+    },
+    /// Nothing to attack.
+    #[error("the passive weights have no column, so there is no feature to attack")]
+    NoFeature,
+    /// Nothing to take moments over.
+    #[error("there is no record to take moments over")]
+    NoRecord,
+    /// Records that are not the weights'.
+    #[error("the records have {got} features, the passive weights have {expected} columns")]
+    Features {
+        /// Columns of W_pas.
+        expected: usize,
+        /// What came.
+        got: usize,
+    },
+    /// NaN or infinity in W_pas.
+    #[error("a passive weight is not finite")]
+    Weight,
+    /// Products of finite numbers that are not finite.
+    #[error("{what} overflow: the values are too large, features are expected in [0, 1]")]
+    Overflow {
+        /// What overflows.
+        what: &'static str,
+    },
+    /// An iteration that did not converge.
+    #[error("the decomposition of {what} did not converge")]
+    NoConvergence {
+        /// What was decomposed.
+        what: &'static str,
+    },
+    /// A mean that is not defined; shapes are checked before, so that this cannot happen.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+}
+
+/// Errors of the attacks if the true parameters are released, over n given records. All errors are per feature (R (7)), in
+/// squared units of the features. Fields are named as in the output of `passive-party assess`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Assessment {
+    /// Number of classes k.
+    pub classes: usize,
+    /// Number of passive features d.
+    pub features: usize,
+    /// Number of records n that the moments are taken over.
+    pub records: usize,
+    /// Rank of A = J W_pas: of d unknowns, this many combinations are known exactly.
+    pub rank: usize,
+    /// d − rank; 0: the features themselves come back.
+    pub nul: usize,
+    /// `least_squares`: (1/d) Tr((I − P) K₀), R (50).
+    pub mse_ls: f64,
+    /// `half_star`: (1/d) Tr((I − P) K_½), R (51).
+    pub mse_half_star: f64,
+    /// `half`: (1/d) Tr K_½; no attack that projects ½ on the solutions does worse (R theorem 1).
+    pub mse_half: f64,
+    /// `zero`: (1/d) Tr K₀.
+    pub mse_zero: f64,
+    /// (1/d) Tr((I − P) K_μ), R (52): at most the error of `least_squares` and of `half_star`, and of A⁺b' + (I − P) z
+    /// for any fixed z. It is the error for z = μ, the means of the features.
+    pub lb_mu: f64,
+    /// Least error of `least_squares` for any A of this rank: (1/d) times the sum of the d − rank least eigenvalues of
+    /// K₀, R (50). Known before training (R remark 4).
+    pub lb_ls: f64,
+    /// Greatest error of `least_squares` for any A of this rank: the d − rank greatest eigenvalues of K₀ in place of the
+    /// least, R (50).
+    pub ub_ls: f64,
+    /// As `lb_ls` for `half_star` and K_½, R (51).
+    pub lb_half_star: f64,
+    /// As `ub_ls` for `half_star` and K_½, R (51).
+    pub ub_half_star: f64,
+    /// How much the errors of `least_squares` and of `half_star` grow each if the model is trained on 1 − x in place of
+    /// x: (4/d) Tr(P K_½), R section VIII-D.
+    pub negate_mse_increase: f64,
+    /// The error of `least_squares` after the best orthonormal transform, x → H* x before training:
+    /// (1/d) [Tr((I + P) K₀) + 2 ‖P K₀‖_*], R theorem 3 with the factor 1/d that R (81) lacks.
+    pub least_squares_optimal_mse: f64,
+    /// The same four errors, found by attacking the given records.
+    pub empirical: Empirical,
+}
+
+/// Mean squared errors per feature of the estimates themselves, record by record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Empirical {
+    /// x̂ = A⁺(A x).
+    pub least_squares: f64,
+    /// x̂ = A⁺(A x) + ½ (1 − A⁺(A 1)).
+    pub half_star: f64,
+    /// x̂ = ½.
+    pub half: f64,
+    /// x̂ = 0.
+    pub zero: f64,
+}
+
+/// What the release of `w_pas` (k × d) gives away of features that have the moments of `x` (d × n).
+///
+/// Exact scores and the active party's part of the model are taken as known to the adversary. Cost: O(n d² + d³). Errors
+/// that rounding would make negative are 0.
+///
+/// # Errors
+/// [`AssessError`] for fewer than two classes, no feature, no record, blocks that do not fit together, and values that are
+/// not finite or so large that their squares are not.
+pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, AssessError> {
+    let (k, d) = w_pas.shape();
+    let x = x.matrix();
+    if k < 2 {
+        return Err(AssessError::TooFewClasses { got: k });
+    }
+    if d == 0 {
+        return Err(AssessError::NoFeature);
+    }
+    if x.nrows() != d {
+        return Err(AssessError::Features { expected: d, got: x.nrows() });
+    }
+    if x.ncols() == 0 {
+        return Err(AssessError::NoRecord);
+    }
+    if !w_pas.iter().all(|w| w.is_finite()) {
+        return Err(AssessError::Weight);
+    }
+    let (a, inverse) = solve(w_pas)?;
+    let (rank, nul) = (inverse.rank, d - inverse.rank);
+    let empirical = attack(&a, &inverse.matrix, x)?;
+
+    let moments = Moments::of(x)?;
+    let p = &inverse.matrix * &a;
+    let complement = DMatrix::identity(d, d) - &p;
+    let per_feature = |trace: f64| trace.max(0.0) / d as f64;
+    // Tr(Q K) = Σ Q ∘ K for symmetric matrices: d² products in place of d³.
+    let error = |k: &DMatrix<f64>| per_feature(complement.dot(k));
+    let (about_zero, about_half) = (spectrum(&moments.about_zero)?, spectrum(&moments.about_half)?);
+    let pk = &p * &moments.about_zero;
+    let nuclear: f64 = singular_values(&pk)?.iter().sum();
+    let assessment = Assessment {
+        classes: k,
+        features: d,
+        records: x.ncols(),
+        rank,
+        nul,
+        mse_ls: error(&moments.about_zero),
+        mse_half_star: error(&moments.about_half),
+        mse_half: per_feature(moments.about_half.trace()),
+        mse_zero: per_feature(moments.about_zero.trace()),
+        lb_mu: error(&moments.about_mean),
+        lb_ls: per_feature(about_zero[rank..].iter().sum()),
+        ub_ls: per_feature(about_zero[..nul].iter().sum()),
+        lb_half_star: per_feature(about_half[rank..].iter().sum()),
+        ub_half_star: per_feature(about_half[..nul].iter().sum()),
+        negate_mse_increase: per_feature(4.0 * p.dot(&moments.about_half)),
+        least_squares_optimal_mse: per_feature(moments.about_zero.trace() + pk.trace() + 2.0 * nuclear),
+        empirical,
+    };
+    if assessment.errors().iter().all(|v| v.is_finite()) {
+        Ok(assessment)
+    } else {
+        Err(AssessError::Overflow { what: "the sums of squares" })
+    }
+}
+
+impl Assessment {
+    /// All numbers that could overflow.
+    fn errors(&self) -> [f64; 15] {
+        let Empirical { least_squares, half_star, half, zero } = self.empirical;
+        [
+            self.mse_ls,
+            self.mse_half_star,
+            self.mse_half,
+            self.mse_zero,
+            self.lb_mu,
+            self.lb_ls,
+            self.ub_ls,
+            self.lb_half_star,
+            self.ub_half_star,
+            self.negate_mse_increase,
+            self.least_squares_optimal_mse,
+            least_squares,
+            half_star,
+            half,
+            zero,
+        ]
+    }
+}
+
+/// A and A⁺, both for A divided by its greatest magnitude: A⁺A, and with it every estimate, is the same for any multiple of
+/// A, and weights of any size can then be decomposed.
+fn solve(w_pas: &DMatrix<f64>) -> Result<(DMatrix<f64>, PseudoInverse), AssessError> {
+    let mut a = row_differences(w_pas);
+    let scale = a.amax();
+    if scale > 0.0 {
+        a.apply(|v| *v /= scale);
+    }
+    match PseudoInverse::new(&a) {
+        Ok(inverse) => Ok((a, inverse)),
+        Err(DecompositionError::NotFinite) => Err(AssessError::Overflow { what: "differences of passive weights" }),
+        Err(DecompositionError::NoConvergence) => Err(AssessError::NoConvergence { what: "A = J W_pas" }),
+    }
+}
+
+/// The estimates that the adversary makes from b' = A x, and their errors.
+fn attack(a: &DMatrix<f64>, inverse: &DMatrix<f64>, x: &DMatrix<f64>) -> Result<Empirical, AssessError> {
+    let d = x.nrows();
+    let mut estimates = inverse * (a * x);
+    let least_squares = mse(&estimates, x)?.overall;
+    let half = DMatrix::from_element(d, 1, 0.5);
+    let offset = &half - inverse * (a * &half);
+    for mut estimate in estimates.column_iter_mut() {
+        estimate += &offset;
+    }
+    let half_star = mse(&estimates, x)?.overall;
+    estimates.fill(0.0);
+    Ok(Empirical { least_squares, half_star, half: half_error(x)?.overall, zero: mse(&estimates, x)?.overall })
+}
+
+/// Eigenvalues of a matrix of second moments, greatest first.
+fn spectrum(k: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
+    let eigenvalues = Mat::from_fn(k.nrows(), k.ncols(), |i, j| k[(i, j)]).self_adjoint_eigenvalues(Side::Lower);
+    let mut values = eigenvalues.map_err(|_| AssessError::NoConvergence { what: "the moments" })?;
+    values.sort_unstable_by(|a, b| b.total_cmp(a));
+    Ok(values)
+}
+
+/// Singular values of a square matrix.
+fn singular_values(m: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
+    Mat::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)])
+        .singular_values()
+        .map_err(|_| AssessError::NoConvergence { what: "A⁺A K₀" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! The command line of the passive party.
+
+mod assess;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use vfl_shared::cli::{CliError, bind, check};
+use vfl_shared::service::shutdown_signal;
+use vfl_shared::telemetry;
+
+pub use assess::AssessArgs;
+
+use crate::config::Settings;
+
+/// Cloison's passive party: holds private features, answers with logit shares.
+#[derive(Debug, Parser)]
+#[command(
+    name = "passive-party",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  passive-party check --config passive-party.toml            is the config good?
+  passive-party serve --config passive-party.toml            serve until SIGINT or SIGTERM
+  passive-party check --config passive-party.toml --health   is the service up?
+  passive-party assess --case case.json                      what would releasing the parameters give away?
+
+Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default info)."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve gRPC with mutual TLS until SIGINT or SIGTERM.
+    Serve {
+        /// The config file (TOML).
+        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+        config: PathBuf,
+        /// Log as JSON lines.
+        #[arg(long)]
+        log_json: bool,
+    },
+    /// Check a config file and everything it names; with --health, ask the running service too.
+    Check {
+        /// The config file (TOML).
+        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+        config: PathBuf,
+        /// Ask the service at the config's address whether it serves.
+        #[arg(long)]
+        health: bool,
+    },
+    /// Foretell what an adversary rebuilds if the true parameters are released, without any service.
+    Assess(AssessArgs),
+}
+
+impl Cli {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// [`CliError`] with the exit code.
+    pub async fn run(self) -> Result<(), CliError> {
+        match self.command {
+            Command::Serve { config, log_json } => {
+                telemetry::init("info", log_json);
+                let (listen, settings) = Settings::read(&config).map_err(CliError::input)?;
+                let listener = bind(listen).await?;
+                tracing::info!(%listen, identity = %settings.credentials.identity(), "listening");
+                crate::service::run(settings, listener, shutdown_signal()).await.map_err(CliError::failed)
+            }
+            Command::Check { config, health } => {
+                let (listen, settings) = Settings::read(&config).map_err(CliError::input)?;
+                let said = check(&config, listen, &settings.credentials, health).await?;
+                writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
+            }
+            Command::Assess(args) => args.run(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Whether a reconstruction is as good as the record to someone who classifies it.
+
+use super::MetricError;
+use super::error::same;
+
+/// Share of records, in [0, 1], that an evaluation classifier gives the same class whether it sees the true features or the
+/// reconstructed ones (J equation 24, without its stray "=": (1/b) Σ 1[arg max M(x) = arg max M(x̂)]).
+///
+/// The true label does not enter: `of_truth` and `of_estimates` are the classifier's own answers. Where it cannot tell the
+/// classes apart by these features it answers the same for anything, and the share says nothing of a leak (J section
+/// 7): read it beside the share of a guess.
+///
+/// # Errors
+/// [`MetricError`] if the numbers of records differ or there is none.
+pub fn attack_accuracy(of_truth: &[u32], of_estimates: &[u32]) -> Result<f64, MetricError> {
+    same("the classes of the estimates", "records", of_truth.len(), of_estimates.len())?;
+    if of_truth.is_empty() {
+        return Err(MetricError::Empty { what: "the classes of the truth", unit: "records" });
+    }
+    let equal = of_truth.iter().zip(of_estimates).filter(|(t, e)| t == e).count();
+    Ok(equal as f64 / of_truth.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_records_of_one_class() {
+        assert_eq!(attack_accuracy(&[0, 1, 2, 2], &[0, 1, 1, 2]), Ok(0.75));
+        assert_eq!(attack_accuracy(&[3], &[0]), Ok(0.0));
+        let what = "the classes of the estimates";
+        let size = MetricError::Size { what, unit: "records", expected: 2, got: 1 };
+        assert_eq!(attack_accuracy(&[0, 1], &[0]), Err(size));
+        assert!(matches!(attack_accuracy(&[], &[]), Err(MetricError::Empty { .. })));
+    }
+}
