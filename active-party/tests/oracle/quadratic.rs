@@ -74,7 +74,7 @@ fn right_sides(case: &mut Case) -> DMatrix<f64> {
 /// better. RCC2 takes the same point where no point of the box satisfies the equations.
 #[test]
 fn constrained_least_squares() {
-    let inconsistent: usize = (0..CASES).into_par_iter().map(|index| check_least_squares(index)).sum();
+    let inconsistent: usize = (0..CASES).into_par_iter().map(check_least_squares).sum();
     // Were they all met, the test would say nothing about the rest.
     assert!(inconsistent > CASES as usize, "{inconsistent} right sides out of reach");
 }
