@@ -55,11 +55,13 @@ pub enum Method {
     Rcc1,
     /// The second relaxation of the Chebyshev centre.
     Rcc2,
+    /// Descent towards the released scores.
+    GradientInversion,
 }
 
 impl Method {
     /// All attacks.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -70,6 +72,7 @@ impl Method {
         Self::ConstrainedLeastSquares,
         Self::Rcc1,
         Self::Rcc2,
+        Self::GradientInversion,
     ];
 
     /// The name.
@@ -86,12 +89,13 @@ impl Method {
             Self::ConstrainedLeastSquares => "constrained_least_squares",
             Self::Rcc1 => "rcc1",
             Self::Rcc2 => "rcc2",
+            Self::GradientInversion => "gradient_inversion",
         }
     }
 
     /// The attack itself, with these settings.
     #[must_use]
-    pub fn build(self, _settings: &Settings) -> Box<dyn Attack> {
+    pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
         match self {
             Self::Random => Box::new(Random),
             Self::Zero => Box::new(Constant(0.0)),
@@ -103,6 +107,7 @@ impl Method {
             Self::ConstrainedLeastSquares => Box::new(ConstrainedLeastSquares),
             Self::Rcc1 => Box::new(Rcc1),
             Self::Rcc2 => Box::new(Rcc2),
+            Self::GradientInversion => Box::new(settings.gradient_inversion),
         }
     }
 }

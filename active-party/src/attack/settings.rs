@@ -1,5 +1,6 @@
 //! Settings of attacks, as `key=value` pairs give them.
 
+use super::gradient_inversion::{GradientInversion, Iterate, Loss, Start};
 use super::method::clip;
 use super::{MethodError, Replacement};
 
@@ -8,6 +9,8 @@ use super::{MethodError, Replacement};
 pub struct Settings {
     /// What stands for a score of 0, and for the scores behind a label.
     pub replacement: Replacement,
+    /// Of gradient inversion: `loss`, `start`, `projected`, `steps`, `learning_rate`, `stop_loss`, `iterate`.
+    pub gradient_inversion: GradientInversion,
 }
 
 /// A setting: its name, and what it takes, with the default.
@@ -15,10 +18,18 @@ type Key = (&'static str, &'static str);
 
 const ZERO_FLOOR: Key =
     ("zero_floor", "what stands for a score of 0: a number above 0 and at most 0.5 (default 1e-12)");
+const LOSS: Key = ("loss", "what gradient inversion lessens: `mse`, `kl`, `rkl` or `logsq` (default kl)");
+const START: Key = ("start", "where gradient inversion starts: `zero`, `half` or `random` (default zero)");
+const PROJECTED: Key = ("projected", "whether gradient inversion stays in [0, 1]: `true` or `false` (default true)");
+const STEPS: Key = ("steps", "steps of gradient inversion: a whole number from 1 to 1000000 (default 1000)");
+const LEARNING_RATE: Key = ("learning_rate", "of gradient inversion: a number above 0 and at most 1 (default 0.01)");
+const STOP_LOSS: Key =
+    ("stop_loss", "loss at which gradient inversion stops on a record: a number of at least 0 (default 0, never)");
+const ITERATE: Key = ("iterate", "which point gradient inversion takes: `final` or `best` (default final)");
 
 impl Settings {
     /// The settings there are, each with what it takes.
-    pub const KEYS: [Key; 1] = [ZERO_FLOOR];
+    pub const KEYS: [Key; 8] = [ZERO_FLOOR, LOSS, START, PROJECTED, STEPS, LEARNING_RATE, STOP_LOSS, ITERATE];
 
     /// The names of all settings, with commas.
     #[must_use]
@@ -49,7 +60,22 @@ impl Settings {
     fn set(&mut self, key: Key, value: &str) -> Option<()> {
         if key == ZERO_FLOOR {
             self.replacement = Replacement::new(value.parse().ok()?).ok()?;
+        } else {
+            self.gradient_inversion = set_gradient_inversion(self.gradient_inversion, key, value)?;
         }
         Some(())
+    }
+}
+
+fn set_gradient_inversion(attack: GradientInversion, key: Key, value: &str) -> Option<GradientInversion> {
+    match key {
+        LOSS => Some(attack.with_loss(Loss::named(value)?)),
+        START => Some(attack.with_start(Start::named(value)?)),
+        PROJECTED => Some(attack.with_projected(value.parse().ok()?)),
+        STEPS => attack.with_steps(value.parse().ok()?).ok(),
+        LEARNING_RATE => attack.with_learning_rate(value.parse().ok()?).ok(),
+        STOP_LOSS => attack.with_stop_loss(value.parse().ok()?).ok(),
+        ITERATE => Some(attack.with_iterate(Iterate::named(value)?)),
+        _ => Some(attack),
     }
 }

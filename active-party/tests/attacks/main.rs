@@ -5,5 +5,6 @@
 mod curves;
 mod fixture;
 mod golden;
+mod gradient_inversion;
 mod properties;
 mod real_data;
