@@ -126,9 +126,9 @@ impl World {
         let mut slope = vec![0.0; x.len()];
         for (feature, slope) in slope.iter_mut().enumerate() {
             for i in 0..k {
-                for j in 0..k {
+                for (j, p_j) in p.iter().enumerate() {
                     let kronecker = if i == j { 1.0 } else { 0.0 };
-                    *slope += by_p[i] * p[i] * (kronecker - p[j]) * self.w_pas[(j, feature)];
+                    *slope += by_p[i] * p[i] * (kronecker - p_j) * self.w_pas[(j, feature)];
                 }
             }
         }

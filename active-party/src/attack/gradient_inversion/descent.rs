@@ -192,8 +192,8 @@ fn keep_lower(best: &mut [Lanes], least: &mut Lanes, x: &[Lanes], losses: &Lanes
         return;
     }
     for (best, x) in best.iter_mut().zip(x).chain([(least, losses)]) {
-        for l in 0..LANES {
-            best.0[l] = if lower[l] { x.0[l] } else { best.0[l] };
+        for ((best, x), lower) in best.0.iter_mut().zip(&x.0).zip(&lower) {
+            *best = if *lower { *x } else { *best };
         }
     }
 }
