@@ -59,11 +59,13 @@ pub enum Method {
     Rcc2,
     /// One passive feature in the black box.
     OneFeature,
+    /// Descent towards the released scores.
+    GradientInversion,
 }
 
 impl Method {
     /// All attacks.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -75,6 +77,7 @@ impl Method {
         Self::Rcc1,
         Self::Rcc2,
         Self::OneFeature,
+        Self::GradientInversion,
     ];
 
     /// The name.
@@ -92,6 +95,7 @@ impl Method {
             Self::Rcc1 => "rcc1",
             Self::Rcc2 => "rcc2",
             Self::OneFeature => "one_feature",
+            Self::GradientInversion => "gradient_inversion",
         }
     }
 
@@ -110,6 +114,7 @@ impl Method {
             Self::Rcc1 => Box::new(Rcc1),
             Self::Rcc2 => Box::new(Rcc2),
             Self::OneFeature => Box::new(OneFeature { case: settings.one_feature_case }),
+            Self::GradientInversion => Box::new(settings.gradient_inversion),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Settings of attacks, as `key=value` pairs give them.
 
+use super::gradient_inversion::{GradientInversion, Iterate, Loss, Start};
 use super::method::clip;
 use super::{Descent, MethodError, OneFeatureCase, Replacement, ShadowBias, ShadowFit};
 
@@ -14,6 +15,8 @@ pub struct Settings {
     pub shadow_fit: ShadowFit,
     /// What a shadow model takes for known of the bias.
     pub shadow_bias: ShadowBias,
+    /// Of gradient inversion: `loss`, `start`, `projected`, `steps`, `learning_rate`, `stop_loss`, `iterate`.
+    pub gradient_inversion: GradientInversion,
 }
 
 /// A setting: its name, and what it takes, with the default.
@@ -35,14 +38,35 @@ const SHADOW_BIAS: Key = (
     "whether a shadow model takes b as it is or estimates what it lacks: known or unknown (default known)",
 );
 
+const LOSS: Key = ("loss", "what gradient inversion lessens: `mse`, `kl`, `rkl` or `logsq` (default kl)");
+const START: Key = ("start", "where gradient inversion starts: `zero`, `half` or `random` (default zero)");
+const PROJECTED: Key = ("projected", "whether gradient inversion stays in [0, 1]: `true` or `false` (default true)");
+const STEPS: Key = ("steps", "steps of gradient inversion: a whole number from 1 to 1000000 (default 1000)");
+const LEARNING_RATE: Key = ("learning_rate", "of gradient inversion: a number above 0 and at most 1 (default 0.01)");
+const STOP_LOSS: Key =
+    ("stop_loss", "loss at which gradient inversion stops on a record: a number of at least 0 (default 0, never)");
+const ITERATE: Key = ("iterate", "which point gradient inversion takes: `final` or `best` (default final)");
+
 impl Settings {
     /// The settings there are, each with what it takes.
-    pub const KEYS: [Key; 4] = [ZERO_FLOOR, ONE_FEATURE_CASE, SHADOW_FIT, SHADOW_BIAS];
+    pub const KEYS: &'static [Key] = &[
+        ZERO_FLOOR,
+        LOSS,
+        START,
+        PROJECTED,
+        STEPS,
+        LEARNING_RATE,
+        STOP_LOSS,
+        ITERATE,
+        ONE_FEATURE_CASE,
+        SHADOW_FIT,
+        SHADOW_BIAS,
+    ];
 
     /// The names of all settings, with commas.
     #[must_use]
     pub fn names() -> String {
-        Self::KEYS.map(|(name, _)| name).join(", ")
+        Self::KEYS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 
     /// Reads `key`, `value` pairs; the last of a key counts.
@@ -52,8 +76,8 @@ impl Settings {
     pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, MethodError> {
         let mut settings = Self::default();
         for (key, value) in pairs {
-            let key = Self::KEYS
-                .into_iter()
+            let key = *Self::KEYS
+                .iter()
                 .find(|(name, _)| *name == key)
                 .ok_or_else(|| MethodError::Key { key: clip(key) })?;
             settings.set(key, value).ok_or_else(|| MethodError::Value {
@@ -82,7 +106,22 @@ impl Settings {
                 "unknown" => ShadowBias::Unknown,
                 _ => return None,
             };
+        } else {
+            self.gradient_inversion = set_gradient_inversion(self.gradient_inversion, key, value)?;
         }
         Some(())
+    }
+}
+
+fn set_gradient_inversion(attack: GradientInversion, key: Key, value: &str) -> Option<GradientInversion> {
+    match key {
+        LOSS => Some(attack.with_loss(Loss::named(value)?)),
+        START => Some(attack.with_start(Start::named(value)?)),
+        PROJECTED => Some(attack.with_projected(value.parse().ok()?)),
+        STEPS => attack.with_steps(value.parse().ok()?).ok(),
+        LEARNING_RATE => attack.with_learning_rate(value.parse().ok()?).ok(),
+        STOP_LOSS => attack.with_stop_loss(value.parse().ok()?).ok(),
+        ITERATE => Some(attack.with_iterate(Iterate::named(value)?)),
+        _ => Some(attack),
     }
 }

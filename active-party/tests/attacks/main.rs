@@ -6,5 +6,6 @@ mod black_box;
 mod curves;
 mod fixture;
 mod golden;
+mod gradient_inversion;
 mod properties;
 mod real_data;

@@ -1,0 +1,70 @@
+//! Gradient inversion on 1000 records of the size of satellite's (k = 6, d = 18 of 36 features, weights of the published
+//! model): 1000 steps per record, every loss, on one thread and on all.
+//!
+//! The weights come from the golden vectors (`CLOISON_GOLDEN_DIR`, by default `../shared/golden` beside the project);
+//! the features are drawn with a fixed seed, so that no data set is needed.
+
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use nalgebra::{DMatrix, DVector};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use rayon::ThreadPoolBuilder;
+use vfl_active_party::attack::gradient_inversion::{Iterate, Loss};
+use vfl_active_party::attack::{AdversaryView, Attack, GradientInversion, KnownModel, Replacement};
+use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
+
+const RECORDS: usize = 1000;
+const PASSIVE: usize = 18;
+const SEED: u64 = 20_220_711;
+
+/// The published weights of satellite: W (k × d_t) and b.
+fn published_model() -> (DMatrix<f64>, DVector<f64>) {
+    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden"));
+    let dir = std::env::var_os("CLOISON_GOLDEN_DIR").map_or_else(default, PathBuf::from);
+    let path = dir.join("model_satellite_rows.json");
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("golden vectors: {} ({e}); set CLOISON_GOLDEN_DIR", path.display()));
+    let model: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let w: Vec<Vec<f64>> = serde_json::from_value(model["W"].clone()).expect("W, rows of numbers");
+    let b: Vec<f64> = serde_json::from_value(model["b"].clone()).expect("b, numbers");
+    (DMatrix::from_fn(w.len(), w[0].len(), |i, j| w[i][j]), DVector::from_vec(b))
+}
+
+fn gradient_inversion(c: &mut Criterion) {
+    let (w, b) = published_model();
+    let (w_pas, w_act) = (w.columns(0, PASSIVE).into_owned(), w.columns_range(PASSIVE..).into_owned());
+    let mut rng = ChaCha20Rng::seed_from_u64(SEED);
+    let x = DMatrix::from_fn(w.ncols(), RECORDS, |_, _| rng.random::<f64>());
+    let mut logits = &w * &x;
+    for mut column in logits.column_iter_mut() {
+        column += &b;
+    }
+    let scores = ConfidenceScores::softmax(Logits::new(logits).expect("finite logits"));
+    let active = FeatureBlock::new(x.rows_range(PASSIVE..).into_owned()).expect("finite features");
+    let released = ReleasedScores::Probabilities(scores.into_matrix());
+    let model = KnownModel::white_box(w_act, b, w_pas).expect("shapes");
+    let view = AdversaryView::new(&model, &active, &released, Replacement::default()).expect("shapes");
+
+    let mut group = c.benchmark_group("gradient_inversion");
+    group.throughput(Throughput::Elements(RECORDS as u64)).sample_size(10);
+    let one = ThreadPoolBuilder::new().num_threads(1).build().expect("a pool of one thread");
+    let all = ThreadPoolBuilder::new().build().expect("a pool");
+    let default = GradientInversion::default();
+    let mut attacks: Vec<_> = Loss::ALL.map(|loss| (loss.as_str(), default.with_loss(loss))).to_vec();
+    attacks.push(("kl_best", default.with_iterate(Iterate::Best)));
+    for (name, attack) in attacks {
+        for (threads, pool) in [("one", &one), ("all", &all)] {
+            let id = BenchmarkId::new(name, format!("n={RECORDS},d={PASSIVE},threads={threads}"));
+            group.bench_function(id, |b| {
+                b.iter(|| pool.install(|| attack.reconstruct(black_box(&view), &mut ChaCha20Rng::seed_from_u64(SEED))));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, gradient_inversion);
+criterion_main!(benches);

@@ -1,0 +1,219 @@
+//! Adam on a block of records, each on its own.
+
+use nalgebra::DMatrix;
+
+use super::loss::{LANES, Lanes, Target};
+use super::{GradientInversion, Iterate};
+
+/// How fast the mean of the gradients forgets.
+const BETA_1: f64 = 0.9;
+
+/// How fast the mean of their squares forgets.
+const BETA_2: f64 = 0.999;
+
+/// Added to the root of that mean.
+const EPSILON: f64 = 1e-8;
+
+/// What the descents of all records share, and their inputs.
+pub(super) struct Descents<'a> {
+    pub(super) settings: GradientInversion,
+    /// W_pas, k × d.
+    pub(super) weights: &'a DMatrix<f64>,
+    /// W_pasᵀ, whose columns give a class's weights in a row.
+    pub(super) transposed: DMatrix<f64>,
+    /// W_act y + b, k × n.
+    pub(super) known_logits: DMatrix<f64>,
+    /// c, k × n.
+    pub(super) scores: DMatrix<f64>,
+    /// Where each record starts, d × n.
+    pub(super) start: DMatrix<f64>,
+}
+
+/// What became of the records of a block; the last block of all has places that stand for no record.
+pub(super) struct Block {
+    /// The estimates, per feature.
+    pub(super) x: Vec<Lanes>,
+    /// Their losses.
+    pub(super) losses: Lanes,
+    /// Steps taken.
+    pub(super) iterations: [u32; LANES],
+    /// Whether `stop_loss` was reached.
+    pub(super) stopped: [bool; LANES],
+}
+
+/// Memory of one descent, for the next one on the same thread.
+pub(super) struct Workspace {
+    target: Target,
+    known_logits: Vec<Lanes>,
+    logits: Vec<Lanes>,
+    c_hat: Vec<Lanes>,
+    /// Adam's means of the gradient and of its square.
+    moments: Vec<(Lanes, Lanes)>,
+}
+
+impl Workspace {
+    /// For d features and k classes.
+    pub(super) fn new(features: usize, classes: usize) -> Self {
+        let zeros = vec![Lanes::all(0.0); classes];
+        Self {
+            target: Target::new(classes),
+            known_logits: zeros.clone(),
+            logits: zeros.clone(),
+            c_hat: zeros,
+            moments: vec![(Lanes::all(0.0), Lanes::all(0.0)); features],
+        }
+    }
+}
+
+impl Descents<'_> {
+    /// Number of blocks.
+    pub(super) fn blocks(&self) -> usize {
+        self.scores.ncols().div_ceil(LANES)
+    }
+
+    /// Runs one block from its start to its end.
+    pub(super) fn run(&self, block: usize, work: &mut Workspace) -> Block {
+        let settings = &self.settings;
+        let (low, high) = if settings.projected { (0.0, 1.0) } else { (f64::NEG_INFINITY, f64::INFINITY) };
+        let mut x = self.open(block, work);
+        let mut best = (settings.iterate == Iterate::Best).then(|| (x.clone(), Lanes::all(f64::INFINITY)));
+        let records = (self.scores.ncols() - block * LANES).min(LANES);
+        let mut moving: [bool; LANES] = std::array::from_fn(|l| l < records);
+        let mut stopped = [false; LANES];
+        let mut iterations = [0; LANES];
+        let mut corrections = Corrections::new(settings.learning_rate);
+        let losses = loop {
+            let losses = self.evaluate(&x, work);
+            if let Some((best, least)) = &mut best {
+                keep_lower(best, least, &x, &losses);
+            }
+            if settings.stop_loss > 0.0 {
+                for l in 0..LANES {
+                    stopped[l] = stopped[l] || moving[l] && losses.0[l] <= settings.stop_loss;
+                    moving[l] = moving[l] && !stopped[l];
+                }
+            }
+            if corrections.steps == settings.steps || !moving.contains(&true) {
+                break losses;
+            }
+            let (rate, scale) = corrections.next();
+            for l in 0..LANES {
+                iterations[l] += u32::from(moving[l]);
+            }
+            // A record that does not move goes on at a rate of 0: no branch in the loop over features.
+            let rates = Lanes(moving.map(|moves| if moves { rate } else { 0.0 }));
+            self.step(&mut x, &Pace { rates, scale, low, high }, work);
+        };
+        let (x, losses) = best.unwrap_or((x, losses));
+        Block { x, losses, iterations, stopped }
+    }
+
+    /// Loads a block's inputs and answers its start. Places beyond the last record hold that record once more.
+    fn open(&self, block: usize, work: &mut Workspace) -> Vec<Lanes> {
+        let record = |l: usize| (block * LANES + l).min(self.scores.ncols() - 1);
+        work.target.fill(|class, l| self.scores[(class, record(l))]);
+        for (class, known) in work.known_logits.iter_mut().enumerate() {
+            *known = Lanes(std::array::from_fn(|l| self.known_logits[(class, record(l))]));
+        }
+        work.moments.fill((Lanes::all(0.0), Lanes::all(0.0)));
+        (0..self.start.nrows())
+            .map(|feature| Lanes(std::array::from_fn(|l| self.start[(feature, record(l))])))
+            .collect()
+    }
+
+    /// The losses at `x`; their slopes in the logits take the place of the logits.
+    fn evaluate(&self, x: &[Lanes], work: &mut Workspace) -> Lanes {
+        let rows = self.transposed.as_slice();
+        for (class, (logit, known)) in work.logits.iter_mut().zip(&work.known_logits).enumerate() {
+            let mut sum = *known;
+            for (w, x) in rows[class * x.len()..][..x.len()].iter().zip(x) {
+                for l in 0..LANES {
+                    sum.0[l] += w * x.0[l];
+                }
+            }
+            *logit = sum;
+        }
+        self.settings.loss.evaluate(&work.target, &mut work.logits, &mut work.c_hat)
+    }
+
+    /// One step of every feature, from the slopes that `evaluate` left.
+    fn step(&self, x: &mut [Lanes], pace: &Pace, work: &mut Workspace) {
+        let columns = self.weights.as_slice().chunks_exact(self.weights.nrows());
+        for ((x, (m, v)), column) in x.iter_mut().zip(&mut work.moments).zip(columns) {
+            let mut gradient = Lanes::all(0.0);
+            for (w, slope) in column.iter().zip(&work.logits) {
+                for l in 0..LANES {
+                    gradient.0[l] += w * slope.0[l];
+                }
+            }
+            move_along(x, (m, v), &gradient, pace);
+        }
+    }
+}
+
+/// The numbers of one step.
+struct Pace {
+    /// λ / (1 − β₁ᵗ) per record, or 0 for one that does not move.
+    rates: Lanes,
+    /// 1 / √(1 − β₂ᵗ).
+    scale: f64,
+    /// The range of a feature.
+    low: f64,
+    high: f64,
+}
+
+/// Adam's step of one feature: m and v take in the gradient, and x goes to x − rate m / (scale √v + ε).
+///
+/// Roots and quotients are what costs. They become vector instructions only if the compiler knows that the arrays are
+/// distinct: hence the arguments, one simple loop per quantity, and the hint.
+#[inline(always)]
+fn move_along(x: &mut Lanes, (m, v): (&mut Lanes, &mut Lanes), gradient: &Lanes, pace: &Pace) {
+    for l in 0..LANES {
+        m.0[l] = BETA_1 * m.0[l] + (1.0 - BETA_1) * gradient.0[l];
+    }
+    for l in 0..LANES {
+        v.0[l] = BETA_2 * v.0[l] + (1.0 - BETA_2) * (gradient.0[l] * gradient.0[l]);
+    }
+    for l in 0..LANES {
+        x.0[l] -= pace.rates.0[l] * m.0[l] / (pace.scale * v.0[l].sqrt() + EPSILON);
+    }
+    for l in 0..LANES {
+        x.0[l] = if x.0[l] < pace.low { pace.low } else { x.0[l] };
+    }
+    for l in 0..LANES {
+        x.0[l] = if x.0[l] > pace.high { pace.high } else { x.0[l] };
+    }
+}
+
+/// Keeps, per record, the point of the lowest loss so far; the first of equals.
+fn keep_lower(best: &mut [Lanes], least: &mut Lanes, x: &[Lanes], losses: &Lanes) {
+    let lower: [bool; LANES] = std::array::from_fn(|l| losses.0[l] < least.0[l]);
+    if !lower.contains(&true) {
+        return;
+    }
+    for (best, x) in best.iter_mut().zip(x).chain([(least, losses)]) {
+        for ((best, x), lower) in best.0.iter_mut().zip(&x.0).zip(&lower) {
+            *best = if *lower { *x } else { *best };
+        }
+    }
+}
+
+/// Adam's corrections for means that start at 0, once per step: 1 − βᵗ by multiplying on.
+struct Corrections {
+    learning_rate: f64,
+    steps: u32,
+    powers: (f64, f64),
+}
+
+impl Corrections {
+    fn new(learning_rate: f64) -> Self {
+        Self { learning_rate, steps: 0, powers: (1.0, 1.0) }
+    }
+
+    /// Of the next step: the factor of m, λ / (1 − β₁ᵗ), and that of √v, 1 / √(1 − β₂ᵗ).
+    fn next(&mut self) -> (f64, f64) {
+        self.steps += 1;
+        self.powers = (self.powers.0 * BETA_1, self.powers.1 * BETA_2);
+        (self.learning_rate / (1.0 - self.powers.0), 1.0 / (1.0 - self.powers.1).sqrt())
+    }
+}

@@ -1,0 +1,248 @@
+//! Gradient inversion: descent, record by record, towards features whose scores are the released ones (J section 4.3.1,
+//! algorithm 1; R remark 7).
+//!
+//! x̂ = argmin D(c, softmax(W_pas x + W_act y + b)) by Adam (β 0.9 and 0.999, ε 1e-8 added to √v̂), with the gradient in
+//! closed form. On exact scores every solution of A x = b' is a minimum, so that the estimate depends on the start as much
+//! as on the scores. Every record is kept as it ends: none is drawn again because its descent went badly, which the code
+//! of R's authors does.
+
+mod descent;
+mod loss;
+
+pub use loss::Loss;
+
+use nalgebra::DMatrix;
+use rand::{Rng, RngExt};
+use rayon::prelude::*;
+
+use self::descent::{Descents, Workspace};
+use super::{AdversaryView, Attack, AttackError, Ended, Reconstruction, RecordOutcome, Requirements, Status};
+
+/// Most steps of a descent.
+pub const MAX_STEPS: u32 = 1_000_000;
+
+/// Where a descent starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// 0 for every feature (J algorithm 1).
+    Zero,
+    /// ½ for every feature, the centre of the box.
+    Half,
+    /// Uniform numbers in [0, 1) (the text of J section 4.3.1), drawn record after record, so that parts of a set in order
+    /// start where the whole would.
+    Random,
+}
+
+impl Start {
+    /// All starts.
+    pub const ALL: [Self; 3] = [Self::Zero, Self::Half, Self::Random];
+
+    /// The name: `zero`, `half`, `random`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Zero => "zero",
+            Self::Half => "half",
+            Self::Random => "random",
+        }
+    }
+
+    /// The start of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|s| s.as_str() == name)
+    }
+
+    fn points(self, features: usize, records: usize, rng: &mut dyn Rng) -> DMatrix<f64> {
+        match self {
+            Self::Zero => DMatrix::zeros(features, records),
+            Self::Half => DMatrix::from_element(features, records, 0.5),
+            // Goes column by column, which is record by record.
+            Self::Random => DMatrix::from_fn(features, records, |_, _| rng.random::<f64>()),
+        }
+    }
+}
+
+/// Which point of a descent is the estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Iterate {
+    /// The last one.
+    Final,
+    /// The one of least loss, the start included; the first of equals.
+    Best,
+}
+
+impl Iterate {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Final, Self::Best];
+
+    /// The name: `final`, `best`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Final => "final",
+            Self::Best => "best",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|i| i.as_str() == name)
+    }
+}
+
+/// A setting out of range.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum GradientInversionError {
+    /// The number of steps.
+    #[error("`steps` is {got}, expected 1 to {MAX_STEPS}")]
+    Steps {
+        /// What came.
+        got: u32,
+    },
+    /// The learning rate.
+    #[error("`learning_rate` is {got}, expected above 0 and at most 1")]
+    LearningRate {
+        /// What came.
+        got: f64,
+    },
+    /// The loss at which a record stops.
+    #[error("`stop_loss` is {got}, expected a finite number of at least 0")]
+    StopLoss {
+        /// What came.
+        got: f64,
+    },
+}
+
+/// The attack, with its settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GradientInversion {
+    loss: Loss,
+    start: Start,
+    projected: bool,
+    steps: u32,
+    learning_rate: f64,
+    stop_loss: f64,
+    iterate: Iterate,
+}
+
+impl Default for GradientInversion {
+    /// D(c‖ĉ) from 0 within the box, 1000 steps at a learning rate of 0.01, none stopped early, the last point. J's own
+    /// rate, 0.001, moves a feature by about 1 at most in 1000 steps, and most not as far as they have to go: on satellite
+    /// (d = 12) the mean loss ends at 4e-3 with it, at 4e-5 with 0.01, and at 9e-5 with 0.1.
+    fn default() -> Self {
+        Self {
+            loss: Loss::Kl,
+            start: Start::Zero,
+            projected: true,
+            steps: 1000,
+            learning_rate: 0.01,
+            stop_loss: 0.0,
+            iterate: Iterate::Final,
+        }
+    }
+}
+
+impl GradientInversion {
+    /// With this loss.
+    #[must_use]
+    pub fn with_loss(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
+
+    /// From this start.
+    #[must_use]
+    pub fn with_start(self, start: Start) -> Self {
+        Self { start, ..self }
+    }
+
+    /// Clipping to [0, 1] after every step, or not.
+    #[must_use]
+    pub fn with_projected(self, projected: bool) -> Self {
+        Self { projected, ..self }
+    }
+
+    /// With this choice of the estimate.
+    #[must_use]
+    pub fn with_iterate(self, iterate: Iterate) -> Self {
+        Self { iterate, ..self }
+    }
+
+    /// With this number of steps, 1 to [`MAX_STEPS`].
+    ///
+    /// # Errors
+    /// [`GradientInversionError::Steps`] out of range.
+    pub fn with_steps(self, steps: u32) -> Result<Self, GradientInversionError> {
+        if (1..=MAX_STEPS).contains(&steps) {
+            Ok(Self { steps, ..self })
+        } else {
+            Err(GradientInversionError::Steps { got: steps })
+        }
+    }
+
+    /// With this learning rate λ, in (0, 1]: about the most that a feature moves in one step.
+    ///
+    /// # Errors
+    /// [`GradientInversionError::LearningRate`] out of range.
+    pub fn with_learning_rate(self, learning_rate: f64) -> Result<Self, GradientInversionError> {
+        if learning_rate > 0.0 && learning_rate <= 1.0 {
+            Ok(Self { learning_rate, ..self })
+        } else {
+            Err(GradientInversionError::LearningRate { got: learning_rate })
+        }
+    }
+
+    /// A record stops where its loss is at or below `stop_loss`, finite and at least 0; with 0 it takes all steps.
+    ///
+    /// # Errors
+    /// [`GradientInversionError::StopLoss`] out of range.
+    pub fn with_stop_loss(self, stop_loss: f64) -> Result<Self, GradientInversionError> {
+        if stop_loss >= 0.0 && stop_loss.is_finite() {
+            Ok(Self { stop_loss, ..self })
+        } else {
+            Err(GradientInversionError::StopLoss { got: stop_loss })
+        }
+    }
+}
+
+impl Attack for GradientInversion {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: true }
+    }
+
+    /// Each outcome's objective is the loss at the estimate. With a `stop_loss`, a record that has not reached it ends at
+    /// the step limit; without, taking all steps is what was asked for.
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let (system, weights) = (view.system()?, view.model().passive_weights()?);
+        let (features, records, classes) = (view.target_features(), view.records(), view.model().classes());
+        let descents = Descents {
+            settings: *self,
+            weights,
+            transposed: weights.transpose(),
+            known_logits: view.known_logits(),
+            scores: view.scores(),
+            start: self.start.points(features, records, rng),
+        };
+        let blocks: Vec<_> = (0..descents.blocks())
+            .into_par_iter()
+            .map_init(|| Workspace::new(features, classes), |work, block| descents.run(block, work))
+            .collect();
+        let mut estimates = descents.start;
+        let mut outcomes = Vec::with_capacity(records);
+        for (record, (block, l)) in blocks.iter().flat_map(|b| (0..b.iterations.len()).map(move |l| (b, l))).enumerate()
+        {
+            if record == records {
+                break;
+            }
+            estimates.column_mut(record).iter_mut().zip(&block.x).for_each(|(to, x)| *to = x.0[l]);
+            outcomes.push(RecordOutcome {
+                ended: if self.stop_loss > 0.0 && !block.stopped[l] { Ended::StepLimit } else { Ended::Solved },
+                iterations: block.iterations[l],
+                objective: block.losses.0[l],
+            });
+        }
+        let solved = system.solved(&estimates, view.b_prime());
+        Ok(Reconstruction { estimates, status: Status::Descent, solved: Some(solved), outcomes })
+    }
+}
