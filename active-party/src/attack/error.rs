@@ -21,4 +21,30 @@ pub enum AttackError {
     /// The difference of weights cannot be decomposed.
     #[error("the system A x = b' cannot be solved: {0}")]
     Decomposition(#[from] DecompositionError),
+    /// The solutions have more dimensions than their corners can be counted in.
+    #[error(
+        "the exact Chebyshev centre is found from corners: {features} features leave {nullity} dimensions free, \
+         expected at most {limit}"
+    )]
+    Nullity {
+        /// Features, d.
+        features: usize,
+        /// d − rank A.
+        nullity: usize,
+        /// The most that is tried.
+        limit: usize,
+    },
+    /// The solutions of a record have too many corners.
+    #[error(
+        "the exact Chebyshev centre is found from corners: with {features} features and {nullity} dimensions free, a \
+         record has more than {limit}"
+    )]
+    Corners {
+        /// Features, d.
+        features: usize,
+        /// d − rank A.
+        nullity: usize,
+        /// The most that is tried.
+        limit: usize,
+    },
 }

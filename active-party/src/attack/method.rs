@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Attack, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, Random, Rcc1, Rcc2, Settings};
+use super::{
+    Attack, ChebyshevExact, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, Random, Rcc1, Rcc2, Settings,
+};
 
 /// Why a name or a setting was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -55,11 +57,13 @@ pub enum Method {
     Rcc1,
     /// The second relaxation of the Chebyshev centre.
     Rcc2,
+    /// The Chebyshev centre itself, where the null space is small.
+    ChebyshevExact,
 }
 
 impl Method {
     /// All attacks.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -70,6 +74,7 @@ impl Method {
         Self::ConstrainedLeastSquares,
         Self::Rcc1,
         Self::Rcc2,
+        Self::ChebyshevExact,
     ];
 
     /// The name.
@@ -86,6 +91,7 @@ impl Method {
             Self::ConstrainedLeastSquares => "constrained_least_squares",
             Self::Rcc1 => "rcc1",
             Self::Rcc2 => "rcc2",
+            Self::ChebyshevExact => "chebyshev_exact",
         }
     }
 
@@ -103,6 +109,7 @@ impl Method {
             Self::ConstrainedLeastSquares => Box::new(ConstrainedLeastSquares),
             Self::Rcc1 => Box::new(Rcc1),
             Self::Rcc2 => Box::new(Rcc2),
+            Self::ChebyshevExact => Box::new(ChebyshevExact),
         }
     }
 }

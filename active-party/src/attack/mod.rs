@@ -5,6 +5,7 @@
 
 mod affine;
 mod baseline;
+mod chebyshev_exact;
 mod constrained;
 mod error;
 mod half_star;
@@ -15,6 +16,7 @@ mod system;
 mod view;
 
 pub use baseline::{Constant, Random};
+pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
 pub use error::AttackError;
 pub use half_star::HalfStar;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod chebyshev;
 mod curves;
 mod fixture;
 mod golden;
