@@ -3,6 +3,8 @@
 use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::ShapeError;
 
+use super::KnowledgeError;
+
 /// Why an attack cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AttackError {
@@ -44,6 +46,19 @@ pub enum AttackError {
         features: usize,
         /// d − rank A.
         nullity: usize,
+        /// The most that is tried.
+        limit: usize,
+    },
+    /// What is known of the features does not fit them, or itself.
+    #[error("what is known of the features: {0}")]
+    Knowledge(#[from] KnowledgeError),
+    /// More two-valued features than all assignments of can be tried.
+    #[error(
+        "all assignments of two-valued features are tried: there are {got} such features, expected at most {limit}"
+    )]
+    Binary {
+        /// What came.
+        got: usize,
         /// The most that is tried.
         limit: usize,
     },

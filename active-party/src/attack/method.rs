@@ -97,8 +97,8 @@ impl Method {
 
     /// The attack itself, with these settings.
     #[must_use]
-    pub fn build(self, _settings: &Settings) -> Box<dyn Attack> {
-        match self {
+    pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
+        let attack: Box<dyn Attack> = match self {
             Self::Random => Box::new(Random),
             Self::Zero => Box::new(Constant(0.0)),
             Self::Half => Box::new(Constant(0.5)),
@@ -110,7 +110,8 @@ impl Method {
             Self::Rcc1 => Box::new(Rcc1),
             Self::Rcc2 => Box::new(Rcc2),
             Self::ChebyshevExact => Box::new(ChebyshevExact),
-        }
+        };
+        settings.knowledge.wrap(attack)
     }
 }
 

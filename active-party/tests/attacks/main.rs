@@ -6,5 +6,6 @@ mod chebyshev;
 mod curves;
 mod fixture;
 mod golden;
+mod knowledge;
 mod properties;
 mod real_data;
