@@ -3,7 +3,7 @@
 use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::ShapeError;
 
-use super::OneFeatureError;
+use super::{KnowledgeError, OneFeatureError};
 
 /// Why an attack cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -40,5 +40,44 @@ pub enum AttackError {
         /// What does not fit.
         #[source]
         error: ShapeError,
+    },
+    /// The solutions have more dimensions than their corners can be counted in.
+    #[error(
+        "the exact Chebyshev centre is found from corners: {features} features leave {nullity} dimensions free, \
+         expected at most {limit}"
+    )]
+    Nullity {
+        /// Features, d.
+        features: usize,
+        /// d − rank A.
+        nullity: usize,
+        /// The most that is tried.
+        limit: usize,
+    },
+    /// The solutions of a record have too many corners.
+    #[error(
+        "the exact Chebyshev centre is found from corners: with {features} features and {nullity} dimensions free, a \
+         record has more than {limit}"
+    )]
+    Corners {
+        /// Features, d.
+        features: usize,
+        /// d − rank A.
+        nullity: usize,
+        /// The most that is tried.
+        limit: usize,
+    },
+    /// What is known of the features does not fit them, or itself.
+    #[error("what is known of the features: {0}")]
+    Knowledge(#[from] KnowledgeError),
+    /// More two-valued features than all assignments of can be tried.
+    #[error(
+        "all assignments of two-valued features are tried: there are {got} such features, expected at most {limit}"
+    )]
+    Binary {
+        /// What came.
+        got: usize,
+        /// The most that is tried.
+        limit: usize,
     },
 }

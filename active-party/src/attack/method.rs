@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{
-    Attack, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, OneFeature, Random, Rcc1, Rcc2, Settings,
+    Attack, ChebyshevExact, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, OneFeature, Random, Rcc1, Rcc2,
+    Settings,
 };
 
 /// Why a name or a setting was refused.
@@ -61,11 +62,13 @@ pub enum Method {
     OneFeature,
     /// Descent towards the released scores.
     GradientInversion,
+    /// The Chebyshev centre itself, where the null space is small.
+    ChebyshevExact,
 }
 
 impl Method {
     /// All attacks.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -78,6 +81,7 @@ impl Method {
         Self::Rcc2,
         Self::OneFeature,
         Self::GradientInversion,
+        Self::ChebyshevExact,
     ];
 
     /// The name.
@@ -96,13 +100,14 @@ impl Method {
             Self::Rcc2 => "rcc2",
             Self::OneFeature => "one_feature",
             Self::GradientInversion => "gradient_inversion",
+            Self::ChebyshevExact => "chebyshev_exact",
         }
     }
 
     /// The attack itself, with these settings.
     #[must_use]
     pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
-        match self {
+        let attack: Box<dyn Attack> = match self {
             Self::Random => Box::new(Random),
             Self::Zero => Box::new(Constant(0.0)),
             Self::Half => Box::new(Constant(0.5)),
@@ -115,7 +120,9 @@ impl Method {
             Self::Rcc2 => Box::new(Rcc2),
             Self::OneFeature => Box::new(OneFeature { case: settings.one_feature_case }),
             Self::GradientInversion => Box::new(settings.gradient_inversion),
-        }
+            Self::ChebyshevExact => Box::new(ChebyshevExact),
+        };
+        settings.knowledge.wrap(attack)
     }
 }
 

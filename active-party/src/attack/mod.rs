@@ -6,10 +6,14 @@
 mod affine;
 mod baseline;
 mod coalition;
+mod chebyshev_exact;
 mod constrained;
+mod discrete;
 mod error;
 pub mod gradient_inversion;
 mod half_star;
+mod in_ranges;
+mod knowledge;
 mod least_squares;
 mod method;
 mod one_feature;
@@ -20,10 +24,14 @@ mod view;
 
 pub use baseline::{Constant, Random};
 pub use coalition::{Coalition, Party, Role};
+pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
+pub use discrete::{ExactBinary, MAX_BINARY, Snap};
 pub use error::AttackError;
 pub use gradient_inversion::GradientInversion;
 pub use half_star::HalfStar;
+pub use in_ranges::InRanges;
+pub use knowledge::{FeatureKnowledge, KnowledgeError, StatedKnowledge};
 pub use least_squares::LeastSquares;
 pub use method::{Method, MethodError};
 pub use one_feature::{OneFeature, OneFeatureCase, OneFeatureError, one_feature};
@@ -184,6 +192,26 @@ pub trait Attack: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`AttackError`] when the view does not grant what the attack needs, or its system cannot be decomposed.
     fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError>;
+}
+
+impl<A: Attack + ?Sized> Attack for &A {
+    fn requirements(&self) -> Requirements {
+        (**self).requirements()
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        (**self).reconstruct(view, rng)
+    }
+}
+
+impl<A: Attack + ?Sized> Attack for Box<A> {
+    fn requirements(&self) -> Requirements {
+        (**self).requirements()
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        (**self).reconstruct(view, rng)
+    }
 }
 
 /// Clips every estimate to [0, 1], where normalised features are known to lie.

@@ -2,7 +2,7 @@
 
 use super::gradient_inversion::{GradientInversion, Iterate, Loss, Start};
 use super::method::clip;
-use super::{Descent, MethodError, OneFeatureCase, Replacement, ShadowBias, ShadowFit};
+use super::{Descent, MethodError, OneFeatureCase, Replacement, ShadowBias, ShadowFit, StatedKnowledge};
 
 /// Settings of attacks. Each attack looks at its own.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -17,6 +17,8 @@ pub struct Settings {
     pub shadow_bias: ShadowBias,
     /// Of gradient inversion: `loss`, `start`, `projected`, `steps`, `learning_rate`, `stop_loss`, `iterate`.
     pub gradient_inversion: GradientInversion,
+    /// What is known of the passive features.
+    pub knowledge: StatedKnowledge,
 }
 
 /// A setting: its name, and what it takes, with the default.
@@ -47,10 +49,32 @@ const STOP_LOSS: Key =
     ("stop_loss", "loss at which gradient inversion stops on a record: a number of at least 0 (default 0, never)");
 const ITERATE: Key = ("iterate", "which point gradient inversion takes: `final` or `best` (default final)");
 
+const LOWER: Key =
+    ("lower", "the least value of each passive feature: one number for all, or one for each, with commas (default 0)");
+const UPPER: Key = (
+    "upper",
+    "the greatest value of each passive feature: one number for all, or one for each, with commas (default 1)",
+);
+const BINARY: Key = (
+    "binary",
+    "which passive features are at one end of their range or the other: `all`, or positions from 0, with commas",
+);
+const LEVELS: Key =
+    ("levels", "the values that passive features take: position:value/value/..., with commas (as 0:0/0.5/1,3:0/1)");
+const DISCRETE: Key = (
+    "discrete",
+    "what is made of `binary` and `levels`: `snap` (to the nearest, the default) or `exact` (all assignments)",
+);
+
 impl Settings {
     /// The settings there are, each with what it takes.
     pub const KEYS: &'static [Key] = &[
         ZERO_FLOOR,
+        LOWER,
+        UPPER,
+        BINARY,
+        LEVELS,
+        DISCRETE,
         LOSS,
         START,
         PROJECTED,
@@ -90,27 +114,53 @@ impl Settings {
     }
 
     fn set(&mut self, key: Key, value: &str) -> Option<()> {
-        if key == ZERO_FLOOR {
-            self.replacement = Replacement::new(value.parse().ok()?).ok()?;
-        } else if key == ONE_FEATURE_CASE {
-            self.one_feature_case = value.parse().ok()?;
-        } else if key == SHADOW_FIT {
-            self.shadow_fit = match value {
-                "least_squares" => ShadowFit::LeastSquares,
-                "gradient" => ShadowFit::Gradient(Descent::default()),
-                _ => return None,
-            };
-        } else if key == SHADOW_BIAS {
-            self.shadow_bias = match value {
-                "known" => ShadowBias::Known,
-                "unknown" => ShadowBias::Unknown,
-                _ => return None,
-            };
-        } else {
-            self.gradient_inversion = set_gradient_inversion(self.gradient_inversion, key, value)?;
+        match key {
+            ZERO_FLOOR => self.replacement = Replacement::new(value.parse().ok()?).ok()?,
+            LOWER => self.knowledge.lower = numbers(value, ',')?,
+            UPPER => self.knowledge.upper = numbers(value, ',')?,
+            BINARY if value.trim() == "all" => self.knowledge.binary = Some(None),
+            BINARY => {
+                let positions = value.split(',').map(|p| p.trim().parse().ok()).collect::<Option<_>>()?;
+                self.knowledge.binary = Some(Some(positions));
+            }
+            LEVELS => {
+                let feature = |text: &str| {
+                    let (position, levels) = text.split_once(':')?;
+                    Some((position.trim().parse().ok()?, numbers(levels, '/')?))
+                };
+                self.knowledge.levels = value.split(',').map(feature).collect::<Option<_>>()?;
+            }
+            DISCRETE => {
+                self.knowledge.exact = match value.trim() {
+                    "snap" => false,
+                    "exact" => true,
+                    _ => return None,
+                }
+            }
+            ONE_FEATURE_CASE => self.one_feature_case = value.parse().ok()?,
+            SHADOW_FIT => {
+                self.shadow_fit = match value {
+                    "least_squares" => ShadowFit::LeastSquares,
+                    "gradient" => ShadowFit::Gradient(Descent::default()),
+                    _ => return None,
+                }
+            }
+            SHADOW_BIAS => {
+                self.shadow_bias = match value {
+                    "known" => ShadowBias::Known,
+                    "unknown" => ShadowBias::Unknown,
+                    _ => return None,
+                }
+            }
+            _ => self.gradient_inversion = set_gradient_inversion(self.gradient_inversion, key, value)?,
         }
         Some(())
     }
+}
+
+/// Finite numbers with separators.
+fn numbers(text: &str, separator: char) -> Option<Vec<f64>> {
+    text.split(separator).map(|n| n.trim().parse().ok().filter(|n: &f64| n.is_finite())).collect()
 }
 
 fn set_gradient_inversion(attack: GradientInversion, key: Key, value: &str) -> Option<GradientInversion> {
@@ -122,6 +172,6 @@ fn set_gradient_inversion(attack: GradientInversion, key: Key, value: &str) -> O
         LEARNING_RATE => attack.with_learning_rate(value.parse().ok()?).ok(),
         STOP_LOSS => attack.with_stop_loss(value.parse().ok()?).ok(),
         ITERATE => Some(attack.with_iterate(Iterate::named(value)?)),
-        _ => Some(attack),
+        _ => None,
     }
 }

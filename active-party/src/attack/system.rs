@@ -95,6 +95,13 @@ impl LinearSystem {
         affine(&self.inverse.matrix, Some(&self.half_offset), b_prime)
     }
 
+    /// The ‖A x − b'‖₂ up to which x counts as a solution for one record: 1e-9 of ‖A‖₂, as features go up to 1, and what
+    /// round-off in the logarithms leaves.
+    pub(super) fn tolerance(&self, b_prime: &[f64]) -> f64 {
+        let largest = b_prime.iter().fold(1.0, |m: f64, b| m.max(b.abs()));
+        1e-9 * self.inverse.singular_values.first().copied().unwrap_or(0.0) + 1e-12 * largest
+    }
+
     /// Facts of this system with the residuals of given estimates.
     #[must_use]
     pub fn solved(&self, estimates: &DMatrix<f64>, b_prime: &DMatrix<f64>) -> Solved {

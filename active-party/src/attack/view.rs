@@ -217,6 +217,27 @@ impl<'a> AdversaryView<'a> {
         AdversaryView::new(model, self.y, self.released, self.replacement)
     }
 
+    /// The same release where the adversary also has some of the passive features: under `model`, in which they are active,
+    /// with the own features in `y`.
+    ///
+    /// # Errors
+    /// As [`AdversaryView::new`].
+    pub(super) fn with_active<'b>(
+        &self,
+        model: &'b KnownModel,
+        y: &'b FeatureBlock,
+    ) -> Result<AdversaryView<'b>, AttackError>
+    where
+        'a: 'b,
+    {
+        AdversaryView::new(model, y, self.released, self.replacement)
+    }
+
+    /// The adversary's own features, d_act × n.
+    pub(super) fn active(&self) -> &'a FeatureBlock {
+        self.y
+    }
+
     /// The known part of the logits, W_act y + b, k × n.
     #[must_use]
     pub fn known_logits(&self) -> DMatrix<f64> {

@@ -1,0 +1,56 @@
+//! Features in ranges other than [0, 1].
+
+use nalgebra::DMatrix;
+use rand::Rng;
+
+use super::{AdversaryView, Attack, AttackError, FeatureKnowledge, KnownModel, Reconstruction, Requirements, Status};
+
+/// Runs an attack on u ∈ [0, 1]^d, where x = lower + (upper − lower) ∘ u: on the weights W_pas diag(upper − lower) and the
+/// bias b + W_pas lower. Distances, and with them "nearest" and "centre", are so measured in units of each feature's range;
+/// objectives too. A feature whose range is one point is known, and is not left to the attack.
+#[derive(Debug, Clone)]
+pub struct InRanges<A> {
+    /// The attack on u.
+    pub inner: A,
+    /// The ranges; levels are not looked at.
+    pub knowledge: FeatureKnowledge,
+}
+
+impl<A: Attack> Attack for InRanges<A> {
+    fn requirements(&self) -> Requirements {
+        self.inner.requirements()
+    }
+
+    /// # Errors
+    /// [`AttackError::Knowledge`] if the number of ranges is not that of the features; [`AttackError::NeedsParameters`] if the
+    /// parameters are hidden and the attack is not a baseline: without them its model cannot be put in terms of u.
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        self.knowledge.fits(view)?;
+        let ranges = self.knowledge.ranges();
+        let open: Vec<usize> = (0..ranges.len()).filter(|&i| ranges[i].0 < ranges[i].1).collect();
+        let width = |i: usize| ranges[i].1 - ranges[i].0;
+        let model = view.model();
+        let (w_act, bias) = (model.active_weights().clone(), model.bias().clone());
+        let mapped = match model.passive_weights() {
+            Ok(w_pas) => {
+                let lower = nalgebra::DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
+                let scaled = DMatrix::from_fn(w_pas.nrows(), open.len(), |m, i| w_pas[(m, open[i])] * width(open[i]));
+                KnownModel::white_box(w_act, bias + w_pas * lower, scaled)?
+            }
+            Err(_) => KnownModel::black_box(w_act, bias, open.len())?,
+        };
+        let found = self.inner.reconstruct(&view.under(&mapped)?, rng)?;
+        if model.passive_weights().is_err() && found.status != Status::Baseline {
+            return Err(AttackError::NeedsParameters);
+        }
+        let mut estimates = DMatrix::from_fn(ranges.len(), view.records(), |i, _| ranges[i].0);
+        for (&feature, u) in open.iter().zip(found.estimates.row_iter()) {
+            let (lower, upper) = ranges[feature];
+            for (x, u) in estimates.row_mut(feature).iter_mut().zip(u.iter()) {
+                // At u = 1 the sum may miss the end by round-off.
+                *x = if *u == 1.0 { upper } else { lower + (upper - lower) * u };
+            }
+        }
+        Ok(Reconstruction { estimates, ..found })
+    }
+}
