@@ -8,3 +8,4 @@ pub mod deployment;
 pub mod load;
 pub mod progress;
 pub mod report;
+pub mod reproduce;
