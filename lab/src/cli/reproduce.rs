@@ -49,7 +49,7 @@ impl Choice {
 /// Roughly how long a whole figure takes on two cores.
 fn duration(figure: Figure) -> &'static str {
     match figure {
-        Figure::RFig4 => "satellite some minutes, most of it gradient_inversion and rcc1; robot, bank, synthetic less",
+        Figure::RFig4 => "some minutes on satellite, for gradient_inversion and rcc1 (5 seconds without the two)",
         Figure::RFig5 => "some seconds",
         Figure::RFig7 => "some seconds, training included",
         Figure::RFig14 => "some minutes",

@@ -31,7 +31,8 @@ fn theorem(window: &Window, x: &DMatrix<f64>) -> Result<Vec<f64>, ReproduceError
         let centred = DMatrix::from_fn(d, x.ncols(), |i, j| x[(i, j)] - z[i]);
         &centred * centred.transpose() / x.ncols() as f64
     };
-    let share = |k: &DMatrix<f64>| off.component_mul(k).sum() / d as f64;
+    // The trace of a product of semidefinite matrices; below 0 there is only round-off.
+    let share = |k: &DMatrix<f64>| off.component_mul(k).sum().max(0.0) / d as f64;
     let mut figures = Vec::with_capacity(CURVES.len());
     for z in [0.0, 0.5] {
         let k = moment(&DVector::from_element(d, z));

@@ -76,7 +76,8 @@ pub(super) fn cpu_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    // These threads are no runtime workers; they may sleep.
+    #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
     use rayon::prelude::*;
 
