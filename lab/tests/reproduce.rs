@@ -136,6 +136,7 @@ fn a_uniform_guess_costs_a_twelfth_more_than_half() {
         dimensions: vec![1, 5, 9],
         ..Options::default()
     };
+    assert!(synthetic().model().accuracy > 0.8, "{}", synthetic().model().accuracy);
     let document = run(Figure::RFig4, synthetic(), &options).unwrap();
     let (random, half) = (document.curve("random").unwrap(), document.curve("half").unwrap());
     for i in 0..3 {
