@@ -9,3 +9,4 @@ pub mod evaluate;
 pub mod load;
 pub mod progress;
 pub mod report;
+pub mod reproduce;

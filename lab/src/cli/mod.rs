@@ -2,6 +2,7 @@
 
 mod audit;
 mod demo;
+mod reproduce;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use vfl_shared::data::{self, partition};
 use vfl_shared::telemetry;
 
 pub use audit::AuditArgs;
-pub use demo::{DataArgs, DemoArgs};
+pub use demo::{BankChoice, DataArgs, DemoArgs};
+pub use reproduce::ReproduceArgs;
 
 use crate::progress::say;
 use crate::report::{Report, render_table, write};
@@ -30,6 +32,7 @@ Examples:
   cloison demo --dataset satellite --data-dir DIR             the demo on a public data set
   cloison certs --out certs --party coordinator/coordinator --party passive-party/bank-a
   cloison audit --config audit.toml --out out                 audit a running deployment
+  cloison reproduce r-fig4 --data-dir DIR                     a figure of the papers, computed again
   cloison load                                                rows and calls per second, beside a bare echo
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default warn)."
@@ -45,6 +48,8 @@ enum Command {
     Demo(DemoArgs),
     /// Audit a running deployment as its auditor; write a report.
     Audit(AuditArgs),
+    /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
+    Reproduce(Box<ReproduceArgs>),
     /// Make the certificates of a deployment.
     Certs(CertsArgs),
     /// Split a data set by columns into one CSV file and schema per party.
@@ -108,6 +113,7 @@ impl Cli {
             None => DemoArgs::default().run().await,
             Some(Command::Demo(args)) => args.run().await,
             Some(Command::Audit(args)) => args.run().await,
+            Some(Command::Reproduce(args)) => args.run().await,
             Some(Command::Certs(args)) => {
                 let written = certs::write(&args.out, &args.trust_domain, args.days, &args.parties);
                 let written = written.map_err(CliError::input)?;

@@ -11,14 +11,14 @@ mod build;
 mod check;
 mod document;
 mod facts;
-mod html;
-mod number;
-mod plot;
+pub(crate) mod html;
+pub(crate) mod number;
+pub(crate) mod plot;
 mod surface;
 mod table;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 mod threat;
 mod verdict;
 mod write;

@@ -7,7 +7,7 @@ const MAX_DECIMALS: i32 = 4;
 
 /// An error or a ratio: three significant digits and at most four decimals; below 1e-3 and from 1e4 on in scientific
 /// notation; `0` only for zero itself.
-pub(super) fn significant(x: f64) -> String {
+pub(crate) fn significant(x: f64) -> String {
     if x == 0.0 {
         return "0".into();
     }
@@ -28,23 +28,23 @@ pub(super) fn significant(x: f64) -> String {
 }
 
 /// A share or an accuracy: four decimals.
-pub(super) fn four(x: f64) -> String {
+pub(crate) fn four(x: f64) -> String {
     format!("{x:.4}")
 }
 
 /// A signed change: four decimals and a sign, or "unchanged" when nothing is left of it.
-pub(super) fn change(x: f64) -> String {
+pub(crate) fn change(x: f64) -> String {
     if x == 0.0 { "unchanged".into() } else { format!("{x:+.4}") }
 }
 
 /// A ratio, or nothing where the denominator is 0.
-pub(super) fn ratio(x: f64, of: f64) -> Option<String> {
+pub(crate) fn ratio(x: f64, of: f64) -> Option<String> {
     let r = x / of;
     r.is_finite().then(|| significant(r))
 }
 
 /// How much smaller `x` is than `of`, as a whole percentage that is never rounded up to 100.
-pub(super) fn percent_below(x: f64, of: f64) -> String {
+pub(crate) fn percent_below(x: f64, of: f64) -> String {
     let percent = 100.0 * (1.0 - x / of);
     if percent >= 99.5 {
         "more than 99 %".into()
@@ -56,7 +56,7 @@ pub(super) fn percent_below(x: f64, of: f64) -> String {
 }
 
 /// Pads texts with `pad` on the left so that their decimal points (or ends of integers) stand under one another.
-pub(super) fn align_left(texts: &[String], pad: char) -> Vec<String> {
+pub(crate) fn align_left(texts: &[String], pad: char) -> Vec<String> {
     let whole = |text: &str| text.find(['.', 'e']).unwrap_or(text.chars().count());
     let widest = texts.iter().map(|t| whole(t)).max().unwrap_or_default();
     texts

@@ -4,7 +4,7 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The same text with every control character and every bidirectional control replaced by U+FFFD.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             c if c.is_control() => char::REPLACEMENT_CHARACTER,
@@ -18,7 +18,7 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 /// Printable text of at most `columns` columns, an ellipsis at its end if it was cut.
-pub(super) fn shortened(text: &str, columns: usize) -> String {
+pub(crate) fn shortened(text: &str, columns: usize) -> String {
     let text = printable(text);
     if text.width() <= columns {
         return text;
@@ -37,7 +37,7 @@ pub(super) fn shortened(text: &str, columns: usize) -> String {
 
 /// Breaks printable text into lines of at most `width` columns at white space; a longer word gets its own line.
 /// Lines after the first start with `indent` spaces.
-pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {

@@ -9,10 +9,11 @@ use super::plot::{self, Series};
 use super::text::printable;
 use super::{ReportError, facts};
 
-const STYLE: &str = include_str!("style.css");
+pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// Forbids everything but the page's own style: a name that broke out of its place could still do nothing.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+pub(crate) const CONTENT_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The report as a self-contained HTML page. The same report gives the same bytes.
 ///

@@ -5,15 +5,15 @@
 //! everything at or below [`FLOOR`] is drawn in one band at its end.
 
 /// Mean squared errors up to this one are round-off: they go into the band.
-pub(in crate::report) const FLOOR: f64 = 1e-16;
+pub(crate) const FLOOR: f64 = 1e-16;
 
 /// Label of the band.
-pub(super) const FLOOR_LABEL: &str = "0 or below 1e-16";
+pub(crate) const FLOOR_LABEL: &str = "0 or below 1e-16";
 
 /// Share of the axis that the band takes.
 const BAND: f64 = 0.16;
 
-pub(super) struct ErrorAxis {
+pub(crate) struct ErrorAxis {
     /// Decimal logarithms of the ends.
     low: f64,
     high: f64,
@@ -23,7 +23,7 @@ pub(super) struct ErrorAxis {
 
 impl ErrorAxis {
     /// An axis that covers all given errors (finite and not negative; others are ignored).
-    pub(super) fn covering(errors: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn covering(errors: impl IntoIterator<Item = f64>) -> Self {
         let (mut least, mut most, mut band) = (f64::INFINITY, 0.0_f64, false);
         for error in errors.into_iter().filter(|e| e.is_finite() && *e >= 0.0) {
             if error <= FLOOR {
@@ -47,7 +47,7 @@ impl ErrorAxis {
 
     /// Position of an error on the axis, from 0 at the low end to 1; `spread` in [0, 1] places it inside the band,
     /// where position means nothing and overlapping series would hide each other.
-    pub(super) fn position(&self, error: f64, spread: f64) -> f64 {
+    pub(crate) fn position(&self, error: f64, spread: f64) -> f64 {
         if error <= FLOOR {
             return if self.band { BAND * (0.75 - 0.6 * spread.clamp(0.0, 1.0)) } else { 0.0 };
         }
@@ -57,12 +57,12 @@ impl ErrorAxis {
     }
 
     /// Where the band ends and the logarithmic part begins; 0 without a band.
-    pub(super) fn band_end(&self) -> f64 {
+    pub(crate) fn band_end(&self) -> f64 {
         if self.band { BAND } else { 0.0 }
     }
 
     /// Ticks of the logarithmic part: position and label.
-    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+    pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         let span = self.high - self.low;
         let factors: &[f64] = if span <= 2.6 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let every = ((span / 9.0).ceil() as i32).max(1);

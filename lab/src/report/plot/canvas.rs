@@ -9,11 +9,11 @@ use super::ink::{Ink, PAPER};
 use crate::report::ReportError;
 
 /// Point in pixels from the upper left corner.
-pub(super) type At = (i32, i32);
+pub(crate) type At = (i32, i32);
 
 /// Shapes that stay distinct without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marker {
+pub(crate) enum Marker {
     Circle,
     Square,
     Up,
@@ -25,7 +25,7 @@ pub(super) enum Marker {
 
 impl Marker {
     /// Seven against six hues: 42 attacks before a pair of both comes again.
-    pub(super) const ALL: [Self; 7] =
+    pub(crate) const ALL: [Self; 7] =
         [Self::Circle, Self::Square, Self::Up, Self::Diamond, Self::Down, Self::Plus, Self::Hexagon];
 
     /// Corners around the origin for a marker of radius `r`; none for the circle.
@@ -59,16 +59,16 @@ impl Marker {
 
 /// Which part of a text stands at its point; vertically it is always centred.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
 }
 
 /// Size of ordinary text, in pixels.
-pub(super) const TEXT_SIZE: i32 = 13;
+pub(crate) const TEXT_SIZE: i32 = 13;
 
-pub(super) struct Canvas<'a> {
+pub(crate) struct Canvas<'a> {
     area: DrawingArea<SVGBackend<'a>, Shift>,
     plot: &'static str,
 }
@@ -76,7 +76,7 @@ pub(super) struct Canvas<'a> {
 type Drawn = Result<(), ReportError>;
 
 /// Draws into an SVG of the given size; `label` is its text for readers who cannot see it.
-pub(super) fn svg(
+pub(crate) fn svg(
     plot: &'static str,
     label: &str,
     size: (i32, i32),
@@ -98,17 +98,17 @@ impl Canvas<'_> {
         ReportError::Plot { plot: self.plot, reason: error.to_string() }
     }
 
-    pub(super) fn line(&self, points: Vec<At>, ink: Ink, width: u32) -> Drawn {
+    pub(crate) fn line(&self, points: Vec<At>, ink: Ink, width: u32) -> Drawn {
         let style = ink.rgb().stroke_width(width);
         self.area.draw(&PathElement::new(points, style)).map_err(|e| self.failed(&e))
     }
 
-    pub(super) fn fill(&self, from: At, to: At, ink: Ink) -> Drawn {
+    pub(crate) fn fill(&self, from: At, to: At, ink: Ink) -> Drawn {
         self.area.draw(&Rectangle::new([from, to], ink.rgb().filled())).map_err(|e| self.failed(&e))
     }
 
     /// A filled marker with an outline in the colour of the page.
-    pub(super) fn marker(&self, (x, y): At, marker: Marker, ink: Ink) -> Drawn {
+    pub(crate) fn marker(&self, (x, y): At, marker: Marker, ink: Ink) -> Drawn {
         for (radius, ink) in [(6, PAPER), (4, ink)] {
             let done = if marker == Marker::Circle {
                 self.area.draw(&Circle::new((x, y), radius, ink.rgb().filled()))
@@ -121,17 +121,17 @@ impl Canvas<'_> {
         Ok(())
     }
 
-    pub(super) fn text(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
+    pub(crate) fn text(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
         self.text_of_size(text, at, ink, anchor, TEXT_SIZE)
     }
 
-    pub(super) fn bold(&self, text: &str, at: At, ink: Ink) -> Drawn {
+    pub(crate) fn bold(&self, text: &str, at: At, ink: Ink) -> Drawn {
         let font = ("sans-serif", f64::from(TEXT_SIZE) * 1.24).into_font().style(FontStyle::Bold);
         let style = font.color(&ink.rgb()).pos(Pos::new(HPos::Left, VPos::Center));
         self.area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| self.failed(&e))
     }
 
-    pub(super) fn small(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
+    pub(crate) fn small(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
         self.text_of_size(text, at, ink, anchor, TEXT_SIZE - 1)
     }
 
@@ -149,6 +149,6 @@ impl Canvas<'_> {
 }
 
 /// About how many pixels a text takes: fonts are the reader's, so nothing may depend on it closely.
-pub(super) fn text_width(text: &str) -> i32 {
+pub(crate) fn text_width(text: &str) -> i32 {
     i32::try_from(text.width()).unwrap_or(i32::MAX / 8).saturating_mul(TEXT_SIZE * 6 / 10)
 }

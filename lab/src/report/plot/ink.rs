@@ -7,8 +7,8 @@ use plotters::style::RGBColor;
 /// The light colour is written into the SVG and is at the same time the handle by which the style sheet finds it, so
 /// all of them differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::report) struct Ink {
-    pub(super) light: (u8, u8, u8),
+pub(crate) struct Ink {
+    pub(crate) light: (u8, u8, u8),
     dark: &'static str,
     /// Dash pattern of lines in this colour.
     dash: Option<&'static str>,
@@ -19,28 +19,28 @@ const fn ink(light: (u8, u8, u8), dark: &'static str) -> Ink {
 }
 
 /// Titles and names.
-pub(super) const TEXT: Ink = ink((0x1F, 0x29, 0x33), "#dfe5ec");
+pub(crate) const TEXT: Ink = ink((0x1F, 0x29, 0x33), "#dfe5ec");
 /// Tick labels and remarks.
-pub(super) const MUTED: Ink = ink((0x56, 0x61, 0x6F), "#9fabb8");
+pub(crate) const MUTED: Ink = ink((0x56, 0x61, 0x6F), "#9fabb8");
 /// Grid lines.
-pub(super) const GRID: Ink = ink((0xE4, 0xE8, 0xED), "#2b343f");
+pub(crate) const GRID: Ink = ink((0xE4, 0xE8, 0xED), "#2b343f");
 /// Axis lines.
-pub(super) const AXIS: Ink = ink((0x9A, 0xA5, 0xB1), "#5a6674");
+pub(crate) const AXIS: Ink = ink((0x9A, 0xA5, 0xB1), "#5a6674");
 /// The band of errors too small for the axis.
-pub(super) const BAND: Ink = ink((0xF1, 0xF4, 0xF7), "#1d242d");
+pub(crate) const BAND: Ink = ink((0xF1, 0xF4, 0xF7), "#1d242d");
 /// What is behind a plot; outlines markers so that they stay apart.
-pub(super) const PAPER: Ink = ink((0xFF, 0xFF, 0xFF), "#161b22");
+pub(crate) const PAPER: Ink = ink((0xFF, 0xFF, 0xFF), "#161b22");
 /// Guesses that are no baseline.
-pub(super) const GUESS: Ink = ink((0x8A, 0x94, 0xA0), "#7c8896");
+pub(crate) const GUESS: Ink = ink((0x8A, 0x94, 0xA0), "#7c8896");
 /// Guessing ½.
-pub(super) const HALF: Ink = Ink { light: (0x3A, 0x43, 0x4F), dark: "#c9d2dc", dash: Some("7 4") };
+pub(crate) const HALF: Ink = Ink { light: (0x3A, 0x43, 0x4F), dark: "#c9d2dc", dash: Some("7 4") };
 /// Guessing the column mean.
-pub(super) const MEAN: Ink = Ink { light: (0x3B, 0x44, 0x50), dark: "#c8d1db", dash: Some("2 4") };
+pub(crate) const MEAN: Ink = Ink { light: (0x3B, 0x44, 0x50), dark: "#c8d1db", dash: Some("2 4") };
 /// The number of features that k classes determine.
-pub(super) const LIMIT: Ink = Ink { light: (0x9B, 0xA6, 0xB2), dark: "#5b6775", dash: Some("3 3") };
+pub(crate) const LIMIT: Ink = Ink { light: (0x9B, 0xA6, 0xB2), dark: "#5b6775", dash: Some("3 3") };
 /// The attacks: six hues told apart under the common colour vision deficiencies (after Okabe and Ito, darkened to be
 /// legible on white), each with a marker of its own.
-pub(in crate::report) const SERIES: [Ink; 6] = [
+pub(crate) const SERIES: [Ink; 6] = [
     ink((0x00, 0x72, 0xB2), "#5aa9f0"),
     ink((0xD5, 0x5E, 0x00), "#f5925a"),
     ink((0x00, 0x8F, 0x6B), "#3ecf9f"),
@@ -52,20 +52,20 @@ pub(in crate::report) const SERIES: [Ink; 6] = [
 const ALL: [Ink; 10] = [TEXT, MUTED, GRID, AXIS, BAND, PAPER, GUESS, HALF, MEAN, LIMIT];
 
 impl Ink {
-    pub(super) fn rgb(self) -> RGBColor {
+    pub(crate) fn rgb(self) -> RGBColor {
         let (r, g, b) = self.light;
         RGBColor(r, g, b)
     }
 
     /// As the SVG backend writes it.
-    pub(in crate::report) fn hex(self) -> String {
+    pub(crate) fn hex(self) -> String {
         let (r, g, b) = self.light;
         format!("#{r:02X}{g:02X}{b:02X}")
     }
 }
 
 /// Style rules for the plots: dashes, and inside a dark media query the dark colours.
-pub(in crate::report) fn style_sheet() -> String {
+pub(crate) fn style_sheet() -> String {
     let inks = || ALL.iter().chain(&SERIES);
     let mut css = String::new();
     for ink in inks() {

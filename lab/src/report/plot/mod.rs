@@ -1,11 +1,11 @@
 //! Plots as inline SVG, drawn with plotters. Fonts are the browser's; colours are re-mapped for dark pages by the style
 //! sheet of [`ink`].
 
-pub(super) mod axis;
-mod canvas;
+pub(crate) mod axis;
+pub(crate) mod canvas;
 mod defenses;
 mod features;
-pub(super) mod ink;
+pub(crate) mod ink;
 mod sweep;
 
 pub(super) use defenses::defenses;

@@ -1,0 +1,138 @@
+//! The figure as one page that needs nothing but a browser, in the look of the reports.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::ReproduceError;
+use super::document::Document;
+use super::plot::plot;
+use super::table::{facts, with_settings};
+use crate::report::html::{CONTENT_POLICY, STYLE};
+use crate::report::number::{align_left, significant};
+use crate::report::plot::ink;
+use crate::report::text::printable;
+
+/// The document as a self-contained page: the plot, the checks and the numbers. Same document, same bytes.
+///
+/// # Errors
+/// [`ReproduceError::Plot`] if the plot cannot be drawn.
+pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
+    let svg = plot(document)?;
+    let title = format!("{}, {}", document.title, document.dataset.name);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
+                meta name="generator" content=(printable(&document.program));
+                title { (printable(&title)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(ink::style_sheet())) }
+            }
+            body {
+                main {
+                    h1 { (printable(&title)) }
+                    dl {
+                        @for (label, value) in facts(document) {
+                            dt { (label) }
+                            dd { (printable(&value)) }
+                        }
+                    }
+                    figure {
+                        div class="scroll" { (PreEscaped(svg)) }
+                        figcaption {
+                            "Mean squared error per feature by " (printable(&document.axis.label))
+                            ". Errors up to 1e-16 are round-off and stand in the band below."
+                        }
+                    }
+                    (checks(document))
+                    (attacks(document))
+                    (numbers(document))
+                    @if !document.notes.is_empty() {
+                        h2 { "Notes" }
+                        ul { @for note in &document.notes { li { (printable(note)) } } }
+                    }
+                    footer class="small muted" {
+                        "Written by " (printable(&document.program)) " from " (document.figure) "-" (document.dataset.name)
+                        ".json, schema version " (document.schema_version) "."
+                    }
+                }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn checks(document: &Document) -> Markup {
+    html! {
+        @if !document.checks.is_empty() {
+            h2 { "What the paper says of it" }
+            @for check in &document.checks {
+                div class="card" {
+                    p {
+                        @if check.holds { span class="badge flat" { "holds" } } @else { span class="badge bad" { "does not hold" } }
+                        " " (printable(&check.claim)) "."
+                    }
+                    p class="small muted" { (printable(&check.detail)) "; comparisons: " (check.comparisons) "." }
+                    @if !check.violations.is_empty() {
+                        ul class="small" { @for violation in &check.violations { li { (printable(violation)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn attacks(document: &Document) -> Markup {
+    let seconds: Vec<String> = document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
+    html! {
+        h2 { "Attacks" }
+        div class="scroll" {
+            table {
+                thead { tr { th { "curve" } th { "attack" } th { "records per split" } th { "processor time, s" } } }
+                tbody {
+                    @for (attack, seconds) in document.attacks.iter().zip(align_left(&seconds, '\u{2007}')) {
+                        tr {
+                            td class="name" { (printable(&attack.curve)) }
+                            td { (printable(&with_settings(attack))) }
+                            td class="n" { (attack.records) }
+                            td class="n" { (seconds) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn numbers(document: &Document) -> Markup {
+    html! {
+        h2 { "Data" }
+        p class="small muted" { "Mean squared error per feature, with its standard error over the records where they were drawn." }
+        div class="scroll card" {
+            table {
+                thead {
+                    tr {
+                        th { (printable(&document.axis.symbol)) }
+                        @for curve in &document.curves { th { (printable(&curve.name.replace('_', " "))) } }
+                    }
+                }
+                tbody {
+                    @for (i, point) in document.axis.points.iter().enumerate() {
+                        tr {
+                            td class="n" { (point) }
+                            @for curve in &document.curves {
+                                td class="n" {
+                                    @if let Some(mean) = curve.mean.get(i) { (significant(*mean)) }
+                                    @if let Some(error) = curve.standard_error.as_ref().and_then(|e| e.get(i)) {
+                                        " " span class="muted" { "± " (format!("{error:.0e}")) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

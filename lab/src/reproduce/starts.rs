@@ -1,0 +1,62 @@
+//! R figure 14: gradient inversion from zero, from ½ and from a random point.
+
+use super::contender::{Wanted, pick};
+use super::document::{Check, CurveRole, Document};
+use super::subject::Subject;
+use super::sweep::{Plan, sweep};
+use super::white_box::{axis, dimensions, fill, inversion};
+use super::{Figure, Options, ReproduceError, blank};
+
+/// Computes the figure; ½ as a guess beside it.
+pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+    let drawn = subject.draw(Some(options.inversion_records), options.seed);
+    let dimensions = dimensions(subject, options)?;
+    let from = |curve, start| inversion(&options.inversion, drawn.records()).with([("start", start)]).called(curve);
+    let wanted =
+        vec![from("from_zero", "zero"), from("from_half", "half"), from("from_random", "random"), Wanted::new("half")];
+    let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
+    if options.attacks.is_empty() && contenders.iter().all(|c| c.role == CurveRole::Guess) {
+        return Err(ReproduceError::NotInBuild { attack: "gradient_inversion" });
+    }
+    let plan = Plan {
+        subject,
+        drawn: &drawn,
+        contenders: &contenders,
+        dimensions: &dimensions,
+        order: &[],
+        knowledge: None,
+        threads: options.threads,
+        seed: options.seed,
+        what: "r-fig14",
+    };
+    let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
+
+    let mut document = blank(Figure::RFig14, subject, options.seed, drawn.records());
+    document.axis = axis(subject, &dimensions);
+    fill(&mut document, &plan, &swept);
+    document.notes.extend(notes);
+    document.checks.extend(half_is_best(&document, &dimensions, subject.classes()));
+    Ok(document)
+}
+
+/// R: starting from ½ is best, on robot "for the most part". Only where d ≥ k: below, every start leads to the truth.
+fn half_is_best(document: &Document, dimensions: &[usize], classes: usize) -> Option<Check> {
+    let values = |name: &str| document.curve(name).map(|c| c.mean.as_slice());
+    let (zero, half, random) = (values("from_zero")?, values("from_half")?, values("from_random")?);
+    let open: Vec<usize> = (0..dimensions.len()).filter(|&i| dimensions[i] >= classes).collect();
+    let violations: Vec<String> = open
+        .iter()
+        .filter(|&&i| half[i] > zero[i].min(random[i]))
+        .map(|&i| {
+            format!("d = {}: {:.4} from ½, {:.4} from 0, {:.4} from random", dimensions[i], half[i], zero[i], random[i])
+        })
+        .collect();
+    let won = open.len() - violations.len();
+    Some(Check {
+        claim: "gradient inversion does best from ½, on robot for the most part (R section VIII-E)".into(),
+        holds: 2 * won > open.len() || open.is_empty(),
+        comparisons: open.len() as u64,
+        detail: format!("best at {won} of {} points with d ≥ k", open.len()),
+        violations,
+    })
+}

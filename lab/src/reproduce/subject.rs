@@ -1,0 +1,285 @@
+//! What is attacked: a logistic model of a public data set, and its test records.
+
+use std::path::PathBuf;
+
+use nalgebra::{DMatrix, DVector};
+use rand::SeedableRng;
+use rand_chacha::ChaCha20Rng;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use vfl_shared::data::synthetic::SyntheticFields;
+use vfl_shared::data::{
+    self, BankColumns, Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Normalisation, Part, SplitSpec,
+    SyntheticParameters,
+};
+use vfl_shared::metrics::accuracy;
+use vfl_shared::model::{TrainingConfig, TrainingValues, train_central};
+use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
+
+use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
+use super::{ModelFileError, ReproduceError};
+
+/// What to attack.
+#[derive(Debug, Clone)]
+pub struct SubjectSpec {
+    /// The data set.
+    pub dataset: DatasetName,
+    /// Where the public sets are; the synthetic one needs none.
+    pub data_dir: Option<PathBuf>,
+    /// Columns of `bank`; no matter for the others.
+    pub bank_columns: BankColumns,
+    /// A file with the model's weights; without one it is trained.
+    pub model: Option<PathBuf>,
+    /// Seed of the split, of training, and of the synthetic set.
+    pub seed: u64,
+}
+
+/// A model with its test set.
+pub struct Subject {
+    pub(super) dataset: DatasetFacts,
+    pub(super) model: ModelFacts,
+    /// W, k × d_t.
+    pub(super) weights: DMatrix<f64>,
+    /// b, k.
+    pub(super) bias: DVector<f64>,
+    /// Features of the test records, d_t × n.
+    x: DMatrix<f64>,
+    /// Their scores, k × n.
+    scores: DMatrix<f64>,
+    /// Features of all other records, d_t × m: where an adversary's auxiliary records come from.
+    pub(super) others: DMatrix<f64>,
+    /// In the order of the columns.
+    pub(super) feature_names: Vec<String>,
+}
+
+/// Shows the facts only.
+impl std::fmt::Debug for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Subject({:?}, values withheld)", self.dataset)
+    }
+}
+
+/// Records drawn for an attack: the same in every split.
+pub(super) struct Drawn {
+    /// d_t × n.
+    pub(super) x: DMatrix<f64>,
+    /// k × n.
+    scores: DMatrix<f64>,
+}
+
+impl Drawn {
+    /// Number of records.
+    pub(super) fn records(&self) -> usize {
+        self.x.ncols()
+    }
+
+    /// The exact scores of the first `n` records.
+    pub(super) fn released(&self, n: usize) -> ReleasedScores {
+        ReleasedScores::Probabilities(self.scores.columns(0, n).into_owned())
+    }
+}
+
+/// A file of weights: rows of classes. Other fields are ignored.
+#[derive(Deserialize)]
+struct ModelFile {
+    #[serde(rename = "W")]
+    weights: Vec<Vec<f64>>,
+    #[serde(rename = "b")]
+    bias: Vec<f64>,
+    /// Rows of the source that were the model's test set, from 0.
+    test_row_in_file: Option<Vec<usize>>,
+}
+
+impl Subject {
+    /// Loads the data as the authors of R normalised and encoded them, and trains the model or reads it.
+    ///
+    /// The test set is the official one, or the rows that the model's file names, or a fifth of the records. Satellite is
+    /// normalised part by part; bank's categories become label means over all rows, test included (both as behind R's figures).
+    ///
+    /// # Errors
+    /// [`ReproduceError::Data`], [`ReproduceError::Model`] and what else can be wrong with the files.
+    pub fn load(spec: &SubjectSpec) -> Result<Self, ReproduceError> {
+        let dataset = data::load(&data_spec(spec)?)?;
+        let file = spec.model.as_ref().map(|path| read_model(path, &dataset)).transpose()?;
+        let (test, origin, weights, bias) = match file {
+            Some(file) => {
+                let test = file.test.unwrap_or_else(|| test_rows(&dataset));
+                (test, ModelOrigin::File { sha256: file.sha256 }, file.weights, file.bias)
+            }
+            None => {
+                let config = training(spec)?;
+                let train = &dataset.split().train;
+                let labels: Vec<u32> = train.iter().map(|&r| dataset.labels()[r]).collect();
+                let classes = dataset.class_names().len();
+                let fit = train_central(&config, classes, &dataset.x().select_columns(train), &labels);
+                let origin = ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
+                (test_rows(&dataset), origin, fit.weights, fit.bias)
+            }
+        };
+        let x = dataset.x().select_columns(&test);
+        let scores = scores(&weights, &bias, &x)?;
+        let labels: Vec<u32> = test.iter().map(|&r| dataset.labels()[r]).collect();
+        let released = ReleasedScores::Probabilities(scores.clone());
+        let accuracy = accuracy(&released.predicted_labels(), &labels)?;
+        let mut is_test = vec![false; dataset.records()];
+        test.iter().for_each(|&r| is_test[r] = true);
+        let others: Vec<usize> = (0..dataset.records()).filter(|&r| !is_test[r]).collect();
+        Ok(Self {
+            dataset: DatasetFacts {
+                name: dataset.name().to_owned(),
+                sha256: dataset.data_hash(),
+                features: dataset.x().nrows(),
+                classes: weights.nrows(),
+                test_records: test.len(),
+            },
+            model: ModelFacts { origin, accuracy },
+            feature_names: dataset.features().iter().map(|f| f.name.clone()).collect(),
+            others: dataset.x().select_columns(&others),
+            weights,
+            bias,
+            x,
+            scores,
+        })
+    }
+
+    /// The data.
+    #[must_use]
+    pub fn dataset(&self) -> &DatasetFacts {
+        &self.dataset
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &ModelFacts {
+        &self.model
+    }
+
+    /// Number of features, d_t.
+    pub(super) fn features(&self) -> usize {
+        self.weights.ncols()
+    }
+
+    /// Number of classes, k.
+    pub(super) fn classes(&self) -> usize {
+        self.weights.nrows()
+    }
+
+    /// Draws `records` test records without replacement; all of them in their order if there are no more.
+    pub(super) fn draw(&self, records: Option<usize>, seed: u64) -> Drawn {
+        let n = self.x.ncols();
+        match records.filter(|&wanted| wanted < n) {
+            None => Drawn { x: self.x.clone(), scores: self.scores.clone() },
+            Some(wanted) => {
+                let drawn = rand::seq::index::sample(&mut generator(seed, Purpose::Records, 0), n, wanted).into_vec();
+                Drawn { x: self.x.select_columns(&drawn), scores: self.scores.select_columns(&drawn) }
+            }
+        }
+    }
+}
+
+/// What a generator is for; each has a stream of its own, so that leaving an attack out moves nothing elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// Test records attacked.
+    Records = 1,
+    /// An attack in one split.
+    Attack = 2,
+    /// Auxiliary records of one split.
+    Auxiliary = 3,
+    /// Repetitions of an experiment.
+    Repetition = 4,
+}
+
+/// The generator of a seed for a purpose and an item below 2⁵⁶.
+pub(super) fn generator(seed: u64, purpose: Purpose, item: u64) -> ChaCha20Rng {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    rng.set_stream((purpose as u64) << 56 | item);
+    rng
+}
+
+/// softmax(W X + b), k × n.
+pub(super) fn scores(
+    weights: &DMatrix<f64>,
+    bias: &DVector<f64>,
+    x: &DMatrix<f64>,
+) -> Result<DMatrix<f64>, ReproduceError> {
+    let mut logits = weights * x;
+    logits.column_iter_mut().for_each(|mut z| z += bias);
+    Ok(ConfidenceScores::softmax(Logits::new(logits)?).into_matrix())
+}
+
+fn test_rows(dataset: &Dataset) -> Vec<usize> {
+    match dataset.parts() {
+        Some(parts) => (0..dataset.records()).filter(|&r| parts[r] == Part::Test).collect(),
+        None => dataset.split().test.clone(),
+    }
+}
+
+fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
+    let mut data = DatasetSpec::new(spec.dataset, spec.data_dir.clone(), spec.seed);
+    data.bank_columns = spec.bank_columns;
+    data.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
+    data.split = SplitSpec::new(0.8, 0.0, 0.2, true).map_err(data::DataError::from)?;
+    if spec.dataset == DatasetName::Satellite {
+        data.normalisation = Normalisation::PerPart;
+    }
+    // R's set for attacks: 20 000 records, 10 features, 2 classes. The paper leaves the rest open; one cluster per class, since
+    // two of them may lie crosswise, and then no linear model does better than chance.
+    data.synthetic = SyntheticParameters::try_from(SyntheticFields {
+        records: 20_000,
+        features: 10,
+        informative: 5,
+        redundant: 2,
+        repeated: 0,
+        classes: 2,
+        clusters_per_class: 1,
+        class_sep: 1.0,
+        ..SyntheticFields::default()
+    })
+    .map_err(data::DataError::from)?;
+    Ok(data)
+}
+
+/// Training as in R: Adam with early stopping and the regularisation its authors had stored with their models.
+fn training(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError> {
+    let l2 = if spec.dataset == DatasetName::Synthetic { 1e-7 } else { 1e-4 };
+    let values = TrainingValues { epochs: 100, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
+    Ok(TrainingConfig::try_from(values)?)
+}
+
+struct ReadModel {
+    weights: DMatrix<f64>,
+    bias: DVector<f64>,
+    test: Option<Vec<usize>>,
+    sha256: String,
+}
+
+fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<ReadModel, ReproduceError> {
+    let fail = |reason| ReproduceError::Model { path: path.to_owned(), reason };
+    let bytes = std::fs::read(path).map_err(|e| fail(ModelFileError::Read(e)))?;
+    let file: ModelFile = serde_json::from_slice(&bytes).map_err(|e| fail(ModelFileError::Json(e)))?;
+    let (classes, features) = (dataset.class_names().len(), dataset.x().nrows());
+    let size = |what, expected, got| fail(ModelFileError::Size { what, expected, got });
+    if file.weights.len() != classes {
+        return Err(size("rows of `W` (classes)", classes, file.weights.len()));
+    }
+    if let Some(row) = file.weights.iter().find(|row| row.len() != features) {
+        return Err(size("columns of `W` (features)", features, row.len()));
+    }
+    if file.bias.len() != classes {
+        return Err(size("entries of `b` (classes)", classes, file.bias.len()));
+    }
+    if let Some(test) = &file.test_row_in_file {
+        let mut seen = vec![false; dataset.records()];
+        let fresh = |&row: &usize| seen.get_mut(row).is_some_and(|seen| !std::mem::replace(seen, true));
+        if test.is_empty() || !test.iter().all(fresh) {
+            return Err(fail(ModelFileError::TestRows { records: dataset.records() }));
+        }
+    }
+    Ok(ReadModel {
+        weights: DMatrix::from_fn(classes, features, |i, j| file.weights[i][j]),
+        bias: DVector::from_vec(file.bias),
+        test: file.test_row_in_file,
+        sha256: Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect(),
+    })
+}

@@ -1,0 +1,184 @@
+//! Attacks in every split of a model: R's moving window of d passive columns at each k0 (R section VIII-A, "average over space").
+
+use std::time::Duration;
+
+use nalgebra::DMatrix;
+use vfl_active_party::attack::{AdversaryView, KnownModel};
+use vfl_shared::data::VerticalSplit;
+use vfl_shared::metrics::squared_error_by_record;
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use super::ReproduceError;
+use super::contender::Contender;
+use super::subject::{Drawn, Purpose, Subject, generator};
+use super::workers::{cpu_time, in_order};
+use crate::progress::Progress;
+
+/// One split: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
+pub(super) struct Window {
+    pub(super) k0: usize,
+    pub(super) d: usize,
+    pub(super) passive: Vec<usize>,
+    pub(super) active: Vec<usize>,
+    pub(super) model: KnownModel,
+}
+
+impl Window {
+    pub(super) fn new(subject: &Subject, k0: usize, d: usize) -> Result<Self, ReproduceError> {
+        let split = VerticalSplit::window(k0, d, subject.features())?;
+        let passive: Vec<usize> = split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
+        let active = split.active().to_vec();
+        let of = |columns: &[usize]| subject.weights.select_columns(columns);
+        let model = KnownModel::white_box(of(&active), subject.bias.clone(), of(&passive))
+            .map_err(|error| ReproduceError::Attack { curve: "the model".into(), d, k0, error })?;
+        Ok(Self { k0, d, passive, active, model })
+    }
+
+    /// The stream of random numbers of an attack in this split.
+    pub(super) fn item(&self, place: u64) -> u64 {
+        place << 40 | (self.d as u64) << 20 | self.k0 as u64
+    }
+}
+
+/// What happened in one split.
+struct InWindow {
+    /// Per attack, the squared error per feature of each record.
+    errors: Vec<Vec<f64>>,
+    cpu: Vec<Duration>,
+    more: Vec<f64>,
+    disorder: Vec<u64>,
+}
+
+/// All splits of one d together.
+pub(super) struct Point {
+    pub(super) d: usize,
+    /// Per attack and record: the mean over the splits of its squared error per feature.
+    pub(super) errors: Vec<Vec<f64>>,
+    /// The mean over the splits of what `more` gave.
+    pub(super) more: Vec<f64>,
+    /// Per pair of `order`: how many records of how many splits are out of order.
+    pub(super) disorder: Vec<u64>,
+}
+
+/// What a sweep gave.
+pub(super) struct Swept {
+    pub(super) points: Vec<Point>,
+    /// Per attack.
+    pub(super) cpu: Vec<Duration>,
+}
+
+/// Gives the model that an attack works with in a split, if not the true one.
+pub(super) type Knowledge<'a> = dyn Fn(&Window, usize) -> Result<Option<KnownModel>, ReproduceError> + Sync + 'a;
+
+/// What to sweep over.
+pub(super) struct Plan<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) drawn: &'a Drawn,
+    pub(super) contenders: &'a [Contender],
+    /// Numbers of passive features, ascending.
+    pub(super) dimensions: &'a [usize],
+    /// Pairs (better, worse) of attacks that a theorem puts in order on every record.
+    pub(super) order: &'a [(usize, usize)],
+    /// The model as an attack (by its place in `contenders`) takes it to be; `None`: as it is.
+    pub(super) knowledge: Option<&'a Knowledge<'a>>,
+    pub(super) threads: usize,
+    pub(super) seed: u64,
+    /// For the progress line.
+    pub(super) what: &'a str,
+}
+
+/// Squared errors this close count as equal: solvers stop at 1e-8 and thereabouts.
+pub(super) const EQUAL: f64 = 1e-9;
+
+/// Runs every attack in every split; `more` gives further figures of a split, the same number for each.
+pub(super) fn sweep(
+    plan: &Plan<'_>,
+    more: impl Fn(&Window, &Drawn) -> Result<Vec<f64>, ReproduceError> + Sync,
+) -> Result<Swept, ReproduceError> {
+    let total = plan.subject.features();
+    let mut counts: Vec<usize> = plan.contenders.iter().map(|c| c.records).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    let released: Vec<ReleasedScores> = counts.iter().map(|&n| plan.drawn.released(n)).collect();
+    let release = |n: usize| counts.binary_search(&n).ok().and_then(|i| released.get(i));
+
+    let work = |piece: usize| -> Result<InWindow, ReproduceError> {
+        let window = Window::new(plan.subject, piece % total, plan.dimensions[piece / total])?;
+        let mut done = InWindow { errors: Vec::new(), cpu: Vec::new(), more: Vec::new(), disorder: Vec::new() };
+        for (i, contender) in plan.contenders.iter().enumerate() {
+            let Some(released) = release(contender.records) else { continue };
+            let (errors, cpu) = attack(plan, &window, i, contender, released)?;
+            done.errors.push(errors);
+            done.cpu.push(cpu);
+        }
+        done.more = more(&window, plan.drawn)?;
+        done.disorder = plan.order.iter().map(|&(a, b)| disorder(&done.errors[a], &done.errors[b])).collect();
+        Ok(done)
+    };
+
+    let pieces = total * plan.dimensions.len();
+    let mut progress = Progress::start(plan.what, pieces as u64);
+    let mut cpu = vec![Duration::ZERO; plan.contenders.len()];
+    let mut points: Vec<Point> = Vec::new();
+    let scale = 1.0 / total as f64;
+    in_order(plan.threads, pieces, work, |piece, done: InWindow| {
+        let d = plan.dimensions[piece / total];
+        cpu.iter_mut().zip(&done.cpu).for_each(|(sum, t)| *sum += *t);
+        match points.last_mut().filter(|_| piece % total != 0) {
+            None => points.push(Point { d, errors: done.errors, more: done.more, disorder: done.disorder }),
+            Some(point) => {
+                let add = |to: &mut [f64], from: &[f64]| to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+                point.errors.iter_mut().zip(&done.errors).for_each(|(to, from)| add(to, from));
+                add(&mut point.more, &done.more);
+                point.disorder.iter_mut().zip(&done.disorder).for_each(|(a, b)| *a += b);
+            }
+        }
+        if piece % total == total - 1
+            && let Some(point) = points.last_mut()
+        {
+            point.errors.iter_mut().flatten().chain(&mut point.more).for_each(|v| *v *= scale);
+        }
+        progress.at(piece as u64 + 1, &format!("d = {d}"));
+        Ok(())
+    })?;
+    progress.done(&format!("{}: {pieces} splits done", plan.what));
+    Ok(Swept { points, cpu })
+}
+
+/// Runs one attack in one split: squared error per feature of each record, and the processor time it took.
+fn attack(
+    plan: &Plan<'_>,
+    window: &Window,
+    place: usize,
+    contender: &Contender,
+    released: &ReleasedScores,
+) -> Result<(Vec<f64>, Duration), ReproduceError> {
+    let failed =
+        |error| ReproduceError::Attack { curve: contender.curve.to_owned(), d: window.d, k0: window.k0, error };
+    let n = contender.records;
+    let y = FeatureBlock::new(select(&plan.drawn.x, &window.active, n))?;
+    let settings = &contender.settings;
+    let mut rng = generator(plan.seed, Purpose::Attack, window.item(contender.place));
+    let start = cpu_time();
+    let other = plan.knowledge.map_or(Ok(None), |model| model(window, place))?;
+    let model = other.as_ref().unwrap_or(&window.model);
+    let view = AdversaryView::new(model, &y, released, settings.replacement).map_err(failed)?;
+    let found = contender.method.build(settings).reconstruct(&view, &mut rng).map_err(failed)?;
+    let cpu = cpu_time().saturating_sub(start);
+    let errors = squared_error_by_record(&found.estimates, &select(&plan.drawn.x, &window.passive, n))?;
+    if errors.iter().all(|e| e.is_finite()) {
+        Ok((errors, cpu))
+    } else {
+        Err(ReproduceError::NotFinite { curve: contender.curve.to_owned(), d: window.d, k0: window.k0 })
+    }
+}
+
+/// Rows of the first `n` columns.
+pub(super) fn select(x: &DMatrix<f64>, rows: &[usize], n: usize) -> DMatrix<f64> {
+    DMatrix::from_fn(rows.len(), n, |i, j| x[(rows[i], j)])
+}
+
+/// Records on which `better` is worse.
+fn disorder(better: &[f64], worse: &[f64]) -> u64 {
+    better.iter().zip(worse).filter(|(a, b)| **a > **b + EQUAL).count() as u64
+}

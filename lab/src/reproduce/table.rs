@@ -1,0 +1,152 @@
+//! The figure for a terminal: one row per point, one column per curve.
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::document::{Document, ModelOrigin};
+use crate::report::number::{align_left, four, significant};
+use crate::report::text::{printable, wrapped};
+
+/// Prose in lines longer than this is hard to read.
+const PROSE: usize = 110;
+/// Narrower than this a table is no longer one.
+const MIN_WIDTH: usize = 60;
+
+/// The document for a terminal of `width` columns (at least 60 are used). A table that would be wider is cut into several,
+/// each with the points at its left. Ends with a newline.
+#[must_use]
+pub fn render_table(document: &Document, width: usize) -> String {
+    let mut out = String::new();
+    let mut line = |text: &str| {
+        out.push_str(text);
+        out.push('\n');
+    };
+    line(&printable(&document.title));
+    for (label, value) in facts(document) {
+        line(&wrapped(&format!("{label}: {value}"), PROSE, 2));
+    }
+    line("");
+    line("Mean squared error per feature");
+    for table in tables(document, width.max(MIN_WIDTH)) {
+        line(&table);
+    }
+    line("Attacks");
+    line(&attacks(document).to_string());
+    for check in &document.checks {
+        let verdict = if check.holds { "holds" } else { "DOES NOT HOLD" };
+        line(&wrapped(&format!("{verdict}: {}; {}", check.claim, check.detail), PROSE, 2));
+        for violation in &check.violations {
+            line(&format!("    {}", printable(violation)));
+        }
+    }
+    for note in &document.notes {
+        line(&wrapped(&format!("Note: {note}"), PROSE, 2));
+    }
+    out
+}
+
+/// What a reader must know, as label and value.
+pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
+    let data = &document.dataset;
+    let origin = match &document.model.origin {
+        ModelOrigin::Trained { config, best_epoch } => {
+            format!("trained for this run, seed {}, L2 {}, epoch {best_epoch}", config.seed, config.l2)
+        }
+        ModelOrigin::File { sha256 } => format!("from a file, sha256 {}", short(sha256)),
+    };
+    vec![
+        ("Source", document.source.clone()),
+        (
+            "Data",
+            format!(
+                "{}, {} features, {} classes, {} test records, sha256 {}",
+                data.name,
+                data.features,
+                data.classes,
+                data.test_records,
+                short(&data.sha256)
+            ),
+        ),
+        ("Model", format!("{origin}; accuracy {}", four(document.model.accuracy))),
+        ("Records", format!("{} per split, seed {}", document.records, document.seed)),
+    ]
+}
+
+fn short(hash: &str) -> String {
+    hash.chars().take(12).collect()
+}
+
+/// Columns of text: the points, then each curve.
+fn tables(document: &Document, width: usize) -> Vec<String> {
+    let points: Vec<String> = document.axis.points.iter().map(ToString::to_string).collect();
+    let left = points.iter().map(String::len).max().unwrap_or(1).max(document.axis.symbol.len()) + 4;
+    let columns: Vec<(String, Vec<String>)> = document
+        .curves
+        .iter()
+        .map(|curve| {
+            let cells: Vec<String> = curve.mean.iter().map(|v| significant(*v)).collect();
+            (printable(&curve.name), align_left(&cells, ' '))
+        })
+        .collect();
+    // Names break at underscores, which need not be repeated in every column.
+    let heading = |name: &str| name.replace('_', " ");
+    let wide = |(name, cells): &(String, Vec<String>)| {
+        let word = heading(name).split(' ').map(str::len).max().unwrap_or_default();
+        cells.iter().map(|c| c.chars().count()).max().unwrap_or_default().max(word) + 3
+    };
+    let mut tables = Vec::new();
+    let mut rest = columns.as_slice();
+    while !rest.is_empty() {
+        let mut used = left;
+        let fits = rest.iter().take_while(|column| {
+            used += wide(column);
+            used <= width
+        });
+        let (here, later) = rest.split_at(fits.count().max(1));
+        let mut table = plain();
+        table.set_header(std::iter::once(document.axis.symbol.clone()).chain(here.iter().map(|(name, cells)| {
+            let widest = cells.iter().map(|c| c.chars().count()).max().unwrap_or_default();
+            broken(&heading(name), widest)
+        })));
+        for (i, point) in points.iter().enumerate() {
+            let cells = here.iter().map(|(_, cells)| cells.get(i).cloned().unwrap_or_default());
+            table.add_row(std::iter::once(point.clone()).chain(cells));
+        }
+        tables.push(table.to_string());
+        rest = later;
+    }
+    tables
+}
+
+/// Words in lines of at most `width`, or as narrow as the longest word allows.
+fn broken(words: &str, width: usize) -> String {
+    let longest = words.split(' ').map(str::len).max().unwrap_or_default();
+    wrapped(words, width.max(longest), 0)
+}
+
+fn attacks(document: &Document) -> Table {
+    let mut table = plain();
+    table.set_header(["curve", "attack", "records", "CPU seconds"]);
+    let seconds: Vec<String> = document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
+    for (attack, seconds) in document.attacks.iter().zip(align_left(&seconds, ' ')) {
+        table.add_row([
+            printable(&attack.curve),
+            printable(&with_settings(attack)),
+            attack.records.to_string(),
+            seconds,
+        ]);
+    }
+    table
+}
+
+/// The attack's name and its settings.
+pub(super) fn with_settings(attack: &super::AttackFacts) -> String {
+    let settings: Vec<String> = attack.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if settings.is_empty() { attack.method.clone() } else { format!("{} ({})", attack.method, settings.join(", ")) }
+}
+
+fn plain() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).force_no_tty();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
