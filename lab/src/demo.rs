@@ -115,12 +115,12 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
 
     let audited = test_ids.slice(0, plan.records);
     let audit_plan =
-        Plan { ids: audited.clone(), defenses: defenses(), attacks: Method::ALL.to_vec(), seed: plan.seed };
-    let mut bar = Progress::start("attacking and scoring", (audit_plan.defenses.len() * Method::ALL.len()) as u64);
+        Plan { ids: audited.clone(), defenses: defenses(), attacks: Method::GENERAL.to_vec(), seed: plan.seed };
+    let mut bar = Progress::start("attacking and scoring", (audit_plan.defenses.len() * Method::GENERAL.len()) as u64);
     let findings = audit::run(&deployment.targets(), &audit_plan, |done, _, stage| bar.at(done as u64, stage)).await?;
     bar.done(&format!(
         "{} attacks against {} defenses on {} records",
-        Method::ALL.len(),
+        Method::GENERAL.len(),
         defenses().len(),
         audited.len()
     ));
@@ -280,7 +280,7 @@ fn report(
         "records": plan.records,
         "training": plan.training,
         "defenses": defenses(),
-        "attacks": Method::ALL.map(Method::as_str),
+        "attacks": Method::GENERAL.map(Method::as_str),
     });
     let source = match dataset.name() {
         "synthetic" => "seeded generator, nothing real",

@@ -8,11 +8,9 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use vfl_lab::reproduce::{
-    Auxiliary, BlackBox, CurveRole, Document, Figure, Options, ReproduceError, Subject, SubjectSpec, render_page,
-    render_table, run, write,
+    CurveRole, Document, Figure, Options, ReproduceError, Subject, SubjectSpec, render_page, render_table, run, write,
 };
 use vfl_shared::data::{BankColumns, DatasetName};
-use vfl_shared::numerics::{PseudoInverse, row_differences};
 
 fn dir(variable: &str, default: &str) -> PathBuf {
     let dir = std::env::var_os(variable).map_or_else(|| default.into(), PathBuf::from);
@@ -210,9 +208,6 @@ fn what_a_figure_does_not_take_is_refused() {
     let choice = Options { attacks: only(&["half_star"]), ..Options::default() };
     let error = run(Figure::RFig5, synthetic(), &choice).unwrap_err();
     assert!(matches!(error, ReproduceError::NoChoice { figure: "r-fig5", .. }), "{error}");
-    let none = Options { black_box: BlackBox::default(), ..Options::default() };
-    let error = run(Figure::RFig7, synthetic(), &none).unwrap_err();
-    assert!(matches!(error, ReproduceError::NotInBuild { attack: "one_feature" }), "{error}");
 
     let model = tempfile::NamedTempFile::new().unwrap();
     for (text, part) in [
@@ -227,35 +222,11 @@ fn what_a_figure_does_not_take_is_refused() {
     }
 }
 
-/// R section VI, case 2: min-max scaling between the values of largest and of smallest magnitude.
-fn min_max(v: &[f64], same_sign: bool) -> Option<Vec<f64>> {
-    assert!(v.iter().all(|v| v.is_finite()));
-    let by_size = |a: &&f64, b: &&f64| a.abs().total_cmp(&b.abs());
-    let (one, zero) = (*v.iter().max_by(by_size)?, *v.iter().min_by(by_size)?);
-    (same_sign && one != zero).then(|| v.iter().map(|v| (v - zero) / (one - zero)).collect())
-}
-
-/// J section 4.3.2: J W_pas by least squares of the log-ratios, as W_pas with a first row of zeros.
-fn log_ratios(known: &Auxiliary) -> Result<nalgebra::DMatrix<f64>, String> {
-    let mut logits = &known.w_act * &known.y;
-    logits.column_iter_mut().for_each(|mut z| z += &known.bias);
-    let differences = row_differences(&(known.scores.map(f64::ln) - logits));
-    let inverse = PseudoInverse::new(&known.x).map_err(|e| e.to_string())?;
-    let a = differences * inverse.matrix;
-    let mut w = nalgebra::DMatrix::zeros(a.nrows() + 1, a.ncols());
-    for i in 0..a.nrows() {
-        let next = w.row(i) + a.row(i);
-        w.set_row(i + 1, &next);
-    }
-    Ok(w)
-}
-
 #[test]
 fn one_feature_needs_few_predictions() {
     let subject = Subject::load(&spec(DatasetName::Bank)).unwrap();
     assert!(subject.model().accuracy > 0.88, "{}", subject.model().accuracy);
-    let black_box = BlackBox { one_feature: Some(min_max), ..BlackBox::default() };
-    let document = run(Figure::RFig7, &subject, &Options { black_box, ..Options::default() }).unwrap();
+    let document = run(Figure::RFig7, &subject, &Options::default()).unwrap();
     let curve = document.curve("one_feature").unwrap();
     assert_eq!((curve.x[0], curve.x[99], curve.mean.len()), (1.0, 100.0, 100));
     // With records of both ends among them the estimates are exact; a hundred predictions have both as good as always.
@@ -269,13 +240,7 @@ fn one_feature_needs_few_predictions() {
 #[test]
 fn enough_auxiliary_records_are_as_good_as_the_parameters() {
     let subject = published(DatasetName::Robot);
-    let options = Options {
-        records: Some(40),
-        inversion_records: 5,
-        dimensions: vec![3, 12],
-        black_box: BlackBox { shadow_model: Some(log_ratios), ..BlackBox::default() },
-        ..Options::default()
-    };
+    let options = Options { records: Some(40), inversion_records: 5, dimensions: vec![3, 12], ..Options::default() };
     let document = run(Figure::JFig11a, &subject, &options).unwrap();
     let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
     // 6 records are enough for 3 passive features, not for 12; 3 of them too.

@@ -84,6 +84,22 @@ impl Method {
         Self::ChebyshevExact,
     ];
 
+    /// Those that run on any model whose parameters are known: not the one for a single feature in the black box, nor the one
+    /// for a small null space.
+    pub const GENERAL: [Self; 11] = [
+        Self::Random,
+        Self::Zero,
+        Self::Half,
+        Self::LeastSquares,
+        Self::ClampedLeastSquares,
+        Self::ConstrainedLeastSquares,
+        Self::HalfStar,
+        Self::ClampedHalfStar,
+        Self::Rcc1,
+        Self::Rcc2,
+        Self::GradientInversion,
+    ];
+
     /// The name.
     #[must_use]
     pub fn as_str(self) -> &'static str {

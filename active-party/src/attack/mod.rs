@@ -5,8 +5,8 @@
 
 mod affine;
 mod baseline;
-mod coalition;
 mod chebyshev_exact;
+mod coalition;
 mod constrained;
 mod discrete;
 mod error;
@@ -23,8 +23,8 @@ mod system;
 mod view;
 
 pub use baseline::{Constant, Random};
-pub use coalition::{Coalition, Party, Role};
 pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
+pub use coalition::{Coalition, Party, Role};
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
 pub use discrete::{ExactBinary, MAX_BINARY, Snap};
 pub use error::AttackError;

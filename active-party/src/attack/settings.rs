@@ -100,10 +100,8 @@ impl Settings {
     pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, MethodError> {
         let mut settings = Self::default();
         for (key, value) in pairs {
-            let key = *Self::KEYS
-                .iter()
-                .find(|(name, _)| *name == key)
-                .ok_or_else(|| MethodError::Key { key: clip(key) })?;
+            let key =
+                *Self::KEYS.iter().find(|(name, _)| *name == key).ok_or_else(|| MethodError::Key { key: clip(key) })?;
             settings.set(key, value).ok_or_else(|| MethodError::Value {
                 key: key.0,
                 value: clip(value),

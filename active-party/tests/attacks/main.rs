@@ -3,14 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod black_box;
-mod curves;
-mod fixture;
-mod golden;
-mod gradient_inversion;
 mod chebyshev;
 mod curves;
 mod fixture;
 mod golden;
+mod gradient_inversion;
 mod knowledge;
 mod properties;
 mod real_data;

@@ -165,7 +165,6 @@ impl ReproduceArgs {
         }
         let spec = SubjectSpec { dataset, data_dir: self.data_dir, bank_columns, model: self.model, seed: self.seed };
         let subject = Subject::load(&spec).map_err(told)?;
-        let defaults = Options::default();
         let options = Options {
             records: self.records.0,
             inversion_records: self.gia_records,
@@ -173,8 +172,7 @@ impl ReproduceArgs {
             attacks: self.attacks,
             dimensions: self.dimensions,
             seed: self.seed,
-            threads: self.threads.unwrap_or(defaults.threads),
-            ..defaults
+            threads: self.threads.unwrap_or(Options::default().threads),
         };
         let document = run(figure, &subject, &options).map_err(told)?;
         let [json, html] = write(&document, &self.out).map_err(told)?;
@@ -194,14 +192,12 @@ fn told(error: ReproduceError) -> CliError {
     use ReproduceError as E;
     match error {
         E::Attack { .. }
-        | E::Shadow { .. }
         | E::NotFinite { .. }
         | E::Shape(_)
         | E::Metric(_)
         | E::Threads(_)
         | E::Json(_)
         | E::Plot(_)
-        | E::NotInBuild { .. }
         | E::NothingToRun { .. }
         | E::Write { .. } => CliError::failed(error),
         _ => CliError::input(error),

@@ -57,12 +57,6 @@ pub enum ReproduceError {
         /// Why each cannot.
         notes: String,
     },
-    /// The attack that the figure is about is not there.
-    #[error("this build has no attack {attack}, which this figure is about")]
-    NotInBuild {
-        /// Its name.
-        attack: &'static str,
-    },
     /// A setting that the attack does not take.
     #[error(transparent)]
     Method(#[from] MethodError),
@@ -107,16 +101,6 @@ pub enum ReproduceError {
         k0: usize,
         /// Why.
         error: AttackError,
-    },
-    /// A shadow model could not be fitted.
-    #[error("the shadow model with d = {d} passive features from column {k0}: {reason}")]
-    Shadow {
-        /// Number of passive features.
-        d: usize,
-        /// First passive column.
-        k0: usize,
-        /// Why.
-        reason: String,
     },
     /// An attack gave something that is no number.
     #[error("{curve} with d = {d} passive features from column {k0} gave an estimate that is not finite")]

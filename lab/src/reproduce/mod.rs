@@ -2,7 +2,6 @@
 //!
 //! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
 
-mod black_box;
 mod contender;
 mod document;
 mod error;
@@ -24,7 +23,6 @@ use std::path::{Path, PathBuf};
 use vfl_shared::data::DatasetName;
 use vfl_shared::files::write_atomic;
 
-pub use black_box::{Auxiliary, BlackBox, OneFeature, ShadowModel};
 pub use contender::Pairs;
 pub use document::{
     AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, ModelFacts, ModelOrigin, SCHEMA_VERSION,
@@ -128,8 +126,6 @@ pub struct Options {
     pub seed: u64,
     /// Threads at work; no figure depends on it.
     pub threads: usize,
-    /// The black-box attacks.
-    pub black_box: BlackBox,
 }
 
 impl Default for Options {
@@ -143,7 +139,6 @@ impl Default for Options {
             dimensions: Vec::new(),
             seed: 7,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            black_box: BlackBox::of_this_build(),
         }
     }
 }

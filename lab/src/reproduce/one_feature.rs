@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nalgebra::DVector;
-use vfl_active_party::attack::{AdversaryView, KnownModel, Replacement};
+use vfl_active_party::attack::{AdversaryView, KnownModel, OneFeatureCase, Replacement, one_feature};
 use vfl_shared::types::FeatureBlock;
 
 use super::document::{AttackFacts, Axis, Check, Curve, CurveRole, Document};
@@ -28,7 +28,6 @@ const FEATURE: &str = "emp.var.rate";
 /// In every repetition 100 test records are drawn in order, and N predictions are of the first N: the adversary sees
 /// v = c' − J W_act y = ω x + b of each, and never ω, b or x.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
-    let attack = options.black_box.one_feature.ok_or(ReproduceError::NotInBuild { attack: "one_feature" })?;
     let missing = ReproduceError::NoFeature { dataset: subject.dataset.name.clone(), feature: FEATURE };
     let column = subject.feature_names.iter().position(|name| name == FEATURE).ok_or(missing)?;
     if subject.classes() != 2 {
@@ -50,6 +49,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let omega = subject.weights[(1, column)] - subject.weights[(0, column)];
     let b = subject.bias[1] - subject.bias[0];
     let same_sign = omega * b > 0.0;
+    let case = if same_sign { OneFeatureCase::SameSign } else { OneFeatureCase::OppositeSigns };
+    // No estimate where all v are equal (ERRATA R9).
+    let attack = |v: &[f64]| one_feature(case, v).ok();
 
     let mut progress = Progress::start("r-fig7", REPETITIONS as u64);
     let mut errors: Vec<Vec<f64>> = Vec::with_capacity(REPETITIONS);
@@ -62,7 +64,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let (mut of_n, mut cpu, mut undefined) = (Vec::with_capacity(PREDICTIONS), Duration::ZERO, 0);
         for n in 1..=PREDICTIONS {
             let start = cpu_time();
-            let found = attack(&v[..n], same_sign);
+            let found = attack(&v[..n]);
             cpu += cpu_time().saturating_sub(start);
             let found = found.filter(|found| found.len() == n).unwrap_or_else(|| {
                 undefined += 1;

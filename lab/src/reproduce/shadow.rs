@@ -1,11 +1,9 @@
 //! J figure 11a: the black box with auxiliary records. A shadow model is fitted to n records that the adversary knows whole, and
 //! attacked as if it were the true one.
 
-use std::str::FromStr;
+use vfl_active_party::attack::{AuxiliaryRecords, KnownModel, Replacement, ShadowBias, ShadowEstimate, ShadowFit};
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use vfl_active_party::attack::{KnownModel, Method};
-
-use super::black_box::Auxiliary;
 use super::contender::{Wanted, pick};
 use super::document::{Check, Document};
 use super::subject::{Purpose, Subject, generator, scores};
@@ -22,21 +20,12 @@ const ALMOST: f64 = 1e-3;
 
 /// Computes the figure. τ = d_t, enough for any split (J section 4.3.2, (21), and section 5.3); the auxiliary records are no test records.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
-    let fit = options.black_box.shadow_model.ok_or(ReproduceError::NotInBuild { attack: "shadow_model" })?;
     let (total, pool) = (subject.features(), subject.others.ncols());
     if pool < total {
         return Err(ReproduceError::TooFewRecords { got: pool, expected: total });
     }
-    let mut notes = Vec::new();
-    let method = if Method::from_str("gradient_inversion").is_ok() {
-        "gradient_inversion"
-    } else {
-        notes.push("this build has no gradient_inversion, the attack of the paper; half_star stands for it".into());
-        "half_star"
-    };
-    let inversion = method == "gradient_inversion";
-    let most = if inversion { Some(options.inversion_records) } else { options.records };
-    let drawn = subject.draw(most, options.seed);
+    let mut notes: Vec<String> = Vec::new();
+    let drawn = subject.draw(Some(options.inversion_records), options.seed);
     let dimensions = if options.dimensions.is_empty() {
         let mut tenths: Vec<usize> = (1..=9).map(|tenth| (total * tenth + 5) / 10).filter(|d| *d > 0).collect();
         tenths.dedup();
@@ -45,10 +34,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         super::white_box::dimensions(subject, options)?
     };
     let attack = |curve| {
-        let wanted = Wanted::new(method).called(curve);
-        if !inversion {
-            return wanted;
-        }
+        let wanted = Wanted::new("gradient_inversion").called(curve);
         let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         wanted.with([("loss", "mse"), ("start", "zero")]).with(given)
     };
@@ -71,16 +57,18 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let mut records = rand::seq::index::sample(&mut rng, pool, total).into_vec();
         records.truncate(n);
         let x = subject.others.select_columns(&records);
-        let known = Auxiliary {
-            w_act: subject.weights.select_columns(&window.active),
-            bias: subject.bias.clone(),
-            y: select(&x, &window.active, n),
-            scores: scores(&subject.weights, &subject.bias, &x)?,
-            x: select(&x, &window.passive, n),
-        };
-        let w_pas = fit(&known).map_err(|reason| ReproduceError::Shadow { d: window.d, k0: window.k0, reason })?;
         let failed = |error| ReproduceError::Attack { curve: "shadow_model".into(), d: window.d, k0: window.k0, error };
-        KnownModel::white_box(known.w_act, known.bias, w_pas).map(Some).map_err(failed)
+        let w_act = subject.weights.select_columns(&window.active);
+        let known = KnownModel::black_box(w_act, subject.bias.clone(), window.d).map_err(failed)?;
+        let auxiliary = AuxiliaryRecords::new(
+            FeatureBlock::new(select(&x, &window.active, n))?,
+            FeatureBlock::new(select(&x, &window.passive, n))?,
+            ReleasedScores::Numbers(scores(&subject.weights, &subject.bias, &x)?),
+            Replacement::default(),
+        )
+        .map_err(failed)?;
+        let shadow = ShadowEstimate::fit(&known, &auxiliary, ShadowFit::LeastSquares, ShadowBias::Known);
+        shadow.and_then(|shadow| shadow.shadow_of(&known)).map(Some).map_err(failed)
     };
     let plan = Plan {
         subject,

@@ -289,7 +289,7 @@ fn one_feature_is_an_attack_on_records_too() {
 #[test]
 fn help_names_all_attacks_and_settings() {
     let help = after_help();
-    for name in Method::ALL.map(Method::as_str).into_iter().chain(Settings::KEYS.map(|(name, _)| name)) {
+    for name in Method::ALL.map(Method::as_str).into_iter().chain(Settings::KEYS.iter().map(|(name, _)| *name)) {
         assert!(help.contains(name), "{name}");
     }
 }
