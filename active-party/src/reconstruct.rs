@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use vfl_shared::data::FeatureStore;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::pb::{RowStatus, reconstruct_event::Event};
+use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, reconstruct_event::Event};
 use vfl_shared::rpc::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, encode_columns, pb, peer_failure, require,
 };
@@ -21,11 +21,14 @@ use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::attack::Status as Outcome;
-use crate::attack::{AdversaryView, AttackError, KnownModel, Method, MethodError, Reconstruction, Settings};
+use crate::attack::{AdversaryView, AttackError, Ended, KnownModel, Method, MethodError, Reconstruction, Settings};
 use crate::scoring::{ModelDescription, Scored, Scorer};
 
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
+
+/// The most steps of gradient inversion over all records and attacks of one call: a minute or two of two cores.
+const MAX_DESCENT_STEPS: u64 = 1_000_000_000;
 
 /// A passive party's address that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,8 @@ pub struct Reconstructor {
     scorer: Arc<Scorer>,
     passive: Vec<(Peer, PassivePartyClient<Channel>)>,
     timeout: Duration,
+    /// One attack at a time has the cores.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// One attack to run.
@@ -73,7 +78,7 @@ impl Reconstructor {
                 Ok((peer.clone(), client.max_decoding_message_size(MAX_MESSAGE_BYTES)))
             })
             .collect::<Result<_, TlsError>>()?;
-        Ok(Self { scorer, passive, timeout })
+        Ok(Self { scorer, passive, timeout, turn: Arc::default() })
     }
 
     /// Checks a request.
@@ -100,8 +105,17 @@ impl Reconstructor {
                 let settings = Settings::read(spec.settings.iter().map(|s| (s.key.as_str(), s.value.as_str())))?;
                 Ok(Task { method, settings })
             })
-            .collect::<Result<_, MethodError>>()
+            .collect::<Result<Vec<_>, MethodError>>()
             .map_err(|e| Refusal::invalid(e.to_string()))?;
+        let descents = tasks.iter().filter(|t| t.method == Method::GradientInversion);
+        let steps: u64 = descents.map(|t| u64::from(t.settings.gradient_inversion.steps())).sum();
+        if steps.saturating_mul(ids.len() as u64) > MAX_DESCENT_STEPS {
+            return Err(Refusal::invalid(format!(
+                "{steps} `steps` of gradient_inversion on {} records are more than {MAX_DESCENT_STEPS} in all; set fewer \
+                 steps or name fewer records",
+                ids.len()
+            )));
+        }
         Ok(Job {
             audit_session: request.audit_session,
             version: WireError::model_version(request.model_version)?,
@@ -154,7 +168,10 @@ impl Reconstructor {
             let name = task.method.as_str();
             send(events, progress(done as u64 + 1, name)).await?;
             let (known, y, released, seed) = (known.clone(), y.clone(), released.clone(), job.seed);
+            // Held by the attack itself, which goes on to its end even if the auditor goes away.
+            let turn = self.turn.clone().lock_owned().await;
             let run = move || -> Result<Reconstruction, AttackError> {
+                let _turn = turn;
                 let view = AdversaryView::new(&known, &y, &released, task.settings.replacement)?;
                 // Each attack draws from a generator of its own, so that a list of attacks gives each what it gives alone.
                 task.method.build(&task.settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))
@@ -239,7 +256,8 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
                 out.blocks.push(pb::attack_result::Block { passive_party: party.clone(), estimates });
                 from += features;
             }
-            let d = found.estimates.nrows();
+            // Features that are known beforehand are no unknowns.
+            let d = found.solved.as_ref().map_or(found.estimates.nrows(), |s| s.rank + s.nullity);
             out.status = match found.status {
                 Outcome::Baseline => "baseline".to_owned(),
                 Outcome::Unique => "unique".to_owned(),
@@ -250,6 +268,14 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
                 Outcome::Descent => "end of a descent".to_owned(),
                 Outcome::Scaled => "spread put on [0, 1]".to_owned(),
             };
+            let origin = match found.status {
+                Outcome::Baseline => Origin::Guess,
+                Outcome::Descent | Outcome::Scaled => Origin::Search,
+                _ => Origin::Equations,
+            };
+            out.origin = origin.into();
+            let count = |ended| found.outcomes.iter().filter(|o| o.ended == ended).count() as u64;
+            (out.nearest_consistent, out.step_limit) = (count(Ended::NearestConsistent), count(Ended::StepLimit));
             out.rank = found.solved.as_ref().map(|s| s.rank as u32);
             out.condition_number = found.solved.as_ref().map(|s| s.condition_number);
         }

@@ -9,6 +9,7 @@ use vfl_active_party::attack::Method;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::attack_result::Origin;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
@@ -261,10 +262,11 @@ async fn score(scorings: &mut [Scoring], result: pb::AttackResult) -> Result<Att
         unknowns += estimates.columns as usize;
         parties.push((name.to_owned(), scoring.score(estimates).await?));
     }
-    let status = match result.rank {
-        None => Outcome::Guess,
-        Some(rank) if rank as usize >= unknowns => Outcome::Unique,
-        Some(rank) => Outcome::LeastNorm { rank: rank as usize, unknowns },
+    let status = match (result.origin(), result.rank) {
+        (Origin::Search, _) => Outcome::Search,
+        (Origin::Guess, _) | (_, None) => Outcome::Guess,
+        (_, Some(rank)) if rank as usize >= unknowns => Outcome::Unique,
+        (_, Some(rank)) => Outcome::LeastNorm { rank: rank as usize, unknowns },
     };
     Ok(AttackResult::ran(result.attack, status, joint(&parties)))
 }

@@ -90,3 +90,16 @@ pub async fn check(
     }
     Ok(said)
 }
+
+/// What is wrong with a JSON text, without the value found there: case files hold features and scores.
+#[must_use]
+pub fn json_error(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    // "invalid type: VALUE, expected KIND at line L column C"; the other messages name keys and places only.
+    match (words.find(':'), words.rfind(", expected ")) {
+        (Some(kind), Some(expected)) if words.starts_with("invalid ") && kind < expected => {
+            format!("{}{}", &words[..kind], &words[expected..])
+        }
+        _ => words,
+    }
+}

@@ -61,8 +61,11 @@ fn centres(
         return Err(AttackError::Nullity { features, nullity, limit: MAX_NULLITY });
     }
     if features == 0 {
-        let nothing = RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 };
-        return Ok((DMatrix::zeros(0, b_prime.ncols()), vec![nothing; b_prime.ncols()]));
+        let outcomes = b_prime.column_iter().map(|b| {
+            let ended = if b.norm() == 0.0 { Ended::Solved } else { Ended::NearestConsistent };
+            RecordOutcome { ended, iterations: 0, objective: 0.0 }
+        });
+        return Ok((DMatrix::zeros(0, b_prime.ncols()), outcomes.collect()));
     }
     let projector = system.pseudo_inverse() * system.matrix();
     let corners = Corners::new(&projector, system.rank());

@@ -36,6 +36,8 @@ impl<A: Attack> Attack for Snap<A> {
         for (mut row, levels) in found.estimates.row_iter_mut().zip(self.knowledge.levels()) {
             let Some(levels) = levels else { continue };
             row.iter_mut().for_each(|x| *x = nearest(levels, *x));
+            // What the solver said was about the points it found.
+            found.outcomes.clear();
         }
         if let Some(solved) = &mut found.solved {
             solved.residuals = view.system()?.solved(&found.estimates, view.b_prime()).residuals;

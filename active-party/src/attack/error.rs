@@ -20,6 +20,12 @@ pub enum AttackError {
         /// What came.
         got: f64,
     },
+    /// Numbers grew beyond what a double holds.
+    #[error("{what} is not finite: parameters, ranges or scores are too large or too small to compute with")]
+    NotFinite {
+        /// What came out.
+        what: &'static str,
+    },
     /// The difference of weights cannot be decomposed.
     #[error("the system A x = b' cannot be solved: {0}")]
     Decomposition(#[from] DecompositionError),

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rand::Rng;
+
 use super::{
-    Attack, ChebyshevExact, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares, OneFeature, Random, Rcc1, Rcc2,
-    Settings,
+    AdversaryView, Attack, AttackError, ChebyshevExact, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares,
+    OneFeature, Random, Rcc1, Rcc2, Reconstruction, Requirements, Settings,
 };
 
 /// Why a name or a setting was refused.
@@ -138,7 +140,23 @@ impl Method {
             Self::GradientInversion => Box::new(settings.gradient_inversion),
             Self::ChebyshevExact => Box::new(ChebyshevExact),
         };
-        settings.knowledge.wrap(attack)
+        Box::new(Checked(settings.knowledge.wrap(attack)))
+    }
+}
+
+/// An attack whose estimates are numbers, or an error.
+#[derive(Debug)]
+struct Checked(Box<dyn Attack>);
+
+impl Attack for Checked {
+    fn requirements(&self) -> Requirements {
+        self.0.requirements()
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let found = self.0.reconstruct(view, rng)?;
+        let finite = found.estimates.iter().all(|v| v.is_finite());
+        if finite { Ok(found) } else { Err(AttackError::NotFinite { what: "an estimate" }) }
     }
 }
 

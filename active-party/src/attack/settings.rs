@@ -63,7 +63,7 @@ const LEVELS: Key =
     ("levels", "the values that passive features take: position:value/value/..., with commas (as 0:0/0.5/1,3:0/1)");
 const DISCRETE: Key = (
     "discrete",
-    "what is made of `binary` and `levels`: `snap` (to the nearest, the default) or `exact` (all assignments)",
+    "what is made of `binary` and `levels`: `snap` (to the nearest, the default) or `exact` (all assignments of the two-valued ones)",
 );
 
 impl Settings {

@@ -150,7 +150,8 @@ impl<'a> AdversaryView<'a> {
     /// Puts a view together: `y` holds the adversary's own features (d_act × n) of the n records of `released`.
     ///
     /// # Errors
-    /// [`AttackError::View`] if the parts differ in classes, features or records, or if δ is too large for k classes.
+    /// [`AttackError::View`] if the parts differ in classes, features or records, or if δ is too large for k classes;
+    /// [`AttackError::NotFinite`] if b' overflows.
     pub fn new(
         model: &'a KnownModel,
         y: &'a FeatureBlock,
@@ -189,6 +190,9 @@ impl<'a> AdversaryView<'a> {
                     add_differences(b_prime, &logs);
                 }
             }
+        }
+        if !b_prime.iter().all(|b| b.is_finite()) {
+            return Err(AttackError::NotFinite { what: "b', the right side of A x = b'," });
         }
         Ok(Self { model, y, released, replacement, b_prime })
     }

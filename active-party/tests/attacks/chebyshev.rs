@@ -177,7 +177,14 @@ proptest! {
 
         // No other estimate has a smaller worst case; the ball around any y also reaches ‖y − x̂‖² farther.
         let mut others = vec![DVector::from_element(a.ncols(), 0.5), truth.clone(), corners[0].clone()];
-        for method in [Method::HalfStar, Method::ClampedHalfStar, Method::ClampedLeastSquares] {
+        for method in [
+            Method::HalfStar,
+            Method::ClampedHalfStar,
+            Method::ClampedLeastSquares,
+            Method::ConstrainedLeastSquares,
+            Method::Rcc1,
+            Method::Rcc2,
+        ] {
             others.push(attack(&a, &column(truth.as_slice()), method).unwrap().estimates.column(0).into_owned());
         }
         for other in others {
@@ -201,6 +208,22 @@ proptest! {
         let y = centre(&other, &truth.select_rows(&turned));
         prop_assert!((y.estimates - x.estimates.select_rows(&turned)).amax() < 1e-7);
         prop_assert!((y.outcomes[0].objective - x.outcomes[0].objective).abs() < 1e-8);
+    }
+}
+
+/// Scores of a point outside the box: the centre of the points whose scores are nearest, which the best fit names.
+#[test]
+fn scores_that_nothing_in_the_box_gives() {
+    for seed in 0..50 {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let a = DMatrix::from_fn(3, 6, |_, _| 2.0 * rng.random::<f64>() - 1.0);
+        let outside = DMatrix::from_fn(6, 1, |_, _| if rng.random::<bool>() { 2.0 } else { -1.0 });
+        let fit = attack(&a, &outside, Method::ConstrainedLeastSquares).unwrap();
+        let centre = attack(&a, &outside, Method::ChebyshevExact).unwrap();
+        assert_eq!(fit.outcomes[0].ended, Ended::NearestConsistent, "seed {seed}");
+        assert_eq!(centre.outcomes[0].ended, Ended::NearestConsistent, "seed {seed}");
+        assert!((&a * (&centre.estimates - &fit.estimates)).amax() < 1e-8, "seed {seed}");
+        assert!(centre.estimates.iter().all(|v| (-1e-9..=1.0 + 1e-9).contains(v)), "seed {seed}");
     }
 }
 

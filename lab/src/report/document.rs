@@ -279,6 +279,8 @@ pub enum Status {
         /// Unknowns d.
         unknowns: usize,
     },
+    /// A search for features that give scores like those released.
+    Search,
     /// An iterative attack stopped at its limit.
     IterationLimit {
         /// Iterations run.

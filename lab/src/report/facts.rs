@@ -151,6 +151,7 @@ fn how(status: Status) -> String {
     match status {
         Status::Guess => "guess".into(),
         Status::Unique => "unique solution".into(),
+        Status::Search => "search".into(),
         Status::LeastNorm { rank, unknowns } => format!("rank {rank} of {unknowns}"),
         Status::IterationLimit { iterations } => format!("stopped at {iterations} iterations"),
     }

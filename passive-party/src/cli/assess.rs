@@ -69,7 +69,7 @@ impl AssessArgs {
 
 /// Assesses the text of a case file.
 fn assess_case(text: &str) -> Result<Assessment, String> {
-    let case: Case = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     if case.schema != 1 || case.kind != "assess" {
         return Err(format!("expected schema 1 and kind \"assess\", got {} and {:?}", case.schema, case.kind));
     }

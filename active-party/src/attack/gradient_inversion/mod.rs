@@ -169,6 +169,12 @@ impl GradientInversion {
         Self { iterate, ..self }
     }
 
+    /// Number of steps.
+    #[must_use]
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
     /// With this number of steps, 1 to [`MAX_STEPS`].
     ///
     /// # Errors

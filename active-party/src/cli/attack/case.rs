@@ -36,7 +36,7 @@ impl Kind {
 
     /// The kind of a case file's text.
     pub(super) fn of(text: &str) -> Result<Self, String> {
-        let head: Head = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let head: Head = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
         if head.schema != 1 {
             return Err(format!("`schema` is {}, expected schema 1", head.schema));
         }

@@ -29,7 +29,7 @@ struct Output {
 
 /// Estimates the feature.
 pub(super) fn run(text: &str) -> Result<Vec<u8>, String> {
-    let Case { case, v, .. } = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let Case { case, v, .. } = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let case: OneFeatureCase = case.parse().map_err(|e: OneFeatureError| format!("`case`: {e}"))?;
     if v.is_empty() {
         return Err("`v` is empty".into());

@@ -70,7 +70,7 @@ struct Estimate {
 
 /// Runs the attacks.
 pub(super) fn run(text: &str, methods: &[Method], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
-    let case: Case = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let (w_act, bias) = own_parameters(&case.w_act, case.b)?;
     let k = bias.len();
     let w_pas = weights("w_pas", k, &case.w_pas)?;

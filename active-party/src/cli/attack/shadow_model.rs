@@ -57,7 +57,7 @@ struct Descent {
 
 /// Estimates the parameters.
 pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
-    let case: Case = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let (w_act, bias) = own_parameters(&case.w_act, case.b)?;
     let (k, d_act) = w_act.shape();
     let Some(first) = case.auxiliary.first() else { return Err("`auxiliary` is empty".into()) };

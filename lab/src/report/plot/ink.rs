@@ -38,15 +38,17 @@ pub(crate) const HALF: Ink = Ink { light: (0x3A, 0x43, 0x4F), dark: "#c9d2dc", d
 pub(crate) const MEAN: Ink = Ink { light: (0x3B, 0x44, 0x50), dark: "#c8d1db", dash: Some("2 4") };
 /// The number of features that k classes determine.
 pub(crate) const LIMIT: Ink = Ink { light: (0x9B, 0xA6, 0xB2), dark: "#5b6775", dash: Some("3 3") };
-/// The attacks: six hues told apart under the common colour vision deficiencies (after Okabe and Ito, darkened to be
+/// The attacks: eight hues told apart under the common colour vision deficiencies (after Okabe and Ito, darkened to be
 /// legible on white), each with a marker of its own.
-pub(crate) const SERIES: [Ink; 6] = [
+pub(crate) const SERIES: [Ink; 8] = [
     ink((0x00, 0x72, 0xB2), "#5aa9f0"),
     ink((0xD5, 0x5E, 0x00), "#f5925a"),
     ink((0x00, 0x8F, 0x6B), "#3ecf9f"),
     ink((0xA8, 0x3E, 0x8C), "#e792cd"),
     ink((0xA3, 0x74, 0x00), "#e9bf4d"),
     ink((0x2E, 0x9C, 0xC7), "#86dcf5"),
+    ink((0x6B, 0x4F, 0xC8), "#b8a4f5"),
+    ink((0x66, 0x7A, 0x1E), "#bcd06a"),
 ];
 
 const ALL: [Ink; 10] = [TEXT, MUTED, GRID, AXIS, BAND, PAPER, GUESS, HALF, MEAN, LIMIT];

@@ -62,7 +62,7 @@ fn bad_cases_are_refused_by_name() {
         ("`w_pas` has 0 rows", with("/w_pas", json!([]))),
         ("`w_pas` has no column", with("/w_pas", json!([[], []]))),
         ("`x_pas` holds no record", with("/x_pas", json!([]))),
-        ("null", with("/x_pas/1/0", json!(null))),
+        ("expected f64", with("/x_pas/1/0", json!(null))),
         ("string", with("/w_pas/0/0", json!("1"))),
         ("number out of range", with("/x_pas/1/0", json!(0.123)).replace("0.123", "1e999")),
         ("expected value", with("/x_pas/1/0", json!(0.123)).replace("0.123", "NaN")),

@@ -192,8 +192,13 @@ impl BoxSystem {
         assert_eq!(b.nrows(), self.m, "rows of b");
         let (n, d) = (b.ncols(), self.d);
         let mut x = DMatrix::zeros(d, n);
-        let blank = BoxOutcome { objective: 0.0, consistent: false, converged: false, iterations: 0 };
-        let mut outcomes = vec![blank; n];
+        // Of no unknowns, what is to be said at once.
+        let blank = |b: &[f64]| {
+            let misfit = dot(b, b);
+            BoxOutcome { objective: misfit, consistent: misfit == 0.0, converged: true, iterations: 0 }
+        };
+        let mut outcomes: Vec<BoxOutcome> = b.as_slice().chunks_exact(self.m.max(1)).map(blank).collect();
+        outcomes.resize(n, blank(&[]));
         if d > 0 {
             let columns = x.as_mut_slice().par_chunks_mut(CHUNK * d).zip(outcomes.par_chunks_mut(CHUNK));
             columns.enumerate().for_each_init(Workspace::default, |work, (chunk, (x, outcomes))| {
