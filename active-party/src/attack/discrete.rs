@@ -33,10 +33,17 @@ impl<A: Attack> Attack for Snap<A> {
     fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view)?;
         let mut found = self.inner.reconstruct(view, rng)?;
+        let mut moved = false;
         for (mut row, levels) in found.estimates.row_iter_mut().zip(self.knowledge.levels()) {
             let Some(levels) = levels else { continue };
-            row.iter_mut().for_each(|x| *x = nearest(levels, *x));
-            // What the solver said was about the points it found.
+            for x in row.iter_mut() {
+                let level = nearest(levels, *x);
+                moved |= level != *x;
+                *x = level;
+            }
+        }
+        if moved {
+            // What was said of them was about the points before.
             found.outcomes.clear();
         }
         if let Some(solved) = &mut found.solved {

@@ -214,17 +214,20 @@ proptest! {
 /// Scores of a point outside the box: the centre of the points whose scores are nearest, which the best fit names.
 #[test]
 fn scores_that_nothing_in_the_box_gives() {
+    let mut out_of_reach = 0;
     for seed in 0..50 {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let a = DMatrix::from_fn(3, 6, |_, _| 2.0 * rng.random::<f64>() - 1.0);
         let outside = DMatrix::from_fn(6, 1, |_, _| if rng.random::<bool>() { 2.0 } else { -1.0 });
         let fit = attack(&a, &outside, Method::ConstrainedLeastSquares).unwrap();
         let centre = attack(&a, &outside, Method::ChebyshevExact).unwrap();
-        assert_eq!(fit.outcomes[0].ended, Ended::NearestConsistent, "seed {seed}");
-        assert_eq!(centre.outcomes[0].ended, Ended::NearestConsistent, "seed {seed}");
+        // Some points of the box may give the same scores as one outside.
+        assert_eq!(centre.outcomes[0].ended, fit.outcomes[0].ended, "seed {seed}");
+        out_of_reach += usize::from(fit.outcomes[0].ended == Ended::NearestConsistent);
         assert!((&a * (&centre.estimates - &fit.estimates)).amax() < 1e-8, "seed {seed}");
         assert!(centre.estimates.iter().all(|v| (-1e-9..=1.0 + 1e-9).contains(v)), "seed {seed}");
     }
+    assert!(out_of_reach > 25, "{out_of_reach} of 50");
 }
 
 /// As many dimensions as are allowed, against all corners by trial.
