@@ -5,6 +5,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed={}", root.display());
     let files = ["common", "coordinator", "passive_party", "active_party"].map(|name| format!("vfl/v1/{name}.proto"));
     let descriptors = protox::compile(files, [&root])?;
-    tonic_prost_build::configure().bytes(".vfl.v1.Matrix").compile_fds(descriptors)?;
+    tonic_prost_build::configure().bytes(".vfl.v1.Matrix").bytes(".vfl.v1.Ciphertexts").compile_fds(descriptors)?;
     Ok(())
 }

@@ -5,10 +5,9 @@
 //! the features are drawn with a fixed seed, so that no data set is needed.
 
 use std::hint::black_box;
-use std::path::PathBuf;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::ThreadPoolBuilder;
@@ -16,22 +15,13 @@ use vfl_active_party::attack::gradient_inversion::{Iterate, Loss};
 use vfl_active_party::attack::{AdversaryView, Attack, GradientInversion, KnownModel, Replacement};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
+use crate::support::published_model;
+
+mod support;
+
 const RECORDS: usize = 1000;
 const PASSIVE: usize = 18;
 const SEED: u64 = 20_220_711;
-
-/// The published weights of satellite: W (k × d_t) and b.
-fn published_model() -> (DMatrix<f64>, DVector<f64>) {
-    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden"));
-    let dir = std::env::var_os("CLOISON_GOLDEN_DIR").map_or_else(default, PathBuf::from);
-    let path = dir.join("model_satellite_rows.json");
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("golden vectors: {} ({e}); set CLOISON_GOLDEN_DIR", path.display()));
-    let model: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let w: Vec<Vec<f64>> = serde_json::from_value(model["W"].clone()).expect("W, rows of numbers");
-    let b: Vec<f64> = serde_json::from_value(model["b"].clone()).expect("b, numbers");
-    (DMatrix::from_fn(w.len(), w[0].len(), |i, j| w[i][j]), DVector::from_vec(b))
-}
 
 fn gradient_inversion(c: &mut Criterion) {
     let (w, b) = published_model();

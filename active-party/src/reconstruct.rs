@@ -18,14 +18,27 @@ use vfl_shared::rpc::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, encode_columns, pb, peer_failure, require,
 };
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::{ModelVersion, RecordIds};
+use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::attack::Status as Outcome;
+use crate::attack::adaptive::{Answer, Averaged, ChosenShares, Gathered, OracleError, ShareOracle, average};
 use crate::attack::{AdversaryView, AttackError, Ended, KnownModel, Method, MethodError, Reconstruction, Settings};
 use crate::scoring::{ModelDescription, Scored, Scorer};
 
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
+
+/// The most scores that averaging keeps, 800 MB.
+const MAX_ANSWERED: usize = 100_000_000;
+
+/// The most bounds on pairs of classes that adaptive attacks keep over all records, about 800 MB.
+const MAX_BOUNDS: usize = 20_000_000;
+
+/// The most unknowns and bounds of one record.
+const MAX_ROWS: usize = 2_500;
+
+/// The most questions about one record.
+const MAX_QUERIES: u32 = 1000;
 
 /// The most steps of gradient inversion over all records and attacks of one call: a minute or two of two cores.
 const MAX_DESCENT_STEPS: u64 = 1_000_000_000;
@@ -58,6 +71,8 @@ pub struct Job {
     ids: RecordIds,
     tasks: Vec<Task>,
     seed: u64,
+    /// How often every record is asked for.
+    queries: usize,
 }
 
 impl Reconstructor {
@@ -116,7 +131,11 @@ impl Reconstructor {
                 ids.len()
             )));
         }
+        if request.queries > MAX_QUERIES {
+            return Err(Refusal::invalid(format!("`queries` is {}, at most {MAX_QUERIES} are made", request.queries)));
+        }
         Ok(Job {
+            queries: request.queries.max(1) as usize,
             audit_session: request.audit_session,
             version: WireError::model_version(request.model_version)?,
             ids,
@@ -150,7 +169,8 @@ impl Reconstructor {
                 "estimates of so many records do not fit a message; name at most {most}"
             )));
         }
-        let scored = self.scorer.score(&model, &job.ids, &job.audit_session).await?;
+        check_size(&job, model.class_names.len(), target)?;
+        let scored = self.scorer.score(&model, &job.ids, &job.audit_session, "").await?;
         let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
         if failed > 0 {
             let message = format!(
@@ -163,11 +183,34 @@ impl Reconstructor {
         let known = self.known_model(&model, target).await?;
         let known = Arc::new(known);
         let y = self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?;
-        let (y, released) = (Arc::new(y), Arc::new(scored.released));
-        for (done, task) in job.tasks.into_iter().enumerate() {
+        let (released, averaged) = self.repeated(&model, &job, scored.released).await?;
+        let (y, released) = (Arc::new(y), Arc::new(released));
+        for (done, mut task) in job.tasks.into_iter().enumerate() {
             let name = task.method.as_str();
             send(events, progress(done as u64 + 1, name)).await?;
-            let (known, y, released, seed) = (known.clone(), y.clone(), released.clone(), job.seed);
+            let (known, y, seed) = (known.clone(), y.clone(), job.seed);
+            if task.method == Method::ChosenShares {
+                let gathered = self.choose_shares(&model, &job.audit_session, &job.ids, known, y, &task, seed).await?;
+                let (ended, questions) = match gathered {
+                    Ok(gathered) => {
+                        let questions = chosen(&gathered);
+                        (Ok(gathered.reconstruction), questions)
+                    }
+                    Err(error) => (Err(error), String::new()),
+                };
+                let found = pb::AttackResult { questions, ..result(name, &model, ended) };
+                send(events, Event::Result(found)).await?;
+                continue;
+            }
+            let mut questions = String::new();
+            let released = match (&averaged, task.method) {
+                (Some((mean, facts)), Method::Averaging) => {
+                    task.settings.averaged = facts.distinct;
+                    questions = format!("{} questions, {} distinct answers a record", facts.queries, facts.distinct);
+                    mean.clone()
+                }
+                _ => released.clone(),
+            };
             // Held by the attack itself, which goes on to its end even if the auditor goes away.
             let turn = self.turn.clone().lock_owned().await;
             let run = move || -> Result<Reconstruction, AttackError> {
@@ -177,9 +220,59 @@ impl Reconstructor {
                 task.method.build(&task.settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))
             };
             let ended = tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))?;
-            send(events, Event::Result(result(name, &model, ended))).await?;
+            send(events, Event::Result(pb::AttackResult { questions, ..result(name, &model, ended) })).await?;
         }
         send(events, progress(total, "done")).await
+    }
+
+    /// Asks again, as often as the job says; gives the first release, and the mean of all with what they showed.
+    async fn repeated(
+        &self,
+        model: &ModelDescription,
+        job: &Job,
+        first: ReleasedScores,
+    ) -> Result<(ReleasedScores, Option<(Arc<ReleasedScores>, Averaged)>), Refusal> {
+        if job.queries < 2 || !job.tasks.iter().any(|t| t.method == Method::Averaging) {
+            return Ok((first, None));
+        }
+        let mut releases = vec![first];
+        for _ in 1..job.queries {
+            let again = self.scorer.score(model, &job.ids, &job.audit_session, "").await?;
+            if again.row_status.iter().any(|&s| s != RowStatus::Ok) {
+                return Err(Refusal::precondition("a record was not answered again"));
+            }
+            releases.push(again.released);
+        }
+        let averaged = average(&releases).map_err(|e| Refusal::invalid(e.to_string()))?;
+        Ok((releases.swap_remove(0), Some((Arc::new(averaged.0), averaged.1))))
+    }
+
+    /// Runs the attack that asks with shares of its own choice.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a job, moved to the attack's thread")]
+    async fn choose_shares(
+        &self,
+        model: &ModelDescription,
+        audit_session: &str,
+        ids: &RecordIds,
+        known: Arc<KnownModel>,
+        y: Arc<FeatureBlock>,
+        task: &Task,
+        seed: u64,
+    ) -> Result<Result<Gathered, AttackError>, Refusal> {
+        let mut oracle = Session {
+            scorer: self.scorer.clone(),
+            model: model.clone(),
+            audit_session: audit_session.to_owned(),
+            ids: ids.clone(),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        let attack = ChosenShares { known: task.settings.adaptive.clone(), ..ChosenShares::default() };
+        let turn = self.turn.clone().lock_owned().await;
+        let run = move || {
+            let _turn = turn;
+            attack.reconstruct(&known, &y, &mut oracle, &mut ChaCha20Rng::seed_from_u64(seed))
+        };
+        tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))
     }
 
     /// Accuracy of the released scores, where labels are known.
@@ -243,6 +336,73 @@ impl Reconstructor {
     }
 }
 
+/// Adaptive attacks keep bounds on every pair of classes, and averaging every answer: refuses what would not fit in memory, or
+/// not end.
+fn check_size(job: &Job, classes: usize, target: usize) -> Result<(), Refusal> {
+    let records = job.ids.len();
+    let asks = |method| job.tasks.iter().any(|t| t.method == method);
+    let answers = records.saturating_mul(classes).saturating_mul(job.queries);
+    if asks(Method::Averaging) && answers > MAX_ANSWERED {
+        return Err(Refusal::invalid(format!(
+            "{} `queries` of {records} records and {classes} classes are more than {MAX_ANSWERED} scores; ask less often or for fewer",
+            job.queries
+        )));
+    }
+    let pairs = classes * (classes - 1) / 2;
+    let of_pairs = [Method::Interval, Method::RankingCone, Method::LabelCone, Method::CodebookCell];
+    if of_pairs.into_iter().any(asks) && (records.saturating_mul(pairs) > MAX_BOUNDS || target + pairs > MAX_ROWS) {
+        return Err(Refusal::invalid(format!(
+            "attacks that know the defense take {pairs} bounds for {classes} classes, on at most {} records here",
+            if target + pairs > MAX_ROWS { 0 } else { MAX_BOUNDS / pairs.max(1) }
+        )));
+    }
+    Ok(())
+}
+
+/// The coordinator, behind one audit session, for attacks that ask by themselves.
+struct Session {
+    scorer: Arc<Scorer>,
+    model: ModelDescription,
+    audit_session: String,
+    ids: RecordIds,
+    runtime: tokio::runtime::Handle,
+}
+
+impl ShareOracle for Session {
+    fn ask(&mut self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError> {
+        let ids = self.ids.select(records);
+        let asked = self.scorer.ask(&self.model, &ids, shares, &self.audit_session);
+        // On a thread that is not the runtime's.
+        let scored = self.runtime.block_on(asked).map_err(|refusal| OracleError(refusal.message))?;
+        let mut released = 0;
+        let answers = scored.row_status.iter().map(|status| {
+            if *status != RowStatus::Ok {
+                return Answer::Refused;
+            }
+            let record = released;
+            released += 1;
+            match &scored.released {
+                ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
+                    Answer::Scores(m.column(record).iter().copied().collect())
+                }
+                ReleasedScores::Labels { labels, .. } => Answer::Label(labels[record]),
+                ReleasedScores::Ciphertexts(m) => Answer::Ciphertexts(m.column(record).iter().copied().collect()),
+            }
+        });
+        Ok(answers.collect())
+    }
+}
+
+/// What asking with chosen shares brought, in words.
+fn chosen(gathered: &Gathered) -> String {
+    let Gathered { questions, asked, refused, .. } = gathered;
+    let gained = gathered.gained.iter().filter(|g| **g).count();
+    let records = gathered.gained.len();
+    format!(
+        "{questions} questions, {refused} of {asked} rows refused, {gained} of {records} records gave more than once"
+    )
+}
+
 /// The wire form of what an attack gave: its estimates dealt out to the passive parties they are about.
 fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, AttackError>) -> pb::AttackResult {
     let mut out = pb::AttackResult { attack: name.to_owned(), ..Default::default() };
@@ -286,4 +446,31 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
 async fn send(events: &mpsc::Sender<Result<pb::ReconstructEvent, Status>>, event: Event) -> Result<(), Refusal> {
     let message = pb::ReconstructEvent { event: Some(event) };
     events.send(Ok(message)).await.map_err(|_| Refusal::unavailable("the auditor has gone away"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_not_fit_is_refused_with_what_would() {
+        let job = |method: Method, records: usize, queries: usize| Job {
+            audit_session: "s".into(),
+            version: ModelVersion::new("m-1").unwrap(),
+            ids: RecordIds::new((0..records).map(|i| i.to_string())).unwrap(),
+            tasks: vec![Task { method, settings: Settings::default() }],
+            seed: 0,
+            queries,
+        };
+        let check = |method, records, queries, classes| check_size(&job(method, records, queries), classes, 10);
+        assert!(check(Method::Interval, 5000, 1, 10).is_ok());
+        assert!(check(Method::HalfStar, 5000, 1, 200).is_ok());
+        let refused = check(Method::Interval, 5000, 1, 100).unwrap_err();
+        assert!(refused.message.contains("4950 bounds") && refused.message.contains("at most 0"), "{refused}");
+        let refused = check(Method::LabelCone, 20_000, 1, 50).unwrap_err();
+        assert!(refused.message.contains("at most 16326"), "{refused}");
+        assert!(check(Method::Averaging, 1000, 1000, 10).is_ok());
+        let refused = check(Method::Averaging, 10_001, 1000, 10).unwrap_err();
+        assert!(refused.message.contains("`queries`"), "{refused}");
+    }
 }

@@ -12,7 +12,8 @@ use vfl_shared::model::{ShareStore, StoredShare};
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, pb, peer_failure, select_ok,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, encode_columns, pb, peer_failure,
+    select_ok,
 };
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::{ModelVersion, RecordIds, ReleasedScores};
@@ -158,10 +159,11 @@ impl Scorer {
         model: &ModelDescription,
         ids: &RecordIds,
         audit_session: &str,
+        request_id: &str,
     ) -> Result<Scored, Refusal> {
         let share = self.share(&model.version)?;
         let k = model.class_names.len();
-        let mut row_status = vec![RowStatus::NotFound; ids.len()];
+        let row_status = vec![RowStatus::NotFound; ids.len()];
         let mut positions = Vec::with_capacity(ids.len());
         let mut held = Vec::with_capacity(ids.len());
         for (i, id) in ids.iter().enumerate() {
@@ -171,6 +173,8 @@ impl Scorer {
             }
         }
         let mut requests = Vec::new();
+        // Each message is a request of its own to the coordinator.
+        let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
         for (held, positions) in held.chunks(STREAM_CHUNK_RECORDS).zip(positions.chunks(STREAM_CHUNK_RECORDS)) {
             let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
             let logits = share.parameters.logit_share(&block).map_err(|e| Refusal::internal(e.to_string()))?;
@@ -179,8 +183,43 @@ impl Scorer {
                 ids: Some(ids.select(held).into()),
                 logit_shares: Some(logits.to_wire()),
                 audit_session: audit_session.to_owned(),
+                request_id: name(requests.len()),
             });
         }
+        self.answers(requests, &held, row_status, k).await
+    }
+
+    /// Asks a session for records with logit shares (k × n) of the caller's own choice, as an adversary may.
+    ///
+    /// # Errors
+    /// As [`Scorer::score`].
+    pub async fn ask(
+        &self,
+        model: &ModelDescription,
+        ids: &RecordIds,
+        shares: &DMatrix<f64>,
+        audit_session: &str,
+    ) -> Result<Scored, Refusal> {
+        let all: Vec<usize> = (0..ids.len()).collect();
+        let request = |held: &[usize]| pb::PredictRequest {
+            model_version: model.version.as_str().to_owned(),
+            ids: Some(ids.select(held).into()),
+            logit_shares: Some(encode_columns(&shares.select_columns(held))),
+            audit_session: audit_session.to_owned(),
+            request_id: String::new(),
+        };
+        let requests = all.chunks(STREAM_CHUNK_RECORDS).map(request).collect();
+        self.answers(requests, &all, vec![RowStatus::NotFound; ids.len()], model.class_names.len()).await
+    }
+
+    /// Sends requests about the records `held`, and puts the answers together.
+    async fn answers(
+        &self,
+        mut requests: Vec<pb::PredictRequest>,
+        held: &[usize],
+        mut row_status: Vec<RowStatus>,
+        k: usize,
+    ) -> Result<Scored, Refusal> {
         let mut parts = Vec::with_capacity(requests.len());
         let mut take = |answer: pb::PredictResponse, held: &[usize]| -> Result<(), Refusal> {
             let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.coordinator));
@@ -198,7 +237,7 @@ impl Scorer {
                 let mut request = tonic::Request::new(request);
                 request.set_timeout(self.timeout);
                 let answer = self.within(client.predict(request)).await?.into_inner();
-                take(answer, &held)?;
+                take(answer, held)?;
             }
         } else {
             let outgoing = tokio_stream::iter(requests);
@@ -223,31 +262,35 @@ impl Scorer {
 
 /// Puts the parts of a release end to end.
 fn concatenate(parts: Vec<ReleasedScores>, classes: usize) -> Result<ReleasedScores, Refusal> {
-    let mixed = || Refusal::internal("the coordinator answered with different kinds of releases");
     let Some(first) = parts.first() else {
         return Ok(ReleasedScores::Probabilities(DMatrix::zeros(classes, 0)));
     };
-    let kind = std::mem::discriminant(first);
-    if parts.iter().any(|p| std::mem::discriminant(p) != kind) {
-        return Err(mixed());
-    }
-    let of_labels = matches!(first, ReleasedScores::Labels { .. });
-    let (mut values, mut all_labels, mut probabilities) = (Vec::new(), Vec::new(), false);
-    for part in parts {
-        match part {
-            ReleasedScores::Probabilities(m) => {
-                probabilities = true;
-                values.extend_from_slice(m.as_slice());
+    let mut all = first.clone();
+    for part in parts.into_iter().skip(1) {
+        all = match (all, part) {
+            (ReleasedScores::Probabilities(a), ReleasedScores::Probabilities(b)) => {
+                ReleasedScores::Probabilities(beside(a, b))
             }
-            ReleasedScores::Numbers(m) => values.extend_from_slice(m.as_slice()),
-            ReleasedScores::Labels { labels, .. } => all_labels.extend(labels),
-        }
+            (ReleasedScores::Numbers(a), ReleasedScores::Numbers(b)) => ReleasedScores::Numbers(beside(a, b)),
+            (ReleasedScores::Ciphertexts(a), ReleasedScores::Ciphertexts(b)) => {
+                ReleasedScores::Ciphertexts(beside(a, b))
+            }
+            (ReleasedScores::Labels { mut labels, .. }, ReleasedScores::Labels { labels: more, .. }) => {
+                labels.extend(more);
+                ReleasedScores::Labels { classes, labels }
+            }
+            _ => return Err(Refusal::internal("the coordinator answered with different kinds of releases")),
+        };
     }
-    if of_labels {
-        return Ok(ReleasedScores::Labels { classes, labels: all_labels });
-    }
-    let all = DMatrix::from_vec(classes, values.len() / classes, values);
-    Ok(if probabilities { ReleasedScores::Probabilities(all) } else { ReleasedScores::Numbers(all) })
+    Ok(all)
+}
+
+/// The columns of `a`, then those of `b`, of as many rows.
+fn beside<T: nalgebra::Scalar>(a: DMatrix<T>, b: DMatrix<T>) -> DMatrix<T> {
+    let (rows, columns) = (a.nrows(), a.ncols() + b.ncols());
+    let mut values: Vec<T> = a.data.into();
+    values.extend_from_slice(b.as_slice());
+    DMatrix::from_vec(rows, columns, values)
 }
 
 /// The stream of all answers of one training, for callers that watch it.

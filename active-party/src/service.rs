@@ -25,6 +25,9 @@ use crate::scoring::{Scorer, ended_early, outgoing};
 /// The most records of one call of `Predict`; the command line sends more in several calls.
 pub const MAX_SCORE_RECORDS: usize = 65_536;
 
+/// The longest name of a request, in bytes; what goes on to the coordinator is a little longer.
+const MAX_REQUEST_ID: usize = 100;
+
 /// Why the active party cannot start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -101,14 +104,19 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl ActiveParty for Service {
     async fn predict(&self, request: Request<pb::ScoreRequest>) -> Result<Response<pb::ScoreResponse>, Status> {
         self.own(&caller(&request)?)?;
-        let ids = RecordIds::try_from(require("ids", request.into_inner().ids)?)?;
+        let request = request.into_inner();
+        let ids = RecordIds::try_from(require("ids", request.ids)?)?;
+        if request.request_id.len() > MAX_REQUEST_ID {
+            let reason = "at most 100 bytes";
+            return Err(WireError::Range { field: "request_id", reason }.into());
+        }
         if !(1..=MAX_SCORE_RECORDS).contains(&ids.len()) {
             let message = format!("a request takes 1 to {MAX_SCORE_RECORDS} records, {} came", ids.len());
             return Err(Refusal::invalid(message).into());
         }
         let asked = async {
             let model = self.scorer.describe().await?;
-            let scored = self.scorer.score(&model, &ids, "").await?;
+            let scored = self.scorer.score(&model, &ids, "", &request.request_id).await?;
             Ok((model, scored))
         };
         let (model, scored) = asked.await.inspect_err(|refusal: &Refusal| {

@@ -14,7 +14,8 @@ use vfl_shared::rpc::{Refusal, RefusalKind, pb};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
 use crate::config::AuditPolicy;
-use crate::defense::{Defense, DefenseConfig};
+use crate::policy::ReadyPolicy;
+use crate::share::ShareHash;
 
 /// The fewest records of a session: a mean over fewer says too much of each.
 pub const MIN_AUDIT_RECORDS: usize = 100;
@@ -26,16 +27,18 @@ pub struct Session {
     /// The active party that may use it.
     pub active_party: PartyName,
     /// The policy.
-    pub defense: Box<dyn Defense>,
+    pub policy: Arc<ReadyPolicy>,
     ids: HashSet<Box<str>, RandomState>,
     rows_left: AtomicU64,
+    /// The first logit share of each record asked for, hashed.
+    bound: Mutex<HashMap<Box<str>, ShareHash, RandomState>>,
     opened: Instant,
     utility: Mutex<UtilityTotals>,
 }
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Session({} records, {:?})", self.ids.len(), self.defense)
+        write!(f, "Session({} records, {})", self.ids.len(), self.policy.policy)
     }
 }
 
@@ -57,6 +60,29 @@ impl Session {
                 format!("the audit session has {left} rows left, {rows} were asked for; open another session");
             Refusal::new(RefusalKind::ResourceExhausted, message)
         })
+    }
+
+    /// Binds the logit shares of records: `false` for a record that was asked for before with another share, which then must not
+    /// be answered. All are `true` where the policy leaves shares unbound.
+    #[must_use]
+    pub fn bind<'a>(&self, shares: impl ExactSizeIterator<Item = (&'a str, ShareHash)>) -> Vec<bool> {
+        if self.policy.policy.unbound_shares {
+            return vec![true; shares.len()];
+        }
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only the session's records are kept, which are bounded in number.
+        let known = |id: &str| self.ids.contains(id);
+        shares
+            .map(|(id, share)| match bound.get(id) {
+                Some(first) => *first == share,
+                None => {
+                    if known(id) {
+                        bound.insert(id.into(), share);
+                    }
+                    true
+                }
+            })
+            .collect()
     }
 
     /// Adds what a release cost.
@@ -93,6 +119,22 @@ impl Audits {
         Self { policy, sessions: Mutex::default() }
     }
 
+    /// Whether a session about these records may be opened.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED when the operator does not allow audits, INVALID_ARGUMENT for too few or too many records.
+    pub fn check(&self, ids: &RecordIds) -> Result<(), Refusal> {
+        if !self.policy.allowed {
+            let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        let (least, most) = (MIN_AUDIT_RECORDS, self.policy.max_records);
+        if !(least..=most).contains(&ids.len()) {
+            return Err(Refusal::invalid(format!("an audit takes {least} to {most} records, {} came", ids.len())));
+        }
+        Ok(())
+    }
+
     /// Opens a session and gives its secret name and its budget in rows.
     ///
     /// # Errors
@@ -102,34 +144,27 @@ impl Audits {
         &self,
         model_version: ModelVersion,
         active_party: PartyName,
-        defense: &DefenseConfig,
+        policy: ReadyPolicy,
         ids: &RecordIds,
     ) -> Result<(String, u64), Refusal> {
-        let policy = &self.policy;
-        if !policy.allowed {
-            let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
-            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
-        }
-        let (least, most) = (MIN_AUDIT_RECORDS, policy.max_records);
-        if !(least..=most).contains(&ids.len()) {
-            return Err(Refusal::invalid(format!("an audit takes {least} to {most} records, {} came", ids.len())));
-        }
-        let defense = defense.build().map_err(|e| Refusal::invalid(e.to_string()))?;
-        let budget = policy.rows_per_record.saturating_mul(ids.len() as u64);
+        self.check(ids)?;
+        let limits = &self.policy;
+        let budget = limits.rows_per_record.saturating_mul(ids.len() as u64);
         let session = Session {
             model_version,
             active_party,
-            defense,
+            policy: Arc::new(policy),
             ids: ids.iter().map(Box::from).collect(),
             rows_left: AtomicU64::new(budget),
+            bound: Mutex::default(),
             opened: Instant::now(),
             utility: Mutex::default(),
         };
         let mut sessions = self.lock();
-        let lifetime = Duration::from_secs(policy.session_lifetime_s);
+        let lifetime = Duration::from_secs(limits.session_lifetime_s);
         // A session of a model that is no longer in service answers nothing any more.
         sessions.retain(|_, s| s.opened.elapsed() < lifetime && s.model_version == session.model_version);
-        if sessions.len() >= policy.max_sessions {
+        if sessions.len() >= limits.max_sessions {
             let message = format!("{} audit sessions are open; close one first", sessions.len());
             return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
         }
@@ -177,6 +212,7 @@ fn unknown() -> Refusal {
 mod tests {
     use super::*;
     use nalgebra::DMatrix;
+    use vfl_shared::policy::Policy;
 
     fn audits(allowed: bool) -> Audits {
         Audits::new(AuditPolicy { allowed, max_sessions: 2, rows_per_record: 2, ..AuditPolicy::default() })
@@ -188,7 +224,7 @@ mod tests {
 
     fn open(audits: &Audits, n: usize) -> Result<(String, u64), Refusal> {
         let version = ModelVersion::new("m-1").unwrap();
-        audits.open(version, PartyName::new("active").unwrap(), &DefenseConfig::None {}, &ids(n))
+        audits.open(version, PartyName::new("active").unwrap(), ReadyPolicy::unkeyed(&Policy::default(), 2), &ids(n))
     }
 
     #[test]
@@ -208,6 +244,24 @@ mod tests {
         session.spend(50).unwrap();
         audits.close(&name).unwrap();
         assert_eq!(audits.close(&name).unwrap_err().kind, RefusalKind::NotFound);
+    }
+
+    #[test]
+    fn the_first_share_of_a_record_counts() {
+        let audits = audits(true);
+        let open = |policy: &str| {
+            let policy = policy.parse::<Policy>().unwrap();
+            let version = ModelVersion::new("m-1").unwrap();
+            let ready = ReadyPolicy::unkeyed(&policy, 2);
+            let (name, _) = audits.open(version, PartyName::new("active").unwrap(), ready, &ids(100)).unwrap();
+            audits.find(&name, &PartyName::new("active").unwrap()).unwrap()
+        };
+        let session = open("none");
+        let ask = |share: u8| session.bind([("r1", [share; 16]), ("r2", [7; 16])].into_iter());
+        assert_eq!((ask(1), ask(1), ask(2), ask(1)), (vec![true; 2], vec![true; 2], vec![false, true], vec![true; 2]));
+        let session = open("none, unbound shares");
+        let ask = |share: u8| session.bind([("r1", [share; 16])].into_iter());
+        assert_eq!((ask(1), ask(2)), (vec![true], vec![true]));
     }
 
     #[test]

@@ -5,11 +5,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use vfl_shared::config::{ConfigError, ConfigFile, PeerAddress, TlsFiles};
 use vfl_shared::service::{Credentials, Peer, Role};
 
-use crate::defense::DefenseConfig;
+use crate::defense::{DefenseConfig, Pipeline, Policy};
+pub use crate::ledger::{Budgets, LedgerConfig};
 
 /// The file as it stands.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,15 +32,44 @@ pub struct ConfigValues {
     /// What training is allowed.
     #[serde(default)]
     pub training: TrainingPolicy,
-    /// The defense of the live service. Default none.
-    #[serde(default)]
-    pub defense: DefenseConfig,
+    /// The defenses of the live service: one table, `[defense]`, or several in order, `[[defense]]`. Default none.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub defense: Vec<DefenseConfig>,
     /// What serving allows.
     #[serde(default)]
     pub serving: ServingPolicy,
+    /// Where it is recorded what was asked.
+    #[serde(default)]
+    pub ledger: LedgerValues,
+    /// What each active party may ask.
+    #[serde(default)]
+    pub budget: Budgets,
     /// What audits are allowed.
     #[serde(default)]
     pub audit: AuditPolicy,
+}
+
+/// A table, or an array of tables.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DefenseConfig>, D::Error> {
+    struct OneOrMany;
+
+    impl<'de> Visitor<'de> for OneOrMany {
+        type Value = Vec<DefenseConfig>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a table with the `name` of a defense, or an array of such tables")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            DefenseConfig::deserialize(MapAccessDeserializer::new(map)).map(|one| vec![one])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(seq))
+        }
+    }
+
+    deserializer.deserialize_any(OneOrMany)
 }
 
 fn default_peer_timeout_ms() -> u64 {
@@ -67,6 +99,34 @@ impl Default for TrainingPolicy {
 pub struct ServingPolicy {
     /// Whether records that the model was trained on are served. Default false.
     pub training_records: bool,
+}
+
+/// `[ledger]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LedgerValues {
+    /// Whether a ledger is kept. Default true: without one there are no budgets, and shares are not bound.
+    pub kept: bool,
+    /// `sqlite:PATH` or `postgres://…`. Default a SQLite file in the state directory.
+    pub url: Option<String>,
+    /// For how many hours a request id is remembered. Default 24.
+    pub request_memory_h: u64,
+}
+
+impl Default for LedgerValues {
+    fn default() -> Self {
+        Self { kept: true, url: None, request_memory_h: 24 }
+    }
+}
+
+impl LedgerValues {
+    /// The ledger's config.
+    #[must_use]
+    pub fn config(&self, state_dir: &Path, budgets: Budgets) -> Option<LedgerConfig> {
+        let url = self.url.clone().unwrap_or_else(|| format!("sqlite:{}", state_dir.join("ledger.sqlite").display()));
+        let request_memory = Duration::from_secs(self.request_memory_h.saturating_mul(3600));
+        self.kept.then_some(LedgerConfig { url, budgets, request_memory })
+    }
 }
 
 /// `[audit]`.
@@ -105,15 +165,23 @@ pub struct Settings {
     pub peer_timeout: Duration,
     /// What training is allowed.
     pub training: TrainingPolicy,
-    /// The defense of the live service.
-    pub defense: DefenseConfig,
+    /// The defenses of the live service, in order.
+    pub defenses: Vec<DefenseConfig>,
     /// What serving allows.
     pub serving: ServingPolicy,
+    /// The query ledger; `None`: nothing is recorded, for measurements only.
+    pub ledger: Option<LedgerConfig>,
     /// What audits are allowed.
     pub audit: AuditPolicy,
 }
 
 impl Settings {
+    /// What is done to the scores of the live service.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy { defenses: self.defenses.clone(), ..Policy::default() }
+    }
+
     /// Reads and checks a config file, and gives the address to listen on with it.
     ///
     /// # Errors
@@ -129,7 +197,10 @@ impl Settings {
         if let Some(twice) = v.passive_parties.iter().find(|p| !names.insert(&p.name)) {
             return Err(file.error(format!("passive party `{}` stands in [[passive_parties]] twice", twice.name)));
         }
-        v.defense.build().map_err(|e| file.error(format!("[defense]: {e}")))?;
+        Pipeline::check(&v.defense).map_err(|e| file.error(format!("[defense]: {e}")))?;
+        if !v.ledger.kept && v.budget != Budgets::default() {
+            return Err(file.error("[budget] needs the ledger, which `kept = false` in [ledger] switches off"));
+        }
         if v.peer_timeout_ms == 0 || v.training.step_timeout_s == 0 {
             return Err(file.error("peer_timeout_ms and step_timeout_s must be at least 1"));
         }
@@ -141,8 +212,9 @@ impl Settings {
             passive_parties,
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
             training: v.training,
-            defense: v.defense.clone(),
+            defenses: v.defense.clone(),
             serving: v.serving,
+            ledger: v.ledger.config(&v.state_dir, v.budget),
             audit: v.audit,
         };
         Ok((v.listen, settings))

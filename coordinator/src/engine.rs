@@ -4,23 +4,29 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
-use rand::SeedableRng;
-use rand_chacha::ChaCha20Rng;
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::{Refusal, RefusalKind, WireError, decode_optional_columns, pb, require, select_ok};
 use vfl_shared::service::PeerIdentity;
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
+use vfl_shared::types::{LogitShare, Logits, PartyName, RecordIds};
 
+use crate::account::{Account, Entry};
 use crate::audit::{Audits, Session};
 use crate::config::ServingPolicy;
-use crate::defense::Defense;
+use crate::defense::Released;
+use crate::ledger::RowVerdict;
 use crate::passive::PassiveParty;
+use crate::policy::{Policies, ReadyPolicy};
 use crate::registry::{PublishedModel, Registry};
+use crate::share::{ShareKey, share_hashes};
 
 /// The most records of one message.
 pub const MAX_ROWS: usize = 16_384;
+/// The longest name of a request, in bytes.
+const MAX_REQUEST_ID: usize = 128;
 /// Above this many scores the link function and the defense move to a thread of their own: about half a millisecond.
 const INLINE_SCORES: usize = 50_000;
+/// The same for defenses that take microseconds a score.
+const COSTLY_INLINE_SCORES: usize = 500;
 
 /// What answers predictions: the model in service, the passive parties, the live defense and the audit sessions.
 #[derive(Debug)]
@@ -29,12 +35,16 @@ pub struct Engine {
     pub registry: Arc<Registry>,
     /// The passive parties, in the order of summation.
     pub passive: Vec<Arc<PassiveParty>>,
-    /// The defense of the live service.
-    pub defense: Arc<dyn Defense>,
+    /// The live policy, and those of audits.
+    pub policies: Policies,
     /// Audit sessions.
     pub audits: Arc<Audits>,
     /// What serving allows.
     pub serving: ServingPolicy,
+    /// What was asked of the live service.
+    pub account: Account,
+    /// What logit shares are hashed with.
+    pub share_key: ShareKey,
 }
 
 impl Engine {
@@ -87,6 +97,11 @@ impl Engine {
         caller: &PeerIdentity,
         request: pb::PredictRequest,
     ) -> Result<pb::PredictResponse, Refusal> {
+        let request_id = &request.request_id;
+        if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
+            let reason = "at most 128 bytes without control characters";
+            return Err(WireError::Range { field: "request_id", reason }.into());
+        }
         let model = self.model_named(request.model_version)?;
         self.check_parties(&model)?;
         let owner = &model.manifest.active_party.name;
@@ -121,15 +136,47 @@ impl Engine {
                 *status = RowStatus::TrainingRecord;
             }
         }
-        let (ids, share, asked) = keep(ids, share.into_matrix(), &status);
-        let (logits, ok) = self.sum(&model, ids, share).await?;
-        for (position, ok) in asked.iter().zip(&ok) {
-            if !ok {
-                status[*position] = RowStatus::NotFound;
+        let hashes = share_hashes(&self.share_key, share.matrix());
+        if let Some(session) = &session {
+            let bound = session.bind(ids.iter().zip(hashes.iter().copied()));
+            for (status, bound) in status.iter_mut().zip(bound) {
+                if !bound && *status == RowStatus::Ok {
+                    *status = RowStatus::ShareChanged;
+                }
             }
         }
+        let policy = match &session {
+            Some(session) => session.policy.clone(),
+            None => self.policies.live_for(&model).await?,
+        };
+        // The passive parties work while the ledger's disk does; what they answer stays here until the entry is durable.
+        let recorded = async {
+            match session.is_some() {
+                true => Ok(Vec::new()),
+                false => {
+                    let (party, model, request_id) = (caller.name(), &model.manifest.version, &request.request_id);
+                    let (policy, shares) = (policy.text(), hashes);
+                    self.account.spend(Entry { party, model, policy, request_id, ids: &ids, shares }).await
+                }
+            }
+        };
+        let (asked_ids, share, asked) = keep(&ids, share.into_matrix(), &status);
+        let summed = self.sum(&model, &asked_ids, share);
+        let ((mut logits, ok), verdicts) = if self.account.limited() {
+            // A spent budget must not cost the passive parties anything.
+            let verdicts = recorded.await?;
+            (summed.await?, verdicts)
+        } else {
+            tokio::try_join!(summed, recorded)?
+        };
+        let granted = settle(&mut status, &asked, &ok, &verdicts);
+        if granted.contains(&false) {
+            logits = logits.select_columns(&positions_of(&granted));
+        }
+        let released = status.iter().map(|s| *s == RowStatus::Ok).collect::<Vec<_>>();
+        let ids = if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
         let logits = Logits::new(logits).map_err(|e| Refusal::invalid(e.to_string()))?;
-        let release = self.release(logits, session).await?;
+        let release = release(policy, logits, ids, session).await?;
         Ok(pb::PredictResponse {
             model_version: model.manifest.version.as_str().to_owned(),
             row_status: status.into_iter().map(i32::from).collect(),
@@ -142,7 +189,7 @@ impl Engine {
     async fn sum(
         &self,
         model: &PublishedModel,
-        ids: RecordIds,
+        ids: &RecordIds,
         mut z: DMatrix<f64>,
     ) -> Result<(DMatrix<f64>, Vec<bool>), Refusal> {
         let n = ids.len();
@@ -153,7 +200,7 @@ impl Engine {
         let k = model.classes();
         let request = pb::ComputeLogitsRequest {
             model_version: model.manifest.version.as_str().to_owned(),
-            ids: Some(ids.into()),
+            ids: Some(ids.clone().into()),
         };
         let answers = try_join_all(self.passive.iter().map(|p| p.compute_logits(request.clone()))).await?;
         for (party, answer) in self.passive.iter().zip(&answers) {
@@ -176,31 +223,53 @@ impl Engine {
             }
         }
         if ok.contains(&false) {
-            let columns: Vec<usize> = (0..n).filter(|&i| ok[i]).collect();
-            z = z.select_columns(&columns);
+            z = z.select_columns(&positions_of(&ok));
         }
         Ok((z, ok))
     }
+}
 
-    async fn release(&self, logits: Logits, session: Option<Arc<Session>>) -> Result<pb::Release, Refusal> {
-        let live = self.defense.clone();
-        let large = logits.records() * logits.classes() > INLINE_SCORES;
-        let work = move || -> Result<pb::Release, Refusal> {
-            let scores = ConfidenceScores::softmax(logits);
-            let defense: &dyn Defense = session.as_ref().map_or(&*live, |s| &*s.defense);
-            // No defense of today draws noise; those that will draw it from a generator keyed by the server's secret.
-            let mut rng = ChaCha20Rng::seed_from_u64(0);
-            let released = defense.apply(&scores, &mut rng).map_err(|e| Refusal::internal(e.to_string()))?;
-            if let Some(session) = &session {
-                session.measure(&scores, &released);
-            }
-            Ok((&released).into())
-        };
-        if large {
-            tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the defense failed"))?
-        } else {
-            work()
+/// Puts what the passive parties and the ledger said into the status of each row: of the rows `asked` for, which all parties
+/// hold (`ok`), and the ledger's verdict on every row, if it was asked. Tells which of the summed columns are released.
+///
+/// The ledger has the last word: a row beyond its budget does not show whether its record exists.
+fn settle(status: &mut [RowStatus], asked: &[usize], ok: &[bool], verdicts: &[RowVerdict]) -> Vec<bool> {
+    let held = || asked.iter().zip(ok);
+    held().filter(|(_, ok)| !**ok).for_each(|(&row, _)| status[row] = RowStatus::NotFound);
+    for (status, verdict) in status.iter_mut().zip(verdicts) {
+        match verdict {
+            RowVerdict::Granted => {}
+            RowVerdict::ShareChanged => *status = RowStatus::ShareChanged,
+            RowVerdict::RecordBudget => *status = RowStatus::BudgetSpent,
         }
+    }
+    held().filter(|(_, ok)| **ok).map(|(&row, _)| status[row] == RowStatus::Ok).collect()
+}
+
+fn positions_of(ok: &[bool]) -> Vec<usize> {
+    (0..ok.len()).filter(|&i| ok[i]).collect()
+}
+
+/// Applies the policy, and counts in a session what it cost.
+async fn release(
+    policy: Arc<ReadyPolicy>,
+    logits: Logits,
+    ids: RecordIds,
+    session: Option<Arc<Session>>,
+) -> Result<pb::Release, Refusal> {
+    let large =
+        logits.records() * logits.classes() > if policy.costly() { COSTLY_INLINE_SCORES } else { INLINE_SCORES };
+    let work = move || -> Result<pb::Release, Refusal> {
+        let Released { scores, released } = policy.release(logits, &ids)?;
+        if let Some(session) = &session {
+            session.measure(&scores, &released);
+        }
+        Ok((&released).into())
+    };
+    if large {
+        tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the defense failed"))?
+    } else {
+        work()
     }
 }
 
@@ -212,10 +281,32 @@ fn check_count(n: usize) -> Result<(), Refusal> {
 }
 
 /// The ids and shares of the records whose status is OK, and their positions.
-fn keep(ids: RecordIds, share: DMatrix<f64>, status: &[RowStatus]) -> (RecordIds, DMatrix<f64>, Vec<usize>) {
+fn keep(ids: &RecordIds, share: DMatrix<f64>, status: &[RowStatus]) -> (RecordIds, DMatrix<f64>, Vec<usize>) {
     let asked: Vec<usize> = (0..status.len()).filter(|&i| status[i] == RowStatus::Ok).collect();
     if asked.len() == status.len() {
-        return (ids, share, asked);
+        return (ids.clone(), share, asked);
     }
     (ids.select(&asked), share.select_columns(&asked), asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ledger_has_the_last_word_on_a_row() {
+        use RowStatus::{BudgetSpent, NotFound, NotInSession, Ok, ShareChanged, TrainingRecord};
+        use RowVerdict::{Granted, RecordBudget};
+        let mut status = [Ok, TrainingRecord, Ok, Ok, Ok, Ok];
+        let verdicts = [Granted, Granted, Granted, RecordBudget, RecordBudget, RowVerdict::ShareChanged];
+        // Asked for all but the training record; the second and the third of these are not held.
+        let granted = settle(&mut status, &[0, 2, 3, 4, 5], &[true, false, false, true, true], &verdicts);
+        assert_eq!(status, [Ok, TrainingRecord, NotFound, BudgetSpent, BudgetSpent, ShareChanged]);
+        // Of the columns summed, those of rows 0, 4 and 5.
+        assert_eq!(granted, [true, false, false]);
+        // A session asks no ledger.
+        let mut status = [NotInSession, Ok];
+        assert_eq!(settle(&mut status, &[1], &[true], &[]), [true]);
+        assert_eq!(status, [NotInSession, Ok]);
+    }
 }

@@ -2,11 +2,17 @@
 //!
 //! It alone sees undefended scores; what leaves it is a [`vfl_shared::types::ReleasedScores`].
 
+pub mod account;
 pub mod audit;
+pub mod cli;
 pub mod config;
 pub mod defense;
 pub mod engine;
+pub mod ledger;
 pub mod passive;
+pub mod policy;
 pub mod registry;
+pub mod secret;
 pub mod service;
+pub mod share;
 pub mod training;

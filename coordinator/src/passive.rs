@@ -11,8 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::types::ModelVersion;
 
 /// Questions waiting for one passive party before callers have to wait.
 const QUEUE: usize = 256;
@@ -91,6 +92,31 @@ impl PassiveParty {
                 Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{} did not answer in {ms} ms", self.peer)))
             }
         }
+    }
+
+    /// Asks for the party's parameters, W_pas of its features (k × d), which its release policy must grant to the coordinator.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party: PERMISSION_DENIED without a grant, UNAVAILABLE when it is down.
+    pub async fn release_parameters(
+        &self,
+        version: &ModelVersion,
+        classes: usize,
+    ) -> Result<nalgebra::DMatrix<f64>, Refusal> {
+        let mut client = self.client();
+        let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
+        let answer = match tokio::time::timeout(self.timeout, client.release_parameters(request)).await {
+            Ok(Ok(answer)) => answer.into_inner(),
+            Ok(Err(status)) => return Err(peer_failure(&self.peer.to_string(), &status)),
+            Err(_) => {
+                let message = format!("{} did not answer in {} ms", self.peer, self.timeout.as_millis());
+                return Err(Refusal::new(RefusalKind::DeadlineExceeded, message));
+            }
+        };
+        let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer));
+        let weights = require("weights", answer.weights).map_err(wrong)?;
+        // One row per class: read as one class per column, then turned.
+        Ok(decode_columns("weights", &weights, classes, None).map_err(wrong)?.transpose())
     }
 
     fn lost(&self) -> Refusal {

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
+use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::files::write_atomic;
 use vfl_shared::model::TrainingConfig;
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
 
 const SCHEMA: u32 = 1;
 
@@ -198,18 +199,44 @@ impl Registry {
         Ok(Self { dir: dir.to_owned(), current: RwLock::new(current) })
     }
 
+    /// Undefended scores of records of a model's training, k × n, which some defenses are fitted on; `None` if none were kept.
+    /// Whose they are is not kept.
+    ///
+    /// # Errors
+    /// [`RegistryError`] naming the file that cannot be read or is damaged.
+    pub fn calibration(&self, version: &ModelVersion) -> Result<Option<ConfidenceScores>, RegistryError> {
+        let Some((path, content)) = read(&calibration_path(&self.dir, version))? else { return Ok(None) };
+        let damaged = |reason: &str| RegistryError::Damaged { path: path.clone(), reason: reason.to_owned() };
+        let (words, rest) = content.as_chunks::<8>();
+        let (Some((classes, values)), true) = (words.split_first(), rest.is_empty()) else {
+            return Err(damaged("it is cut off"));
+        };
+        let classes = usize::try_from(u64::from_le_bytes(*classes)).unwrap_or(0);
+        if classes < 2 || !values.len().is_multiple_of(classes) {
+            return Err(damaged("it is cut off"));
+        }
+        let values = values.iter().map(|v| f64::from_le_bytes(*v));
+        let scores = DMatrix::from_iterator(classes, content.len() / 8 / classes, values);
+        ConfidenceScores::new(scores).map(Some).map_err(|e| damaged(&e.to_string()))
+    }
+
     /// The model in service.
     #[must_use]
     pub fn current(&self) -> Option<Arc<PublishedModel>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a model in service: manifest first, then the switch. To be called when every party has confirmed its share.
+    /// Puts a model in service: calibration scores and manifest first, then the switch. To be called when every party has
+    /// confirmed its share.
     ///
     /// # Errors
     /// [`RegistryError::Io`]; the old model then stays in service.
-    pub fn commit(&self, manifest: Manifest) -> Result<(), RegistryError> {
+    pub fn commit(&self, manifest: Manifest, calibration: Option<&ConfidenceScores>) -> Result<(), RegistryError> {
         let io = |path: &Path, source| RegistryError::Io { action: "write", path: path.to_owned(), source };
+        if let Some(scores) = calibration {
+            let path = calibration_path(&self.dir, &manifest.version);
+            write_atomic(&path, &calibration_content(scores), true).map_err(|e| io(&path, e))?;
+        }
         let path = manifest_path(&self.dir, &manifest.version);
         let content = serde_json::to_vec(&manifest).map_err(|e| io(&path, e.into()))?;
         write_atomic(&path, &content, true).map_err(|e| io(&path, e))?;
@@ -223,6 +250,21 @@ impl Registry {
 
 fn manifest_path(dir: &Path, version: &ModelVersion) -> PathBuf {
     dir.join("models").join(format!("{version}.json"))
+}
+
+fn calibration_path(dir: &Path, version: &ModelVersion) -> PathBuf {
+    dir.join("models").join(format!("{version}.scores"))
+}
+
+/// Number of classes, then the score vectors in rising order, so that their place does not tell whose they are.
+fn calibration_content(scores: &ConfidenceScores) -> Vec<u8> {
+    let mut columns: Vec<_> = scores.matrix().column_iter().collect();
+    columns.sort_by(|a, b| {
+        let pairs = a.iter().zip(b.iter());
+        pairs.map(|(a, b)| a.total_cmp(b)).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    let values = columns.iter().flat_map(|c| c.iter()).flat_map(|v| v.to_le_bytes());
+    (scores.classes() as u64).to_le_bytes().into_iter().chain(values).collect()
 }
 
 fn read(path: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, RegistryError> {
@@ -252,7 +294,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::open(dir.path()).unwrap();
         assert!(registry.current().is_none());
-        registry.commit(manifest(1)).unwrap();
+        registry.commit(manifest(1), None).unwrap();
         // A crash after the manifest, before the pointer: the file is there, nothing points to it.
         let other = manifest(2);
         std::fs::write(manifest_path(dir.path(), &other.version), serde_json::to_vec(&other).unwrap()).unwrap();
@@ -262,9 +304,29 @@ mod tests {
     }
 
     #[test]
+    fn calibration_scores_come_back_without_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let scores = ConfidenceScores::new(DMatrix::from_vec(2, 3, vec![0.75, 0.25, 0.5, 0.5, 0.25, 0.75])).unwrap();
+        let sorted = DMatrix::from_vec(2, 3, vec![0.25, 0.75, 0.5, 0.5, 0.75, 0.25]);
+        let version = manifest(1).version;
+        assert_eq!(registry.calibration(&version).unwrap(), None);
+        registry.commit(manifest(1), Some(&scores)).unwrap();
+        assert_eq!(registry.calibration(&version).unwrap().unwrap().matrix(), &sorted);
+        let path = calibration_path(dir.path(), &version);
+        let content = std::fs::read(&path).unwrap();
+        for cut in [0, 7, 8, 15, 16, content.len() - 8, content.len() - 1] {
+            std::fs::write(&path, &content[..cut]).unwrap();
+            let read = registry.calibration(&version);
+            // Eight bytes are the number of classes alone: no record, which no defense is fitted on.
+            assert!(read.is_err() || cut == 8, "{cut}");
+        }
+    }
+
+    #[test]
     fn damage_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        Registry::open(dir.path()).unwrap().commit(manifest(1)).unwrap();
+        Registry::open(dir.path()).unwrap().commit(manifest(1), None).unwrap();
         let path = manifest_path(dir.path(), &manifest(1).version);
         let shortened = std::fs::read_to_string(&path).unwrap().replace("\"r1\",", "");
         std::fs::write(&path, shortened).unwrap();

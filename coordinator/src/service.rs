@@ -10,17 +10,23 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
+use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require};
-use vfl_shared::service::{ServeError, TlsError, caller, serve};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require};
+use vfl_shared::service::{Role, ServeError, TlsError, caller, serve};
 use vfl_shared::types::RecordIds;
 
+use crate::account::{Account, described};
 use crate::audit::Audits;
 use crate::config::Settings;
-use crate::defense::{DefenseConfig, DefenseError};
+use crate::defense::DefenseError;
 use crate::engine::Engine;
+use crate::ledger::LedgerError;
 use crate::passive::PassiveParty;
+use crate::policy::Policies;
 use crate::registry::{Registry, RegistryError};
+use crate::secret::{SecretError, noise_secret};
+use crate::share::ShareKey;
 use crate::training::{TrainingDriver, published};
 
 /// Chunks of one bulk stream under way at once.
@@ -38,6 +44,12 @@ pub enum RunError {
     /// The configured defense.
     #[error(transparent)]
     Defense(#[from] DefenseError),
+    /// The query ledger.
+    #[error("ledger: {0}")]
+    Ledger(#[from] LedgerError),
+    /// The secret that noise is keyed by.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// The transport.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -46,7 +58,6 @@ pub enum RunError {
 struct Service {
     engine: Arc<Engine>,
     driver: Arc<TrainingDriver>,
-    defense: DefenseConfig,
     stop: tokio_util::sync::CancellationToken,
 }
 
@@ -69,17 +80,23 @@ pub async fn run(
         Some(model) => tracing::info!(version = %model.manifest.version, "serving a published model"),
         None => tracing::info!("no model is published yet"),
     }
+    let secret = noise_secret(&settings.state_dir)?;
+    tracing::info!(policy = %settings.policy(), noise_secret = %secret.fingerprint(), "what is released");
+    let account = Account::open(settings.ledger.as_ref(), &secret.fingerprint()).await?;
+    let share_key = ShareKey::new(&secret);
     let engine = Arc::new(Engine {
         registry: registry.clone(),
         passive: passive.clone(),
-        defense: Arc::from(settings.defense.build()?),
+        policies: Policies::new(settings.policy(), secret, registry.clone(), passive.clone()),
         audits: Arc::new(Audits::new(settings.audit)),
         serving: settings.serving,
+        account,
+        share_key,
     });
     let driver =
         Arc::new(TrainingDriver { registry, passive, policy: settings.training, busy: tokio::sync::Mutex::new(()) });
     let stop = tokio_util::sync::CancellationToken::new();
-    let service = Service { engine, driver, defense: settings.defense, stop: stop.clone() };
+    let service = Service { engine: engine.clone(), driver, stop: stop.clone() };
     let routes = Routes::new(
         CoordinatorServer::new(service)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -89,7 +106,9 @@ pub async fn run(
         shutdown.await;
         stop.cancel();
     };
-    Ok(serve(listener, &settings.credentials, routes, shutdown).await?)
+    let ended = serve(listener, &settings.credentials, routes, shutdown).await;
+    engine.account.close().await;
+    Ok(ended?)
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -110,7 +129,7 @@ impl Coordinator for Service {
             model_version: m.version.as_str().to_owned(),
             class_names: m.class_names.clone(),
             passive_parties: m.passive_parties.iter().map(party).collect(),
-            defense: Some((&self.defense).into()),
+            policy: Some(self.engine.policies.live().into()),
             active_features: m.active_party.features,
             training: Some(published(&m.version, &m.training)),
         }))
@@ -173,6 +192,26 @@ impl Coordinator for Service {
         Ok(Response::new(Box::pin(answers)))
     }
 
+    async fn describe_ledger(
+        &self,
+        request: Request<pb::DescribeLedgerRequest>,
+    ) -> Result<Response<pb::DescribeLedgerResponse>, Status> {
+        let caller = caller(&request)?;
+        let wanted = match request.into_inner().active_party {
+            name if name.is_empty() => None,
+            name => Some(WireError::party_name("active_party", name)?),
+        };
+        let wanted = match (caller.role(), wanted) {
+            (Role::ActiveParty, Some(name)) if name != *caller.name() => {
+                let message = format!("an active party sees its own entries, not those of `{name}`");
+                return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
+            }
+            (Role::ActiveParty, _) => Some(caller.name().clone()),
+            (_, wanted) => wanted,
+        };
+        Ok(Response::new(described(self.engine.account.describe(wanted.as_ref()).await?)))
+    }
+
     async fn open_audit(
         &self,
         request: Request<pb::OpenAuditRequest>,
@@ -180,7 +219,7 @@ impl Coordinator for Service {
         let auditor = caller(&request)?;
         let request = request.into_inner();
         let model = self.engine.model_named(request.model_version)?;
-        let defense = DefenseConfig::try_from(&require("defense", request.defense)?)?;
+        let policy = Policy::try_from(&require("policy", request.policy)?)?;
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         let active = WireError::party_name("active_party", request.active_party)?;
         let trained = ids.iter().filter(|id| model.saw_in_training(id)).count();
@@ -188,10 +227,21 @@ impl Coordinator for Service {
             let message = format!("{trained} of the {} records were used in training; audit others", ids.len());
             return Err(Refusal::precondition(message).into());
         }
+        self.engine.audits.check(&ids)?;
+        let ready = self.engine.policies.prepare(&model, &policy).await?;
+        let contract = ready.pipeline().contract();
+        let promise = pb::Promise {
+            keeps_arg_max: contract.keeps_arg_max,
+            keeps_ranking: contract.keeps_ranking,
+            randomised: contract.randomised,
+            // Whoever may choose its shares learns more with each of them.
+            bits: contract.bits.filter(|_| !policy.unbound_shares),
+            notes: ready.pipeline().notes(),
+        };
         let version = model.manifest.version.clone();
-        let (audit_session, row_budget) = self.engine.audits.open(version, active, &defense, &ids)?;
-        tracing::info!(auditor = %auditor, policy = %defense, records = ids.len(), "audit session opened");
-        Ok(Response::new(pb::OpenAuditResponse { audit_session, row_budget }))
+        let (audit_session, row_budget) = self.engine.audits.open(version, active, ready, &ids)?;
+        tracing::info!(auditor = %auditor, policy = %policy, records = ids.len(), "audit session opened");
+        Ok(Response::new(pb::OpenAuditResponse { audit_session, row_budget, promise: Some(promise) }))
     }
 
     async fn close_audit(

@@ -14,7 +14,7 @@ use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, encode_columns, peer_failure, require};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::max_batch;
-use vfl_shared::types::{LogitShare, Logits, PartyName, RecordIds, RecordIdsBuilder};
+use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds, RecordIdsBuilder};
 
 use crate::config::TrainingPolicy;
 use crate::passive::PassiveParty;
@@ -22,6 +22,10 @@ use crate::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 
 /// Records of one validation message.
 const VALIDATION_CHUNK: usize = 4096;
+/// The most records whose scores are kept for defenses that are fitted.
+const CALIBRATION_RECORDS: usize = 10_000;
+/// The most scores kept for them: 16 MiB.
+const CALIBRATION_SCORES: usize = 1 << 21;
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;
 
@@ -108,6 +112,8 @@ struct Outcome {
     best_epoch: u32,
     steps: u64,
     from_checkpoint: bool,
+    /// Undefended scores under the parameters to be published, k × n: what `ranking` and `codebook` are fitted on.
+    calibration: ConfidenceScores,
 }
 
 impl TrainingDriver {
@@ -217,9 +223,10 @@ impl TrainingDriver {
             let Reply::Published(_) = link.receive().await? else { return Err(link.unexpected("published")) };
         }
         let registry = self.registry.clone();
+        let calibration = Some(outcome.calibration.clone());
         tokio::task::spawn_blocking(move || {
             let version = manifest.version.clone();
-            registry.commit(manifest).inspect(|()| tracing::info!(%version, "model published"))
+            registry.commit(manifest, calibration.as_ref()).inspect(|()| tracing::info!(%version, "model published"))
         })
         .await
         .map_err(|_| Refusal::internal("publishing failed"))?
@@ -357,7 +364,32 @@ async fn learn(links: &mut [Link], job: &Job) -> Result<Outcome, Refusal> {
         next.batch = Vec::new();
         exchange(links, &mut next, k).await?;
     }
-    Ok(Outcome { epochs, best_epoch, steps, from_checkpoint: !validation.is_empty() })
+    let from_checkpoint = !validation.is_empty();
+    let calibration = calibrate(links, &mut next, job, from_checkpoint).await?;
+    Ok(Outcome { epochs, best_epoch, steps, from_checkpoint, calibration })
+}
+
+/// Scores of records spread over the training's list, under the parameters that will be published.
+async fn calibrate(
+    links: &mut [Link],
+    next: &mut pb::TrainingStep,
+    job: &Job,
+    from_checkpoint: bool,
+) -> Result<ConfidenceScores, Refusal> {
+    let k = job.class_names.len();
+    let stride = job.ids.len().div_ceil(CALIBRATION_RECORDS.min(CALIBRATION_SCORES / k).max(1));
+    let positions: Vec<u32> = (0..job.ids.len() as u32).step_by(stride).collect();
+    let mut all = Vec::with_capacity(positions.len() * k);
+    next.restore = from_checkpoint;
+    for chunk in positions.chunks(VALIDATION_CHUNK.min(max_batch(k))) {
+        next.batch = chunk.to_vec();
+        next.evaluation = true;
+        let scores = ConfidenceScores::softmax(exchange(links, next, k).await?);
+        all.extend_from_slice(scores.matrix().as_slice());
+        next.restore = false;
+    }
+    let all = nalgebra::DMatrix::from_vec(k, positions.len(), all);
+    ConfidenceScores::new(all).map_err(|e| Refusal::internal(e.to_string()))
 }
 
 async fn validate(

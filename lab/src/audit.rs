@@ -5,9 +5,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
-use vfl_active_party::attack::Method;
-use vfl_coordinator::defense::DefenseConfig;
+use vfl_active_party::attack::{Method, adaptive_for};
 use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::attack_result::Origin;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -21,8 +21,8 @@ use vfl_shared::types::RecordIds;
 
 use crate::report::Status as Outcome;
 use crate::report::{
-    AttackResult, Audit, Baselines, DefenseKnowledge, Errors, ParameterKnowledge, PartyError, Policy, ThreatModel,
-    Utility,
+    AttackResult, Audit, Baselines, DefenseKnowledge, Errors, ParameterKnowledge, PartyError, Policy as PolicyFacts,
+    ThreatModel, Utility,
 };
 
 /// Whom the auditor talks to, and as whom.
@@ -43,10 +43,14 @@ pub struct Targets {
 pub struct Plan {
     /// The records: at least 100, held by all parties, not used in training.
     pub ids: RecordIds,
-    /// The defenses, each in a session of its own.
-    pub defenses: Vec<DefenseConfig>,
-    /// The attacks.
+    /// The policies, each in a session of its own.
+    pub policies: Vec<Policy>,
+    /// The attacks that take a release for the true scores.
     pub attacks: Vec<Method>,
+    /// Whether each policy also meets an adversary that knows it.
+    pub aware: bool,
+    /// How often that adversary asks for each record, where averaging could help it.
+    pub queries: u32,
     /// Seed of attacks that draw random numbers.
     pub seed: u64,
 }
@@ -150,7 +154,8 @@ pub async fn run(
         })?;
         scorings.push(Scoring::open(&targets.credentials, peer, &plan.ids).await?);
     }
-    let wanted = (plan.defenses.len() * plan.attacks.len()) as u32;
+    let wanted = plan.policies.len() * (plan.attacks.len() + usize::from(plan.aware));
+    let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
     if let Some(short) = scorings.iter().find(|s| s.opened.scorings_left < wanted) {
         let (left, peer) = (short.opened.scorings_left, &short.peer);
         let message =
@@ -167,31 +172,46 @@ pub async fn run(
     let baselines =
         Baselines { half: baseline(|o| o.half.as_ref())?, column_mean: baseline(|o| o.column_mean.as_ref())? };
 
-    let total = plan.defenses.len() * plan.attacks.len();
+    let total = plan.policies.len() * plan.attacks.len();
     let mut audits: Vec<Audit> = Vec::new();
-    for (round, defense) in plan.defenses.iter().enumerate() {
+    for (round, policy) in plan.policies.iter().enumerate() {
         let open = pb::OpenAuditRequest {
             model_version: model.model_version.clone(),
-            defense: Some(defense.into()),
+            policy: Some(policy.into()),
             ids: Some((&plan.ids).into()),
             active_party: targets.active.name.as_str().to_owned(),
         };
-        let session = coordinator.open_audit(open).await.map_err(&refused_by_coordinator)?.into_inner().audit_session;
+        let opened = coordinator.open_audit(open).await.map_err(&refused_by_coordinator)?.into_inner();
+        let promise = opened.promise.unwrap_or_default();
+        let (session, bits) = (opened.audit_session, promise.bits);
+        let adaptive = if plan.aware { adaptive_for(policy) } else { None };
         let request = pb::ReconstructRequest {
             audit_session: session.clone(),
             model_version: model.model_version.clone(),
             ids: Some((&plan.ids).into()),
-            attacks: plan.attacks.iter().map(|m| attack_spec(*m, defense)).collect(),
+            attacks: plan.attacks.iter().map(|m| attack_spec(*m, policy)).collect(),
             seed: plan.seed,
+            queries: 0,
         };
-        let attacked = attack(&mut active, &targets.active, request, &mut scorings, |stage_done, stage| {
-            on_stage(round * plan.attacks.len() + stage_done, total, &format!("{defense}: {stage}"));
+        let attacked = attack(&mut active, &targets.active, request.clone(), &mut scorings, |stage_done, stage| {
+            on_stage(round * plan.attacks.len() + stage_done, total, &format!("{policy}: {stage}"));
         })
         .await;
+        let aware = match (&attacked, adaptive) {
+            (Ok(_), Some(method)) => {
+                let attacks =
+                    vec![pb::AttackSpec { name: method.as_str().into(), settings: vec![setting("policy", policy)] }];
+                // Only an adversary that averages has a use for more answers than one.
+                let queries = if method == Method::Averaging { plan.queries } else { 0 };
+                let request = pb::ReconstructRequest { attacks, queries, ..request };
+                Some(attack(&mut active, &targets.active, request, &mut scorings, |_, _| ()).await)
+            }
+            _ => None,
+        };
         // Closed whatever happened: its secret name is lost with this call, and open sessions are few.
         let close = pb::CloseAuditRequest { audit_session: session };
         let closed = coordinator.close_audit(close).await;
-        let Attacked { accuracy, results, hidden } = attacked?;
+        let Attacked { accuracy, results, hidden, .. } = attacked?;
         let closed = closed.map_err(&refused_by_coordinator)?.into_inner();
         let undefended = audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
         let utility = Utility {
@@ -200,15 +220,24 @@ pub async fn run(
             mean_kl_nats: closed.kl_divergence.map(|kl| kl.max(0.0)),
             total_variation: closed.total_variation,
             arg_max_kept: Some(closed.arg_max_kept),
+            bits,
         };
-        let mut threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
-        if hidden {
-            threat_model.parameters = ParameterKnowledge::Hidden;
+        let mut add = |knowledge, hidden: bool, results, remarks| {
+            let mut threat_model = ThreatModel::white_box(knowledge);
+            if hidden {
+                threat_model.parameters = ParameterKnowledge::Hidden;
+            }
+            let mut audit = Audit::new(facts(policy), threat_model, plan.ids.len(), utility, baselines.clone());
+            (audit.attacks, audit.remarks) = (results, remarks);
+            audits.push(audit);
+        };
+        let mut said = promise.notes;
+        said.extend(remarks(policy, closed.kl_divergence.is_none()));
+        add(DefenseKnowledge::Unknown, hidden, results, said);
+        if let Some(aware) = aware {
+            let Attacked { results, hidden, questions, .. } = aware?;
+            add(DefenseKnowledge::Known, hidden, results, questions);
         }
-        let mut audit = Audit::new(policy(defense), threat_model, plan.ids.len(), utility, baselines.clone());
-        audit.attacks = results;
-        audit.remarks = remarks(defense, closed.kl_divergence.is_none());
-        audits.push(audit);
     }
     on_stage(total, total, "done");
     let feature_names = scorings.iter().map(|s| (s.peer.name.to_string(), s.opened.feature_names.clone())).collect();
@@ -221,6 +250,8 @@ struct Attacked {
     results: Vec<AttackResult>,
     /// Whether an attack lacked the passive parameters.
     hidden: bool,
+    /// What asking more than once brought, attack by attack.
+    questions: Vec<String>,
 }
 
 /// Has the attacks of one session run, and scores each as it comes.
@@ -232,13 +263,16 @@ async fn attack(
     mut on_stage: impl FnMut(usize, &str),
 ) -> Result<Attacked, Refusal> {
     let mut events = active.reconstruct(request).await.map_err(refused(peer))?.into_inner();
-    let mut found = Attacked { accuracy: None, results: Vec::new(), hidden: false };
+    let mut found = Attacked { accuracy: None, results: Vec::new(), hidden: false, questions: Vec::new() };
     while let Some(event) = events.message().await.map_err(refused(peer))? {
         match event.event {
             Some(Event::Progress(p)) => on_stage((p.done as usize).saturating_sub(1), &p.stage),
             Some(Event::Scores(scores)) => found.accuracy = scores.accuracy,
             Some(Event::Result(result)) => {
                 found.hidden |= result.refusal.contains("hidden");
+                if !result.questions.is_empty() {
+                    found.questions.push(format!("{}: {}", result.attack, result.questions));
+                }
                 found.results.push(score(scorings, result).await?);
             }
             None => {}
@@ -271,44 +305,50 @@ async fn score(scorings: &mut [Scoring], result: pb::AttackResult) -> Result<Att
     Ok(AttackResult::ran(result.attack, status, joint(&parties)))
 }
 
-/// An attack as the auditor asks for it: zeros of a rounded release stand for half a step, a label for a softened vector.
-fn attack_spec(method: Method, defense: &DefenseConfig) -> pb::AttackSpec {
-    let floor = match defense {
-        DefenseConfig::None {} => None,
+/// What stands for a score of 0 behind a policy, for attacks that take the release for the true scores: half a step of
+/// rounded ones, δ of a softened vector for a label.
+fn zero_floor(policy: &Policy) -> Option<f64> {
+    policy.defenses.iter().rev().find_map(|defense| match defense {
         DefenseConfig::Rounding { decimals } => Some(0.5 * 10f64.powi(-(*decimals as i32))),
-        DefenseConfig::ClassLabel {} => Some(LABEL_FLOOR),
-    };
-    let settings = floor
-        .map(|value| pb::attack_spec::Setting { key: "zero_floor".into(), value: value.to_string() })
-        .into_iter()
-        .collect();
+        DefenseConfig::ClassLabel { softening: 0.0 } => Some(LABEL_FLOOR),
+        _ => None,
+    })
+}
+
+fn setting(key: &str, value: impl ToString) -> pb::attack_spec::Setting {
+    pb::attack_spec::Setting { key: key.into(), value: value.to_string() }
+}
+
+/// An attack that takes the release for the true scores, as the auditor asks for it.
+fn attack_spec(method: Method, policy: &Policy) -> pb::AttackSpec {
+    let settings = zero_floor(policy).map(|floor| setting("zero_floor", floor)).into_iter().collect();
     pb::AttackSpec { name: method.as_str().into(), settings }
 }
 
-/// The report's form of a defense.
+/// The report's form of a policy.
 #[must_use]
-pub fn policy(defense: &DefenseConfig) -> Policy {
-    match defense {
-        DefenseConfig::None {} => Policy::new("none"),
-        DefenseConfig::Rounding { decimals } => Policy::new("rounding").with("decimals", *decimals),
-        DefenseConfig::ClassLabel {} => Policy::new("class_label"),
-    }
+pub fn facts(policy: &Policy) -> PolicyFacts {
+    let [defense] = policy.defenses.as_slice() else { return PolicyFacts::new(policy.to_string()) };
+    let parameters = match serde_json::to_value(defense) {
+        Ok(serde_json::Value::Object(fields)) => fields.into_iter().filter(|(key, _)| key != "name").collect(),
+        _ => serde_json::Map::new(),
+    };
+    parameters.into_iter().fold(PolicyFacts::new(defense.name()), |facts, (key, value)| facts.with(key, value))
 }
 
-fn remarks(defense: &DefenseConfig, no_divergence: bool) -> Vec<String> {
+fn remarks(policy: &Policy, no_divergence: bool) -> Vec<String> {
     let mut remarks = Vec::new();
-    match defense {
-        DefenseConfig::None {} => {}
-        DefenseConfig::Rounding { decimals } => {
-            let floor = 0.5 * 10f64.powi(-(*decimals as i32));
+    match (policy.defenses.last(), zero_floor(policy)) {
+        (Some(DefenseConfig::Rounding { .. }), Some(floor)) => {
             remarks.push(format!("a score rounded to 0 was taken for {floor}, half a step"));
             if no_divergence {
                 remarks.push("KL is infinite: some positive scores were rounded to 0".into());
             }
         }
-        DefenseConfig::ClassLabel {} => {
-            remarks.push(format!("a label was taken for scores of {LABEL_FLOOR} everywhere but at the label"));
+        (Some(DefenseConfig::ClassLabel { .. }), Some(floor)) => {
+            remarks.push(format!("a label was taken for scores of {floor} everywhere but at the label"));
         }
+        _ => {}
     }
     remarks
 }

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use nalgebra::DMatrix;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use vfl_active_party::attack::Method;
-use vfl_coordinator::defense::DefenseConfig;
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_passive_party::config::Grant;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
+use vfl_shared::files::write_atomic;
 use vfl_shared::model::{ShareStore, TrainingConfig};
+use vfl_shared::policy::{DefenseConfig, Policy, PolicyTextError};
 use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
 
@@ -18,8 +20,8 @@ use crate::audit::{self, Findings, Plan};
 use crate::deployment::{Deployment, DeploymentSpec, WholeModel};
 use crate::progress::{Progress, say};
 use crate::report::{
-    DataFacts, DefenseKnowledge, Deployment as DeploymentFacts, Generated, Party, Policy, Report, Role, Surface,
-    SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, TrainingFacts,
+    DataFacts, DefenseKnowledge, Deployment as DeploymentFacts, Generated, Party, Policy as PolicyFacts, Report, Role,
+    Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, TrainingFacts,
 };
 
 /// What the demo is to run.
@@ -37,15 +39,49 @@ pub struct DemoPlan {
     pub training: TrainingConfig,
     /// Records attacked: this many of the test records, all if there are fewer.
     pub records: usize,
+    /// The policies audited; each also meets an adversary that knows it.
+    pub policies: Vec<Policy>,
     /// Whether to measure the error by number of passive features.
     pub sweep: bool,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// The defenses of the demo.
-fn defenses() -> Vec<DefenseConfig> {
-    vec![DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 2 }, DefenseConfig::ClassLabel {}]
+/// The policies of the demo unless others are named.
+#[must_use]
+pub fn default_policies() -> Vec<Policy> {
+    let label = DefenseConfig::ClassLabel { softening: 0.0 };
+    [DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 2 }, label].map(Policy::of).into()
+}
+
+/// Every defense there is, with parameters of the papers where they name some, for a model of `classes` classes.
+///
+/// # Errors
+/// If a text below is no policy, which a test excludes.
+pub fn every_policy(classes: usize) -> Result<Vec<Policy>, PolicyTextError> {
+    let top = if classes > 2 { "top_k (k = 2)" } else { "top_k (k = 1)" };
+    [
+        "none",
+        "rounding (decimals = 2)",
+        "rounding (decimals = 1)",
+        top,
+        "class_label",
+        "temperature (temperature = 4.0)",
+        "logit_noise (scheme = 1, alpha = 10.0)",
+        "logit_noise (scheme = 2, alpha = 10.0)",
+        "logit_noise (scheme = 3, alpha = 0.75)",
+        "gaussian_noise (sigma = 0.1)",
+        "dp_gaussian (epsilon = 0.5)",
+        "privee_dp (epsilon = 0.1, template = \"householder\")",
+        "privee_dp (sigma = 48.0, template = \"householder\")",
+        "privee_dp_plus_plus (template = \"householder\")",
+        "order_preserving_encryption",
+        "ranking",
+        "codebook (size = 32)",
+    ]
+    .into_iter()
+    .map(str::parse)
+    .collect()
 }
 
 /// The attacks that the sweep shows.
@@ -114,14 +150,20 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
 
     let audited = test_ids.slice(0, plan.records);
-    let audit_plan =
-        Plan { ids: audited.clone(), defenses: defenses(), attacks: Method::GENERAL.to_vec(), seed: plan.seed };
-    let mut bar = Progress::start("attacking and scoring", (audit_plan.defenses.len() * Method::GENERAL.len()) as u64);
+    let audit_plan = Plan {
+        ids: audited.clone(),
+        policies: plan.policies.clone(),
+        attacks: Method::GENERAL.to_vec(),
+        aware: true,
+        queries: 100,
+        seed: plan.seed,
+    };
+    let mut bar = Progress::start("attacking and scoring", (audit_plan.policies.len() * Method::GENERAL.len()) as u64);
     let findings = audit::run(&deployment.targets(), &audit_plan, |done, _, stage| bar.at(done as u64, stage)).await?;
     bar.done(&format!(
         "{} attacks against {} defenses on {} records",
         Method::GENERAL.len(),
-        defenses().len(),
+        plan.policies.len(),
         audited.len()
     ));
 
@@ -132,11 +174,16 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
 }
 
 async fn deploy(dataset: &Dataset, split: &VerticalSplit, state: &Path, seed: u64) -> anyhow::Result<Deployment> {
+    // A report is the same for the same seed, noise and all.
+    let secret = Sha256::digest(format!("the noise of a demonstration, seed {seed}"));
+    let secret: String = secret.iter().map(|b| format!("{b:02x}")).collect();
+    write_atomic(&state.join("coordinator").join("noise.secret"), secret.as_bytes(), true)?;
     Deployment::start(DeploymentSpec {
         tables: partition::divide(dataset, split, seed)?,
         state_dir: state.to_owned(),
-        defense: DefenseConfig::None {},
+        defenses: Vec::new(),
         release: Grant::TrueParameters,
+        to_coordinator: Grant::TrueParameters,
     })
     .await
 }
@@ -148,7 +195,7 @@ async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &RecordIds) -
     let mut right = 0usize;
     for from in (0..ids.len()).step_by(8192) {
         let chunk = ids.slice(from, from + 8192);
-        let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()) }).await;
+        let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), ..Default::default() }).await;
         let answer = answer.map_err(|s| anyhow::anyhow!("{}", s.message()))?.into_inner();
         let ok = select_ok(&answer.row_status, chunk.len())?;
         anyhow::ensure!(ok.len() == chunk.len(), "{} test records were not scored", chunk.len() - ok.len());
@@ -226,8 +273,14 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
         whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
         let deployment = deploy(dataset, &split, state.path(), plan.seed).await?;
-        let audit_plan =
-            Plan { ids: ids.clone(), defenses: vec![DefenseConfig::None {}], attacks: SWEPT.to_vec(), seed: plan.seed };
+        let audit_plan = Plan {
+            ids: ids.clone(),
+            policies: vec![Policy::default()],
+            attacks: SWEPT.to_vec(),
+            aware: false,
+            queries: 1,
+            seed: plan.seed,
+        };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
         deployment.stop().await?;
         let Some(audit) = findings.audits.into_iter().next() else { continue };
@@ -240,7 +293,7 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
     }
     bar.done(&format!("{} splits deployed and audited", found.len()));
     Ok(Sweep {
-        policy: Policy::new("none"),
+        policy: PolicyFacts::new("none"),
         threat_model: ThreatModel::white_box(DefenseKnowledge::Unknown),
         records: ids.len(),
         points: found,
@@ -268,6 +321,13 @@ fn report(
     if plan.data.bank_columns == BankColumns::Authors {
         command.push_str(" --bank-columns authors");
     }
+    if plan.policies != default_policies() {
+        if every_policy(k).is_ok_and(|all| all == plan.policies) {
+            command.push_str(" --policy all");
+        } else {
+            plan.policies.iter().for_each(|policy| command.push_str(&format!(" --policy '{policy}'")));
+        }
+    }
     if plan.records != DEFAULT_RECORDS {
         command.push_str(&format!(" --records {}", plan.records));
     }
@@ -279,7 +339,7 @@ fn report(
         "passive_parties": plan.passive_parties,
         "records": plan.records,
         "training": plan.training,
-        "defenses": defenses(),
+        "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::GENERAL.map(Method::as_str),
     });
     let source = match dataset.name() {
@@ -304,7 +364,8 @@ fn report(
     report.audits = findings.audits.clone();
     report.sweep = sweep;
     report.notes = vec![
-        "The adversary of this report takes every release for the true scores; one that knows the defense may do better."
+        "Each defense meets two adversaries: one that takes the release for the true scores, and one that knows the defense. \
+         An attack that is not listed may do better than both."
             .into(),
     ];
     report

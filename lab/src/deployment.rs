@@ -33,10 +33,12 @@ pub struct DeploymentSpec {
     pub tables: PartyTables,
     /// Where the parties keep their state, in a directory each.
     pub state_dir: PathBuf,
-    /// The defense of the live service.
-    pub defense: DefenseConfig,
+    /// The defenses of the live service.
+    pub defenses: Vec<DefenseConfig>,
     /// What passive parties grant the active party.
     pub release: passive::Grant,
+    /// What they grant the coordinator, for noise at the logits.
+    pub to_coordinator: passive::Grant,
 }
 
 type Task = JoinHandle<Result<(), String>>;
@@ -60,7 +62,7 @@ pub struct Deployment {
     coordinator: Running,
     active: Running,
     passive: Vec<(PartyName, Arc<FeatureTable>, Running)>,
-    release: passive::Grant,
+    release: passive::ReleasePolicy,
     active_features: usize,
 }
 
@@ -101,12 +103,13 @@ impl Deployment {
         };
         let auditor = credentials(Role::Auditor, &PartyName::new("auditor")?)?;
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
+        let release = passive::ReleasePolicy { to_active_party: spec.release, to_coordinator: spec.to_coordinator };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
             let table = Arc::new(table);
             let credentials = credentials(Role::PassiveParty, &name)?;
             let dir = spec.state_dir.join(name.as_str());
-            let running = start_passive(credentials, dir, table.clone(), spec.release, ANY_PORT).await?;
+            let running = start_passive(credentials, dir, table.clone(), release, ANY_PORT).await?;
             parties.push((name, table, running));
         }
         parties.sort_by(|a, b| a.0.cmp(&b.0));
@@ -119,9 +122,12 @@ impl Deployment {
             passive_parties: peers.clone(),
             peer_timeout: Duration::from_secs(10),
             training: coordinator::TrainingPolicy { allowed: true, ..Default::default() },
-            defense: spec.defense,
+            defenses: spec.defenses,
             serving: coordinator::ServingPolicy::default(),
-            audit: coordinator::AuditPolicy { allowed: true, ..Default::default() },
+            ledger: coordinator::LedgerValues::default()
+                .config(&spec.state_dir.join("coordinator"), coordinator::Budgets::default()),
+            // Adversaries that ask again and again are part of what is measured.
+            audit: coordinator::AuditPolicy { allowed: true, rows_per_record: 300, ..Default::default() },
         };
         adjust(&authority, &mut settings)?;
         let coordinator = run(address, move |stop| async move {
@@ -151,7 +157,7 @@ impl Deployment {
             coordinator,
             active,
             passive: parties,
-            release: spec.release,
+            release,
             active_features,
         })
     }
@@ -295,7 +301,7 @@ async fn start_passive(
     credentials: Credentials,
     state_dir: PathBuf,
     table: Arc<FeatureTable>,
-    release: passive::Grant,
+    release: passive::ReleasePolicy,
     address: SocketAddr,
 ) -> anyhow::Result<Running> {
     let (listener, address) = listen(address).await?;
@@ -303,7 +309,7 @@ async fn start_passive(
         credentials,
         state_dir,
         table,
-        release: passive::ReleasePolicy { to_active_party: release },
+        release,
         audit: passive::AuditPolicy { allowed: true, ..Default::default() },
     };
     Ok(run(address, move |stop| async move {
@@ -358,7 +364,7 @@ impl WholeModel {
         for (store, share) in stores {
             store.bind(&manifest.version, &share)?;
         }
-        Registry::open(&state_dir.join("coordinator"))?.commit(manifest)?;
+        Registry::open(&state_dir.join("coordinator"))?.commit(manifest, None)?;
         Ok(())
     }
 }

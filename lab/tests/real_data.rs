@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use vfl_lab::demo::{DemoPlan, run};
+use vfl_lab::demo::{DemoPlan, default_policies, run};
 use vfl_lab::report::{Audit, Outcome, Report};
 use vfl_shared::data::{BankColumns, DatasetName, DatasetSpec};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
@@ -32,6 +32,7 @@ async fn demo(name: DatasetName, columns: BankColumns) -> Report {
         passive_parties: 1,
         training: training.unwrap(),
         records: 500,
+        policies: default_policies(),
         sweep: false,
         seed: 7,
     };

@@ -250,3 +250,32 @@ fn enough_auxiliary_records_are_as_good_as_the_parameters() {
     let tau = document.attacks.iter().find(|a| a.curve == "shadow_tau").unwrap();
     assert_eq!(tau.settings["auxiliary_records"], "24");
 }
+
+/// R figure 13 on generated data: no scheme changes a class, the divergences are those aimed at, the error grows with them for
+/// who takes the release for the true scores, and who knows schemes 1 and 3 has what the exact scores give.
+#[test]
+fn noise_at_the_logits_is_undone_by_who_knows_it() {
+    let options = Options { records: Some(200), ..Options::default() };
+    let document = run(Figure::RFig13, synthetic(), &options).unwrap();
+    assert!(document.checks.iter().all(|c| c.holds), "{:?}", document.checks);
+    for name in ["scheme_1", "scheme_2", "scheme_3", "class_label"] {
+        let curve = document.curve(name).unwrap();
+        assert!(curve.x.len() >= 3 && curve.x.windows(2).all(|x| x[0] < x[1]), "{name}: {:?}", curve.x);
+        assert!(
+            curve
+                .x
+                .iter()
+                .all(|x| [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0].iter().any(|t| (x / t - 1.0).abs() < 1e-3))
+        );
+        // Of softened labels the error has a minimum of its own.
+        assert!(name == "class_label" || curve.mean.windows(2).all(|m| m[0] < m[1]), "{name}: {:?}", curve.mean);
+    }
+    let exact = Options { attacks: only(&["rcc2"]), dimensions: vec![synthetic().dataset().features / 2], ..options };
+    let exact = run(Figure::RFig4, synthetic(), &exact).unwrap().curve("rcc2").unwrap().mean[0];
+    for name in ["scheme_1_aware", "scheme_3_aware"] {
+        let curve = document.curve(name).unwrap();
+        assert!(curve.mean.iter().all(|m| (m / exact - 1.0).abs() < 1e-6), "{name}: {:?}, exact {exact}", curve.mean);
+    }
+    let two = Options { dimensions: vec![2, 3], records: Some(50), ..Options::default() };
+    assert!(matches!(run(Figure::RFig13, synthetic(), &two), Err(ReproduceError::OneDimension { .. })));
+}

@@ -56,6 +56,9 @@ pub enum Grant {
 pub struct ReleasePolicy {
     /// What the active party is told. Default nothing.
     pub to_active_party: Grant,
+    /// What the coordinator is told, which needs the true parameters to place noise at the logits (`logit_noise`) and sees all
+    /// scores anyway. Default nothing.
+    pub to_coordinator: Grant,
 }
 
 /// `[audit]`.

@@ -18,7 +18,7 @@ use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer
 use vfl_shared::rpc::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, encode_columns, pb, require,
 };
-use vfl_shared::service::{PeerIdentity, ServeError, caller, serve};
+use vfl_shared::service::{PeerIdentity, Role, ServeError, caller, serve};
 use vfl_shared::training::Participant;
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
@@ -165,9 +165,16 @@ impl PassiveParty for Service {
         request: Request<pb::ReleaseParametersRequest>,
     ) -> Result<Response<pb::ReleaseParametersResponse>, Status> {
         let caller = caller(&request)?;
-        match self.release.to_active_party {
+        let (grant, key) = match caller.role() {
+            Role::Coordinator => (self.release.to_coordinator, "to_coordinator"),
+            _ => (self.release.to_active_party, "to_active_party"),
+        };
+        match grant {
             Grant::Nothing => {
-                let message = "the release policy of this passive party grants the active party no parameters";
+                let message = format!(
+                    "the release policy of this passive party grants the {} no parameters (`{key}` in [release])",
+                    caller.role().words()
+                );
                 Err(Refusal::new(RefusalKind::PermissionDenied, message).into())
             }
             Grant::TrueParameters => {

@@ -1,13 +1,71 @@
 //! What the command lines of all binaries have in common: exit codes and the last words.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 
 use crate::service::{Credentials, Peer, check_health};
+use crate::telemetry;
+
+/// The options of `serve`, alike for the three parties.
+#[derive(Debug, clap::Args)]
+pub struct ServeArgs {
+    /// The config file (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// Log as JSON lines.
+    #[arg(long)]
+    log_json: bool,
+}
+
+impl ServeArgs {
+    /// Starts logging, reads the config and binds its address.
+    ///
+    /// # Errors
+    /// [`CliError`]: what `read` says of the config, or why the address cannot be bound.
+    pub async fn listen<S, E: std::fmt::Display>(
+        &self,
+        read: impl FnOnce(&Path) -> Result<(SocketAddr, S), E>,
+        credentials: impl FnOnce(&S) -> &Credentials,
+    ) -> Result<(TcpListener, S), CliError> {
+        telemetry::init("info", self.log_json);
+        let (listen, settings) = read(&self.config).map_err(CliError::input)?;
+        let listener = bind(listen).await?;
+        tracing::info!(%listen, identity = %credentials(&settings).identity(), "listening");
+        Ok((listener, settings))
+    }
+}
+
+/// The options of `check`, alike for the three parties.
+#[derive(Debug, clap::Args)]
+pub struct CheckArgs {
+    /// The config file (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// Ask the service at the config's address whether it serves.
+    #[arg(long)]
+    health: bool,
+}
+
+impl CheckArgs {
+    /// Reads the config, says that it is good, and if asked whether the service it describes is up.
+    ///
+    /// # Errors
+    /// [`CliError`]: what `read` says of the config, or why the service cannot be reached.
+    pub async fn run<S, E: std::fmt::Display>(
+        &self,
+        read: impl FnOnce(&Path) -> Result<(SocketAddr, S), E>,
+        credentials: impl FnOnce(&S) -> &Credentials,
+    ) -> Result<(), CliError> {
+        use std::io::Write;
+        let (listen, settings) = read(&self.config).map_err(CliError::input)?;
+        let said = check(&self.config, listen, credentials(&settings), self.health).await?;
+        writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
+    }
+}
 
 /// Why a command failed, and with it the exit code.
 #[derive(Debug)]
@@ -57,7 +115,7 @@ pub fn exit(result: Result<(), CliError>) -> ExitCode {
 ///
 /// # Errors
 /// [`CliError::Failed`] naming the address and the likely cause.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address)
         .await
         .map_err(|e| CliError::Failed(format!("cannot listen on {address}: {e} (is another process using the port?)")))
@@ -67,12 +125,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
 ///
 /// # Errors
 /// [`CliError::Failed`] when the service is not reachable or does not serve.
-pub async fn check(
-    path: &Path,
-    listen: SocketAddr,
-    credentials: &Credentials,
-    health: bool,
-) -> Result<String, CliError> {
+async fn check(path: &Path, listen: SocketAddr, credentials: &Credentials, health: bool) -> Result<String, CliError> {
     let identity = credentials.identity();
     let mut said = format!("{}: good; this is {} ({})", path.display(), identity.words(), identity.uri());
     if health {

@@ -9,6 +9,7 @@ pub mod files;
 pub mod metrics;
 pub mod model;
 pub mod numerics;
+pub mod policy;
 pub mod rpc;
 pub mod service;
 pub mod telemetry;

@@ -1,8 +1,9 @@
 //! Why an attack cannot run.
 
 use vfl_shared::numerics::DecompositionError;
-use vfl_shared::types::ShapeError;
+use vfl_shared::types::{ReleasedScores, ShapeError};
 
+use super::adaptive::OracleError;
 use super::{KnowledgeError, OneFeatureError};
 
 /// Why an attack cannot run.
@@ -86,4 +87,53 @@ pub enum AttackError {
         /// The most that is tried.
         limit: usize,
     },
+    /// The policy is not one that the attack is made for.
+    #[error("{attack} is made for {expected}; the policy is `{got}`: set `policy` to what the coordinator does")]
+    Policy {
+        /// The attack.
+        attack: &'static str,
+        /// What it is made for.
+        expected: &'static str,
+        /// The policy.
+        got: String,
+    },
+    /// What was released is of a kind that the attack, or the policy it was told, has no use for.
+    #[error("{attack} needs {expected}, and {got} were released")]
+    Unfit {
+        /// The attack.
+        attack: &'static str,
+        /// What it needs.
+        expected: &'static str,
+        /// What came.
+        got: &'static str,
+    },
+    /// Releases that cannot be averaged.
+    #[error("releases cannot be averaged: {reason}")]
+    Releases {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The attack asks questions, and was given answers.
+    #[error("{attack} asks the coordinator itself, with shares of its own choice: it does not run on one release")]
+    NeedsOracle {
+        /// The attack.
+        attack: &'static str,
+    },
+    /// The coordinator could not be asked.
+    #[error(transparent)]
+    Oracle(#[from] OracleError),
+    /// Not even the honest question was answered.
+    #[error("every record was refused at the first question: the budget is spent, or other shares were bound before")]
+    Refused,
+}
+
+impl AttackError {
+    pub(super) fn unfit(attack: &'static str, expected: &'static str, released: &ReleasedScores) -> Self {
+        let got = match released {
+            ReleasedScores::Probabilities(_) | ReleasedScores::Numbers(_) => "score vectors",
+            ReleasedScores::Labels { .. } => "labels",
+            ReleasedScores::Ciphertexts(_) => "ciphertexts",
+        };
+        Self::Unfit { attack, expected, got }
+    }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use rand::Rng;
 
+use super::adaptive::{Averaging, Centre, CodebookCell, Interval, LabelCone, NoiseDirection, RankingCone};
 use super::{
     AdversaryView, Attack, AttackError, ChebyshevExact, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares,
     OneFeature, Random, Rcc1, Rcc2, Reconstruction, Requirements, Settings,
@@ -14,7 +15,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MethodError {
     /// No attack of that name.
-    #[error("there is no attack {name:?}; there are: {}", Method::ALL.map(Method::as_str).join(", "))]
+    #[error("there is no attack {name:?}; there are: {}", Method::ALL.into_iter().chain([Method::ChosenShares]).map(Method::as_str).collect::<Vec<_>>().join(", "))]
     Name {
         /// What came, cut to 80 characters.
         name: String,
@@ -66,11 +67,25 @@ pub enum Method {
     GradientInversion,
     /// The Chebyshev centre itself, where the null space is small.
     ChebyshevExact,
+    /// Adaptive: intervals of scores.
+    Interval,
+    /// Adaptive: the order of the scores.
+    RankingCone,
+    /// Adaptive: the predicted class.
+    LabelCone,
+    /// Adaptive: the words of a codebook.
+    CodebookCell,
+    /// Adaptive: the known direction of noise at the logits.
+    NoiseDirection,
+    /// Adaptive: noise averaged over repeated questions.
+    Averaging,
+    /// Adaptive: logit shares of the adversary's own choice.
+    ChosenShares,
 }
 
 impl Method {
-    /// All attacks.
-    pub const ALL: [Self; 13] = [
+    /// All attacks that run on one release.
+    pub const ALL: [Self; 19] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -84,6 +99,24 @@ impl Method {
         Self::OneFeature,
         Self::GradientInversion,
         Self::ChebyshevExact,
+        Self::Interval,
+        Self::RankingCone,
+        Self::LabelCone,
+        Self::CodebookCell,
+        Self::NoiseDirection,
+        Self::Averaging,
+    ];
+
+    /// The adaptive attacks. `averaging` is worth more on the [mean of several releases](super::adaptive::average) than on one,
+    /// and `chosen_shares` runs on none: it asks by itself ([`ChosenShares`](super::adaptive::ChosenShares)).
+    pub const ADAPTIVE: [Self; 7] = [
+        Self::Interval,
+        Self::RankingCone,
+        Self::LabelCone,
+        Self::CodebookCell,
+        Self::NoiseDirection,
+        Self::Averaging,
+        Self::ChosenShares,
     ];
 
     /// Those that run on any model whose parameters are known: not the one for a single feature in the black box, nor the one
@@ -119,12 +152,21 @@ impl Method {
             Self::OneFeature => "one_feature",
             Self::GradientInversion => "gradient_inversion",
             Self::ChebyshevExact => "chebyshev_exact",
+            Self::Interval => "interval",
+            Self::RankingCone => "ranking_cone",
+            Self::LabelCone => "label_cone",
+            Self::CodebookCell => "codebook_cell",
+            Self::NoiseDirection => "noise_direction",
+            Self::Averaging => "averaging",
+            Self::ChosenShares => "chosen_shares",
         }
     }
 
-    /// The attack itself, with these settings.
+    /// The attack itself, with these settings. What [`Method::ChosenShares`] gives says only that it needs a coordinator to
+    /// ask.
     #[must_use]
     pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
+        let known = &settings.adaptive;
         let attack: Box<dyn Attack> = match self {
             Self::Random => Box::new(Random),
             Self::Zero => Box::new(Constant(0.0)),
@@ -139,8 +181,29 @@ impl Method {
             Self::OneFeature => Box::new(OneFeature { case: settings.one_feature_case }),
             Self::GradientInversion => Box::new(settings.gradient_inversion),
             Self::ChebyshevExact => Box::new(ChebyshevExact),
+            Self::Interval => Box::new(Interval { known: known.clone() }),
+            Self::RankingCone => Box::new(RankingCone { centre: known.centre.unwrap_or(Centre::Analytic) }),
+            Self::LabelCone => Box::new(LabelCone { centre: known.centre.unwrap_or(Centre::Analytic) }),
+            Self::CodebookCell => Box::new(CodebookCell { centre: known.centre.unwrap_or(Centre::Likely) }),
+            Self::NoiseDirection => Box::new(NoiseDirection { known: known.clone() }),
+            Self::Averaging => Box::new(Averaging { known: known.clone(), queries: settings.averaged }),
+            Self::ChosenShares => Box::new(Asks),
         };
         Box::new(Checked(settings.knowledge.wrap(attack)))
+    }
+}
+
+/// An attack that does not run on a release.
+#[derive(Debug)]
+struct Asks;
+
+impl Attack for Asks {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: true }
+    }
+
+    fn reconstruct(&self, _view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        Err(AttackError::NeedsOracle { attack: "chosen_shares" })
     }
 }
 
@@ -176,7 +239,11 @@ impl FromStr for Method {
     type Err = MethodError;
 
     fn from_str(name: &str) -> Result<Self, MethodError> {
-        Self::ALL.into_iter().find(|m| m.as_str() == name).ok_or_else(|| MethodError::Name { name: clip(name) })
+        Self::ALL
+            .into_iter()
+            .chain([Self::ChosenShares])
+            .find(|m| m.as_str() == name)
+            .ok_or_else(|| MethodError::Name { name: clip(name) })
     }
 }
 

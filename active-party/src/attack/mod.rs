@@ -3,6 +3,7 @@
 //! An attack sees an [`AdversaryView`] and nothing else: what its threat model grants. The truth is not reachable from it;
 //! estimates are scored elsewhere, after the attack has returned.
 
+pub mod adaptive;
 mod affine;
 mod baseline;
 mod chebyshev_exact;
@@ -22,6 +23,7 @@ mod shadow_model;
 mod system;
 mod view;
 
+pub use adaptive::{Centre, KnownPolicy, adaptive_for};
 pub use baseline::{Constant, Random};
 pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use coalition::{Coalition, Party, Role};

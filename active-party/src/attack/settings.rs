@@ -1,5 +1,6 @@
 //! Settings of attacks, as `key=value` pairs give them.
 
+use super::adaptive::{Centre, KnownPolicy};
 use super::gradient_inversion::{GradientInversion, Iterate, Loss, Start};
 use super::method::clip;
 use super::{Descent, MethodError, OneFeatureCase, Replacement, ShadowBias, ShadowFit, StatedKnowledge};
@@ -19,6 +20,10 @@ pub struct Settings {
     pub gradient_inversion: GradientInversion,
     /// What is known of the passive features.
     pub knowledge: StatedKnowledge,
+    /// What is known of the policy: `policy`, `sigma_known`, `centre`.
+    pub adaptive: KnownPolicy,
+    /// How many different answers were averaged into the release.
+    pub averaged: usize,
 }
 
 /// A setting: its name, and what it takes, with the default.
@@ -66,6 +71,21 @@ const DISCRETE: Key = (
     "what is made of `binary` and `levels`: `snap` (to the nearest, the default) or `exact` (all assignments of the two-valued ones)",
 );
 
+const POLICY: Key = (
+    "policy",
+    "what adaptive attacks know the coordinator to do: a policy as `rounding (decimals = 2)` (default none, scores as they are)",
+);
+const SIGMA_KNOWN: Key = (
+    "sigma_known",
+    "whether adaptive attacks know the scale of the noise (sigma, or alpha of logit noise): `true` or `false` (default true)",
+);
+const CENTRE: Key = (
+    "centre",
+    "which point adaptive attacks take: `half`, `analytic`, `posterior` or `likely` (default the attack's own)",
+);
+const AVERAGED: Key =
+    ("averaged", "how many different answers averaging was given the mean of: a whole number above 0 (default 1)");
+
 impl Settings {
     /// The settings there are, each with what it takes.
     pub const KEYS: &'static [Key] = &[
@@ -85,6 +105,10 @@ impl Settings {
         ONE_FEATURE_CASE,
         SHADOW_FIT,
         SHADOW_BIAS,
+        POLICY,
+        SIGMA_KNOWN,
+        CENTRE,
+        AVERAGED,
     ];
 
     /// The names of all settings, with commas.
@@ -150,6 +174,10 @@ impl Settings {
                     _ => return None,
                 }
             }
+            POLICY => self.adaptive.policy = value.parse().ok()?,
+            SIGMA_KNOWN => self.adaptive.scale_known = value.trim().parse().ok()?,
+            CENTRE => self.adaptive.centre = Some(Centre::named(value.trim())?),
+            AVERAGED => self.averaged = value.trim().parse().ok().filter(|n| *n > 0)?,
             _ => self.gradient_inversion = set_gradient_inversion(self.gradient_inversion, key, value)?,
         }
         Some(())

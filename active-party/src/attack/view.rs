@@ -177,6 +177,14 @@ impl<'a> AdversaryView<'a> {
                     add_differences(b_prime, &logs);
                 }
             }
+            ReleasedScores::Ciphertexts(c) => {
+                for (b_prime, c) in columns.zip(c.as_slice().chunks_exact(k)) {
+                    for (log, c) in logs.iter_mut().zip(c) {
+                        *log = (*c as f64 + 0.5).ln();
+                    }
+                    add_differences(b_prime, &logs);
+                }
+            }
             ReleasedScores::Labels { labels, .. } => {
                 let top = 1.0 - (k as f64 - 1.0) * floor;
                 if top <= 0.0 {
@@ -242,6 +250,11 @@ impl<'a> AdversaryView<'a> {
         self.y
     }
 
+    /// What was released.
+    pub(super) fn released(&self) -> &'a ReleasedScores {
+        self.released
+    }
+
     /// The known part of the logits, W_act y + b, k × n.
     #[must_use]
     pub fn known_logits(&self) -> DMatrix<f64> {
@@ -255,6 +268,15 @@ impl<'a> AdversaryView<'a> {
         let floor = self.replacement.zero_floor;
         match self.released {
             ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c.map(|c| if c > 0.0 { c } else { floor }),
+            // Whoever has no key can only take their proportions for scores.
+            ReleasedScores::Ciphertexts(c) => {
+                let mut shares = c.map(|c| c as f64 + 0.5);
+                for mut column in shares.column_iter_mut() {
+                    let sum = column.sum();
+                    column /= sum;
+                }
+                shares
+            }
             ReleasedScores::Labels { labels, .. } => DMatrix::from_fn(k, labels.len(), |class, record| {
                 if class == labels[record] as usize { 1.0 - (k as f64 - 1.0) * floor } else { floor }
             }),

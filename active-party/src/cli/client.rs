@@ -134,7 +134,8 @@ impl PredictArgs {
         let mut model = None;
         for from in (0..ids.len()).step_by(CALL_RECORDS) {
             let chunk = ids.slice(from, from + CALL_RECORDS);
-            let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()) }).await;
+            let answer =
+                client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id: String::new() }).await;
             let answer = answer.map_err(|s| failure(&settings.service, &s))?.into_inner();
             let wrong = |e| CliError::Failed(format!("our own service answered with {e}"));
             if *model.get_or_insert_with(|| answer.model_version.clone()) != answer.model_version {
@@ -181,6 +182,14 @@ fn write_rows(
             }
             for (id, column) in ids.iter().zip(m.column_iter()) {
                 csv.write_record(std::iter::once(id.to_owned()).chain(column.iter().map(f64::to_string)))?;
+            }
+        }
+        ReleasedScores::Ciphertexts(m) => {
+            if header {
+                csv.write_record(std::iter::once("id").chain(classes.iter().map(String::as_str)))?;
+            }
+            for (id, column) in ids.iter().zip(m.column_iter()) {
+                csv.write_record(std::iter::once(id.to_owned()).chain(column.iter().map(u64::to_string)))?;
             }
         }
         ReleasedScores::Labels { labels, .. } => {

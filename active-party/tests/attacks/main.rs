@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod adaptive;
 mod black_box;
 mod chebyshev;
 mod curves;
@@ -11,3 +12,4 @@ mod gradient_inversion;
 mod knowledge;
 mod properties;
 mod real_data;
+mod simulated;

@@ -11,6 +11,7 @@ mod cases;
 mod fixture;
 mod golden;
 mod optimality;
+mod polytope;
 mod quadratic;
 mod second_solver;
 #[cfg(feature = "sdp-oracle")]

@@ -141,6 +141,29 @@ pub(crate) fn nearest_half(a: &DMatrix<f64>, b: &[f64], settings: DefaultSetting
     Found { x: solution.variables, primal: -2.0 * solution.primal, dual: -2.0 * solution.dual, solved: solution.solved }
 }
 
+/// The point nearest to ½ of {x in the box : l ≤ B x ≤ u}, infinite ends left out. Its `primal` is ½‖x‖² − ½ 1ᵀx.
+pub(crate) fn nearest_between(b: &DMatrix<f64>, ends: &[(f64, f64)], settings: DefaultSettings<f64>) -> Found {
+    let d = b.ncols();
+    let mut program = Program::new(d);
+    let mut rows = 0;
+    for (row, &(lower, upper)) in b.row_iter().zip(ends) {
+        if lower.is_finite() {
+            program.row(row.iter().map(|v| -v).enumerate(), -lower);
+            rows += 1;
+        }
+        if upper.is_finite() {
+            program.row(row.iter().copied().enumerate(), upper);
+            rows += 1;
+        }
+    }
+    if rows > 0 {
+        program.cone(NonnegativeConeT(rows));
+    }
+    program.unit_box(d);
+    let solution = program.solve(&CscMatrix::identity(d), &vec![-0.5; d], settings);
+    Found { x: solution.variables, primal: solution.primal, dual: solution.dual, solved: solution.solved }
+}
+
 /// CLS: minimise ‖A x − b‖² over the box, with AᵀA as the quadratic term: the smallest program, and the fastest.
 pub(crate) fn least_squares(a: &DMatrix<f64>, b: &[f64], settings: DefaultSettings<f64>) -> Found {
     let d = a.ncols();

@@ -1,38 +1,72 @@
-//! Defenses of the confidence scores, one module per method, behind one trait.
+//! Defenses of the confidence scores, one module per method, behind one trait for each stage.
+//!
+//! What a defense is called and takes is data, [`DefenseConfig`], that all parties share; what it does is here. A policy's
+//! defenses are put together by a [`Pipeline`].
 
 mod class_label;
+mod codebook;
+mod encryption;
+mod gaussian;
+mod logit_noise;
+mod noise;
 mod none;
+mod order;
+mod pipeline;
+mod privee;
+mod ranking;
 mod rounding;
+mod temperature;
+mod top_k;
 
-use rand::Rng;
-use serde::{Deserialize, Serialize};
-use vfl_shared::rpc::{WireError, pb, require};
-use vfl_shared::types::{ConfidenceScores, ReleasedScores};
+use nalgebra::DMatrix;
+use vfl_shared::types::ReleasedScores;
 
 pub use class_label::ClassLabel;
+pub use codebook::Codebook;
+pub use encryption::OrderPreservingEncryption;
+pub use gaussian::GaussianNoise;
+pub use logit_noise::LogitNoise;
+pub use noise::{Noise, NoiseKey, NoiseSecret};
 pub use none::NoDefense;
+pub use pipeline::{Grants, Pipeline, Released};
+pub use privee::Privee;
+pub use ranking::Ranking;
 pub use rounding::Rounding;
+pub use temperature::Temperature;
+pub use top_k::TopK;
+pub use vfl_shared::policy::{DefenseConfig, Policy};
+
+/// The largest scale of noise, and the largest noise budget: so that eight defenses in a row stay finite.
+const MAX_SCALE: f64 = 1e12;
 
 /// What a defense promises of its release, for every input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contract {
     /// What comes out.
     pub output: Output,
-    /// The arg max of the release is that of the scores; ties go to the lowest index.
+    /// The arg max of the release is that of what went in; ties go to the lowest index.
     pub keeps_arg_max: bool,
-    /// The release sorts as the scores do.
+    /// Strictly larger scores stay strictly larger. (Equal ones need not stay equal.)
     pub keeps_ranking: bool,
+    /// Whether it draws noise.
+    pub randomised: bool,
+    /// What one record's release tells at most, in bits, however often it is asked for; `None`: unbounded.
+    pub bits: Option<f64>,
 }
 
 /// The kind of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
+    /// Logits, before the link function.
+    Logits,
     /// Columns on the simplex.
     Probabilities,
     /// Numbers that need not sum to 1.
     Numbers,
     /// The predicted class alone.
     Label,
+    /// Integers that sort as the scores do.
+    Ciphertexts,
 }
 
 /// Why a defense cannot be applied, or cannot be made.
@@ -48,91 +82,92 @@ pub enum DefenseError {
         /// What came.
         got: String,
         /// What is allowed.
-        expected: &'static str,
+        expected: String,
+    },
+    /// Something must be there that is not.
+    #[error("defense `{defense}` needs {what}")]
+    Needs {
+        /// The defense.
+        defense: &'static str,
+        /// What, and how it comes about.
+        what: String,
+    },
+    /// Defenses that do not go together.
+    #[error("defense `{after}` cannot follow `{before}`: {reason}")]
+    Order {
+        /// The first.
+        before: &'static str,
+        /// The second.
+        after: &'static str,
+        /// Why.
+        reason: &'static str,
     },
 }
 
-/// Scores in, what is released of them out. Budgets and caches live elsewhere in the coordinator.
+impl DefenseError {
+    /// A parameter out of range.
+    pub fn setting(
+        defense: &'static str,
+        setting: &'static str,
+        got: impl ToString,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self::Setting { defense, setting, got: got.to_string(), expected: expected.into() }
+    }
+}
+
+/// [`DefenseError::Setting`] unless `good`.
+fn checked(
+    good: bool,
+    defense: &'static str,
+    setting: &'static str,
+    got: impl ToString,
+    expected: impl Into<String>,
+) -> Result<(), DefenseError> {
+    if good { Ok(()) } else { Err(DefenseError::setting(defense, setting, got, expected)) }
+}
+
+/// A defense at the score stage: scores in, what is released of them out. Budgets and caches live elsewhere in the
+/// coordinator.
+///
+/// In a list a defense works on what the one before it gave out, which need not be on the simplex.
 pub trait Defense: Send + Sync + std::fmt::Debug {
     /// What it promises.
     fn contract(&self) -> Contract;
 
-    /// Applies the defense to `k × n` scores. `rng` is the coordinator's, never the requester's.
+    /// Applies the defense to `k × n` scores, one record per column.
     ///
     /// # Errors
     /// [`DefenseError`] where the defense does not apply to these scores.
-    fn apply(&self, scores: &ConfidenceScores, rng: &mut dyn Rng) -> Result<ReleasedScores, DefenseError>;
-}
+    fn apply(&self, scores: DMatrix<f64>, noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError>;
 
-/// A defense and its parameters, as they stand in a config file (`[defense] name = "rounding"`, `decimals = 2`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
-pub enum DefenseConfig {
-    /// The scores as they are.
-    None {},
-    /// Scores rounded to `decimals`.
-    Rounding {
-        /// 0 to 15.
-        decimals: u32,
-    },
-    /// The predicted class alone.
-    ClassLabel {},
-}
+    /// Whether it gives out what it gets, whatever that is.
+    fn passes_through(&self) -> bool {
+        false
+    }
 
-impl Default for DefenseConfig {
-    fn default() -> Self {
-        Self::None {}
+    /// What its user should know of it that the contract cannot say: a guarantee and its limits, what was fitted. One line.
+    fn note(&self) -> Option<String> {
+        None
     }
 }
 
-impl DefenseConfig {
-    /// Builds the defense.
+/// A defense at the logit stage: logits in, other logits out, before the link function.
+///
+/// Its contract is about the scores: a [`Pipeline`] puts right what round-off of the link function would turn round.
+pub trait LogitDefense: Send + Sync + std::fmt::Debug {
+    /// What it promises, with [`Output::Logits`].
+    fn contract(&self) -> Contract;
+
+    /// Changes `k × n` logits, one record per column.
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] naming a parameter out of range.
-    pub fn build(&self) -> Result<Box<dyn Defense>, DefenseError> {
-        Ok(match *self {
-            Self::None {} => Box::new(NoDefense),
-            Self::Rounding { decimals } => Box::new(Rounding::new(decimals)?),
-            Self::ClassLabel {} => Box::new(ClassLabel),
-        })
-    }
-}
+    /// [`DefenseError`] where the defense does not apply to these logits.
+    fn apply(&self, logits: &mut DMatrix<f64>, noise: &Noise<'_>) -> Result<(), DefenseError>;
 
-impl TryFrom<&pb::Defense> for DefenseConfig {
-    type Error = WireError;
-
-    fn try_from(defense: &pb::Defense) -> Result<Self, WireError> {
-        use pb::defense::Kind;
-        let config = match require("defense", defense.kind.as_ref())? {
-            Kind::None(_) => Self::None {},
-            Kind::Rounding(r) => Self::Rounding { decimals: r.decimals },
-            Kind::ClassLabel(_) => Self::ClassLabel {},
-        };
-        config.build().map_err(|e| WireError::Content { field: "defense", reason: e.to_string() })?;
-        Ok(config)
-    }
-}
-
-impl From<&DefenseConfig> for pb::Defense {
-    fn from(config: &DefenseConfig) -> Self {
-        use pb::defense::{ClassLabel, Kind, None, Rounding};
-        let kind = match *config {
-            DefenseConfig::None {} => Kind::None(None {}),
-            DefenseConfig::Rounding { decimals } => Kind::Rounding(Rounding { decimals }),
-            DefenseConfig::ClassLabel {} => Kind::ClassLabel(ClassLabel {}),
-        };
-        Self { kind: Some(kind) }
-    }
-}
-
-impl std::fmt::Display for DefenseConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None {} => f.pad("none"),
-            Self::Rounding { decimals } => f.pad(&format!("rounding (decimals = {decimals})")),
-            Self::ClassLabel {} => f.pad("class_label"),
-        }
+    /// What its user should know of it that the contract cannot say. One line.
+    fn note(&self) -> Option<String> {
+        None
     }
 }
 

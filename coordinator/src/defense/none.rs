@@ -1,20 +1,25 @@
 //! No defense: the scores as they are.
 
-use rand::Rng;
-use vfl_shared::types::{ConfidenceScores, ReleasedScores};
+use nalgebra::DMatrix;
+use vfl_shared::types::ReleasedScores;
 
-use super::{Contract, Defense, DefenseError, Output};
+use super::{Contract, Defense, DefenseError, Noise, Output};
 
-/// Releases the scores as they are.
+/// Releases the scores as they are; in a list it changes nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct NoDefense;
 
 impl Defense for NoDefense {
     fn contract(&self) -> Contract {
-        Contract { output: Output::Probabilities, keeps_arg_max: true, keeps_ranking: true }
+        let output = Output::Probabilities;
+        Contract { output, keeps_arg_max: true, keeps_ranking: true, randomised: false, bits: None }
     }
 
-    fn apply(&self, scores: &ConfidenceScores, _rng: &mut dyn Rng) -> Result<ReleasedScores, DefenseError> {
-        Ok(ReleasedScores::Probabilities(scores.matrix().clone()))
+    fn apply(&self, scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+        Ok(ReleasedScores::Probabilities(scores))
+    }
+
+    fn passes_through(&self) -> bool {
+        true
     }
 }

@@ -1,9 +1,9 @@
 //! Rounding to a number of decimals (J section VI, P section 6).
 
-use rand::Rng;
-use vfl_shared::types::{ConfidenceScores, ReleasedScores};
+use nalgebra::DMatrix;
+use vfl_shared::types::ReleasedScores;
 
-use super::{Contract, Defense, DefenseError, Output};
+use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 /// Rounds each score to `decimals` digits, ties to even on c · 10^decimals, as P's code does: 0.25 gives 0.2, 0.35 gives 0.4.
 ///
@@ -20,20 +20,28 @@ impl Rounding {
     /// # Errors
     /// [`DefenseError::Setting`] above 15: a double has no more digits to round.
     pub fn new(decimals: u32) -> Result<Self, DefenseError> {
-        if decimals > 15 {
-            let (got, expected) = (decimals.to_string(), "0 to 15");
-            return Err(DefenseError::Setting { defense: "rounding", setting: "decimals", got, expected });
-        }
-        Ok(Self { step: 10f64.powi(decimals as i32) })
+        Self::check(decimals).map(|()| Self { step: 10f64.powi(decimals as i32) })
     }
+
+    pub(super) fn check(decimals: u32) -> Result<(), DefenseError> {
+        checked(decimals <= 15, "rounding", "decimals", decimals, "0 to 15")
+    }
+}
+
+/// From 2⁵² units on (large numbers after noise) there is nothing left to round, and the product may be beyond a double.
+fn rounded(c: f64, step: f64) -> f64 {
+    let units = c * step;
+    if units.abs() < (1u64 << 52) as f64 { units.round_ties_even() / step } else { c }
 }
 
 impl Defense for Rounding {
     fn contract(&self) -> Contract {
-        Contract { output: Output::Numbers, keeps_arg_max: false, keeps_ranking: false }
+        let output = Output::Numbers;
+        Contract { output, keeps_arg_max: false, keeps_ranking: false, randomised: false, bits: None }
     }
 
-    fn apply(&self, scores: &ConfidenceScores, _rng: &mut dyn Rng) -> Result<ReleasedScores, DefenseError> {
-        Ok(ReleasedScores::Numbers(scores.matrix().map(|c| (c * self.step).round_ties_even() / self.step)))
+    fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+        scores.apply(|c| *c = rounded(*c, self.step));
+        Ok(ReleasedScores::Numbers(scores))
     }
 }

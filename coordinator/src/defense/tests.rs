@@ -1,11 +1,18 @@
+//! What holds of all defenses. What holds of one is tested beside it.
+
+mod configs;
+mod contracts;
+mod noise;
+
 use nalgebra::DMatrix;
-use proptest::prelude::*;
-use rand::SeedableRng;
-use vfl_shared::numerics::arg_max;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+use vfl_shared::policy::DefenseConfig;
+use vfl_shared::types::{ConfidenceScores, ReleasedScores};
 
 use super::*;
 
-fn golden(name: &str) -> serde_json::Value {
+pub(super) fn golden(name: &str) -> serde_json::Value {
     let dir = std::env::var("CLOISON_GOLDEN_DIR")
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").to_owned());
     let path = format!("{dir}/{name}");
@@ -14,84 +21,130 @@ fn golden(name: &str) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn numbers(value: &serde_json::Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+pub(super) fn number(value: &serde_json::Value) -> f64 {
+    value.as_f64().unwrap()
 }
 
-fn apply(defense: &dyn Defense, scores: Vec<f64>) -> ReleasedScores {
-    let k = scores.len();
-    let scores = ConfidenceScores::new(DMatrix::from_vec(k, 1, scores)).unwrap();
-    defense.apply(&scores, &mut rand_chacha::ChaCha20Rng::seed_from_u64(1)).unwrap()
+pub(super) fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(number).collect()
 }
 
-#[test]
-fn rounding_matches_the_golden_vectors() {
-    let file = golden("score_defences.json");
-    let cases = file["rounding"].as_array().unwrap();
-    assert!(cases.len() >= 10);
-    for case in cases {
-        let defense = Rounding::new(case["decimals"].as_u64().unwrap() as u32).unwrap();
-        let ReleasedScores::Numbers(out) = apply(&defense, numbers(&case["c"])) else { panic!("kind") };
-        for (got, want) in out.iter().zip(numbers(&case["out"])) {
-            assert!((got - want).abs() < 1e-12, "{got} {want}");
-        }
+pub(super) fn matrix(rows: &serde_json::Value) -> DMatrix<f64> {
+    let rows: Vec<Vec<f64>> = rows.as_array().unwrap().iter().map(numbers).collect();
+    DMatrix::from_fn(rows.len(), rows[0].len(), |i, j| rows[i][j])
+}
+
+#[track_caller]
+pub(super) fn close(got: &[f64], want: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), want.len());
+    for (got, want) in got.iter().zip(want) {
+        assert!((got - want).abs() <= tolerance * want.abs().max(1.0), "{got} {want}");
     }
 }
 
-#[test]
-fn parameters_out_of_range_are_named() {
-    let error = DefenseConfig::Rounding { decimals: 16 }.build().unwrap_err().to_string();
-    assert!(error.contains("decimals") && error.contains("16"), "{error}");
+/// A probability vector: flat or steep, with ties, zeros, tiny scores, neighbours by one unit in the last place, or one-hot.
+pub(super) fn random_vector(k: usize, rng: &mut impl Rng) -> Vec<f64> {
+    let kind = rng.random_range(0..8);
+    let steep = [0.1, 1.0, 8.0, 60.0][rng.random_range(0..4)];
+    let mut c: Vec<f64> = (0..k)
+        .map(|_| match kind {
+            0 => f64::from(rng.random_range(0u8..4)),
+            1 if rng.random_bool(0.5) => 0.0,
+            2 if rng.random_bool(0.5) => 1e-300 * rng.random::<f64>(),
+            3 => 1.0 + f64::from(rng.random_range(0u8..3)) * f64::EPSILON,
+            4 => 0.0,
+            _ => (steep * rng.random::<f64>()).exp(),
+        })
+        .collect();
+    let sum: f64 = c.iter().sum();
+    if sum > 0.1 {
+        c.iter_mut().for_each(|c| *c /= sum);
+    } else {
+        c.fill(0.0);
+        c[rng.random_range(0..k)] = 1.0;
+    }
+    c
 }
 
-#[test]
-fn config_keys_are_checked() {
-    let parse = toml::from_str::<DefenseConfig>;
-    assert_eq!(parse("name = \"rounding\"\ndecimals = 2").unwrap(), DefenseConfig::Rounding { decimals: 2 });
-    assert!(parse("name = \"rounding\"").is_err());
-    assert!(parse("name = \"rounding\"\ndecimals = 2\nk = 1").is_err());
-    assert!(parse("name = \"none\"\ndecimals = 2").is_err());
-    assert!(parse("name = \"privee\"").is_err());
+/// Columns of [`random_vector`].
+pub(super) fn random_scores(k: usize, n: usize, seed: u64) -> DMatrix<f64> {
+    let mut rng = ChaCha12Rng::seed_from_u64(seed);
+    DMatrix::from_vec(k, n, (0..n).flat_map(|_| random_vector(k, &mut rng)).collect())
 }
 
-/// Probability vectors of 2 to 40 classes with ties, zeros and one-hot ones among them.
-fn scores() -> impl Strategy<Value = Vec<f64>> {
-    prop::collection::vec(
-        prop_oneof![3 => 0.0f64..1.0, 1 => Just(0.0), 2 => (0u8..4).prop_map(|v| f64::from(v) / 4.0)],
-        2..40,
-    )
-    .prop_filter("some mass", |v| v.iter().sum::<f64>() > 0.1)
-    .prop_map(|v| {
-        let sum: f64 = v.iter().sum();
-        v.iter().map(|x| x / sum).collect()
-    })
+/// One config of each kind, and more where the kinds differ inside.
+pub(super) fn configs(k: usize) -> Vec<DefenseConfig> {
+    let texts = [
+        "none",
+        "logit_noise (scheme = 1, alpha = 4.0)",
+        "logit_noise (scheme = 2, alpha = 50.0)",
+        "logit_noise (scheme = 3, alpha = 0.9)",
+        "temperature (temperature = 3.0)",
+        "temperature (temperature = 0.01)",
+        "rounding (decimals = 1)",
+        "rounding (decimals = 15)",
+        "top_k (k = 1)",
+        "class_label",
+        "class_label (softening = 1e-6)",
+        "gaussian_noise (sigma = 0.1)",
+        "dp_gaussian (epsilon = 0.5)",
+        "privee_dp",
+        "privee_dp (template = \"householder\")",
+        "privee_dp (template = \"fisip\", sigma = 1.0)",
+        "privee_dp (as_published = true)",
+        "privee_dp_plus_plus",
+        "privee_dp_plus_plus (template = \"householder\", sigma = [0.0, 3.0])",
+        "privee_dp_plus_plus (as_published = true)",
+        "order_preserving_encryption",
+        "ranking",
+    ];
+    let mut configs: Vec<DefenseConfig> = texts.iter().map(|text| text.parse().unwrap()).collect();
+    if k > 2 {
+        configs.push(DefenseConfig::TopK { k: k as u32 - 1 });
+    }
+    configs.push(DefenseConfig::Codebook { size: 4 * k as u32 });
+    configs
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+/// What all configs are made from, for k classes.
+pub(super) struct Ground {
+    weights: DMatrix<f64>,
+    calibration: ConfidenceScores,
+}
 
-    #[test]
-    fn every_defense_keeps_its_contract(c in scores(), decimals in 0u32..=15) {
-        for config in [DefenseConfig::None {}, DefenseConfig::Rounding { decimals }, DefenseConfig::ClassLabel {}] {
-            let defense = config.build().unwrap();
-            let contract = defense.contract();
-            let released = apply(&*defense, c.clone());
-            prop_assert_eq!((released.records(), released.classes()), (1, c.len()));
-            if contract.keeps_arg_max {
-                prop_assert_eq!(released.predicted_labels()[0] as usize, arg_max(&c));
-            }
-            match (&released, contract.output) {
-                (ReleasedScores::Probabilities(p), Output::Probabilities) => prop_assert!((p.sum() - 1.0).abs() < 1e-9),
-                (ReleasedScores::Numbers(p), Output::Numbers) => {
-                    let step = 10f64.powi(-(decimals as i32));
-                    for (p, c) in p.iter().zip(&c) {
-                        prop_assert!((p - c).abs() <= step / 2.0 * (1.0 + 1e-9) + 1e-15);
-                        prop_assert!((p / step - (p / step).round()).abs() < 1e-6 * (1.0 / step).max(1.0));
-                    }
-                }
-                (ReleasedScores::Labels { .. }, Output::Label) => {}
-                other => prop_assert!(false, "{:?}", other),
-            }
+impl Ground {
+    pub(super) fn new(k: usize) -> Self {
+        let mut rng = ChaCha12Rng::seed_from_u64(k as u64);
+        let weights = DMatrix::from_fn(k, 3, |_, _| rng.random_range(-2.0..2.0));
+        Self { weights, calibration: ConfidenceScores::new(random_scores(k, 1000, 7)).unwrap() }
+    }
+
+    pub(super) fn grants(&self) -> Grants<'_> {
+        Grants { passive_weights: Some(&self.weights), calibration: Some(&self.calibration) }
+    }
+
+    pub(super) fn build(&self, config: &DefenseConfig) -> Pipeline {
+        Pipeline::build(std::slice::from_ref(config), self.weights.nrows(), &self.grants()).unwrap()
+    }
+}
+
+/// Releases scores; where a defense works on logits, their logarithms stand for them (0: far below all others).
+pub(super) fn release(pipeline: &Pipeline, scores: &DMatrix<f64>, noise: Noise<'_>) -> Released {
+    if pipeline.changes_logits() {
+        let logits = scores.map(|c| if c > 0.0 { c.ln() } else { -2000.0 });
+        pipeline.release(vfl_shared::types::Logits::new(logits).unwrap(), noise).unwrap()
+    } else {
+        pipeline.release_scores(ConfidenceScores::new(scores.clone()).unwrap(), noise).unwrap()
+    }
+}
+
+/// The columns of a release as something that can be compared and counted.
+pub(super) fn columns(released: &ReleasedScores) -> Vec<Vec<u64>> {
+    match released {
+        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
+            m.column_iter().map(|c| c.iter().map(|v| v.to_bits()).collect()).collect()
         }
+        ReleasedScores::Labels { labels, .. } => labels.iter().map(|label| vec![u64::from(*label)]).collect(),
+        ReleasedScores::Ciphertexts(m) => m.column_iter().map(|c| c.iter().copied().collect()).collect(),
     }
 }

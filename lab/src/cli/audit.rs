@@ -6,9 +6,10 @@ use clap::Args;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use vfl_active_party::attack::Method;
-use vfl_coordinator::defense::DefenseConfig;
+use vfl_coordinator::defense::{DefenseConfig, Pipeline};
 use vfl_shared::cli::CliError;
 use vfl_shared::config::{ConfigFile, PeerAddress, TlsFiles};
+use vfl_shared::policy::Policy;
 use vfl_shared::service::Role;
 use vfl_shared::types::RecordIds;
 
@@ -49,7 +50,26 @@ struct AuditConfig {
     coordinator: PeerAddress,
     active_party: PeerAddress,
     passive_parties: Vec<PeerAddress>,
+    /// Policies of one defense each.
+    #[serde(default)]
     defenses: Vec<DefenseConfig>,
+    /// Further policies, in words: `temperature (temperature = 2.0) then rounding (decimals = 1)`.
+    #[serde(default)]
+    policies: Vec<String>,
+    /// Whether each policy also meets an adversary that knows it. Default true.
+    #[serde(default = "yes")]
+    aware: bool,
+    /// How often that adversary asks for each record where averaging could help it. Default 3.
+    #[serde(default = "three")]
+    queries: u32,
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl AuditArgs {
@@ -59,11 +79,16 @@ impl AuditArgs {
         let credentials = file.credentials(&v.tls, Role::Auditor).map_err(CliError::input)?;
         let attacks = v.attacks.iter().map(|a| a.parse::<Method>()).collect::<Result<Vec<_>, _>>();
         let attacks = attacks.map_err(|e| CliError::input(file.error(format!("attacks: {e}"))))?;
-        if attacks.is_empty() || v.defenses.is_empty() {
-            return Err(CliError::input(file.error("name at least one attack and one of [[defenses]]")));
+        let mut policies: Vec<Policy> = v.defenses.iter().cloned().map(Policy::of).collect();
+        for text in &v.policies {
+            policies.push(text.parse().map_err(|e| CliError::input(file.error(format!("policies: {e}"))))?);
         }
-        for defense in &v.defenses {
-            defense.build().map_err(|e| CliError::input(file.error(format!("[[defenses]]: {e}"))))?;
+        if attacks.is_empty() || policies.is_empty() {
+            return Err(CliError::input(file.error("name at least one attack and one of [[defenses]] or `policies`")));
+        }
+        for policy in &policies {
+            Pipeline::check(&policy.defenses)
+                .map_err(|e| CliError::input(file.error(format!("policy `{policy}`: {e}"))))?;
         }
         let text = std::fs::read_to_string(&v.ids)
             .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", v.ids.display())))?;
@@ -75,11 +100,11 @@ impl AuditArgs {
             active: v.active_party.peer(Role::ActiveParty),
             passive: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
         };
-        let plan = Plan { ids, defenses: v.defenses.clone(), attacks, seed: v.seed };
-        let mut bar = Progress::start("auditing", (plan.defenses.len() * plan.attacks.len()) as u64);
+        let plan = Plan { ids, policies, attacks, aware: v.aware, queries: v.queries, seed: v.seed };
+        let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
         let findings = run(&targets, &plan, |done, _, stage| bar.at(done as u64, stage)).await;
         let findings = findings.map_err(CliError::failed)?;
-        bar.done(&format!("{} attacks against {} defenses", plan.attacks.len(), plan.defenses.len()));
+        bar.done(&format!("{} attacks against {} defenses", plan.attacks.len(), plan.policies.len()));
 
         let none = findings.audits.iter().find(|a| a.policy.name == "none");
         let accuracy = none.or(findings.audits.first()).and_then(|a| a.utility.accuracy).unwrap_or(0.0);
@@ -99,7 +124,7 @@ impl AuditArgs {
         let config = serde_json::json!({
             "seed": plan.seed,
             "records": plan.ids.len(),
-            "defenses": plan.defenses,
+            "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "attacks": plan.attacks.iter().map(|m| m.as_str()).collect::<Vec<_>>(),
         });
         let title = format!("Cloison audit of model {}", deployment.model_version);

@@ -7,7 +7,10 @@ use vfl_shared::cli::CliError;
 use vfl_shared::data::{BankColumns, Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 
-use crate::demo::{DEFAULT_RECORDS, DemoPlan, run, vertical_split};
+use vfl_coordinator::defense::Pipeline;
+use vfl_shared::policy::Policy;
+
+use crate::demo::{DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run, vertical_split};
 
 /// Columns of the bank data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -91,6 +94,7 @@ impl DataArgs {
 Examples:
   cloison demo                                                       embedded data, report in out/
   cloison demo --dataset satellite --data-dir DIR --passive-features 12
+  cloison demo --dataset satellite --data-dir DIR --passive-features 18 --policy all --no-sweep
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {
     #[command(flatten)]
@@ -101,6 +105,10 @@ pub struct DemoArgs {
     /// Epochs of training at most.
     #[arg(long, value_name = "N", default_value_t = 150)]
     epochs: u32,
+    /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
+    /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label.
+    #[arg(long = "policy", value_name = "POLICY")]
+    policies: Vec<String>,
     /// Leave out the error by number of passive features.
     #[arg(long)]
     no_sweep: bool,
@@ -118,6 +126,7 @@ impl Default for DemoArgs {
             data: DataArgs::default(),
             records: DEFAULT_RECORDS,
             epochs: 150,
+            policies: Vec::new(),
             no_sweep: false,
             out: "out".into(),
             json: false,
@@ -138,6 +147,14 @@ impl DemoArgs {
         })
         .map_err(CliError::input)?;
         let data = self.data.spec()?;
+        // What is wrong with the input is known before anything is started.
+        let dataset = vfl_shared::data::load(&data).map_err(CliError::input)?;
+        self.data.split(&dataset)?;
+        if self.records.min(dataset.split().test.len()) < 100 {
+            return Err(CliError::Input("an audit takes at least 100 test records; raise --records".into()));
+        }
+        let policies = policies(&self.policies, dataset.class_names().len())?;
+        drop(dataset);
         let plan = DemoPlan {
             data,
             first_column: self.data.first_column,
@@ -145,17 +162,29 @@ impl DemoArgs {
             passive_parties: self.data.passive_parties.into(),
             training,
             records: self.records,
+            policies,
             sweep: !self.no_sweep,
             seed: self.data.seed,
         };
-        // What is wrong with the input is known before anything is started.
-        let dataset = vfl_shared::data::load(&plan.data).map_err(CliError::input)?;
-        self.data.split(&dataset)?;
-        if self.records.min(dataset.split().test.len()) < 100 {
-            return Err(CliError::Input("an audit takes at least 100 test records; raise --records".into()));
-        }
-        drop(dataset);
         let report = run(&plan).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
         super::deliver(&report, &self.out, self.json)
     }
+}
+
+/// The policies named, `all` for every defense; those of the demo if none is.
+fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
+    let mut policies = Vec::new();
+    for text in texts {
+        if text == "all" {
+            policies.extend(every_policy(classes).map_err(CliError::input)?);
+            continue;
+        }
+        let policy: Policy = text.parse().map_err(CliError::input)?;
+        Pipeline::check(&policy.defenses).map_err(|e| CliError::Input(format!("policy `{policy}`: {e}")))?;
+        policies.push(policy);
+    }
+    if policies.is_empty() {
+        policies = default_policies();
+    }
+    Ok(policies)
 }

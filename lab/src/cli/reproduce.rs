@@ -25,6 +25,9 @@ enum Choice {
     /// One feature in the black box, by the number of predictions.
     #[value(name = "r-fig7")]
     RFig7,
+    /// Schemes that keep the class: error by the divergence they cost.
+    #[value(name = "r-fig13")]
+    RFig13,
     /// Gradient inversion from 0, from ½ and from a random point.
     #[value(name = "r-fig14")]
     RFig14,
@@ -40,6 +43,7 @@ impl Choice {
             Self::RFig4 => Some(Figure::RFig4),
             Self::RFig5 => Some(Figure::RFig5),
             Self::RFig7 => Some(Figure::RFig7),
+            Self::RFig13 => Some(Figure::RFig13),
             Self::RFig14 => Some(Figure::RFig14),
             Self::JFig11a => Some(Figure::JFig11a),
         }
@@ -52,6 +56,7 @@ fn duration(figure: Figure) -> &'static str {
         Figure::RFig4 => "some minutes on satellite, for gradient_inversion and rcc1 (5 seconds without the two)",
         Figure::RFig5 => "some seconds",
         Figure::RFig7 => "some seconds, training included",
+        Figure::RFig13 => "half a minute",
         Figure::RFig14 => "some minutes",
         Figure::JFig11a => "some minutes",
     }
@@ -193,6 +198,7 @@ fn told(error: ReproduceError) -> CliError {
     match error {
         E::Attack { .. }
         | E::NotFinite { .. }
+        | E::Defense { .. }
         | E::Shape(_)
         | E::Metric(_)
         | E::Threads(_)

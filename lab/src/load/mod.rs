@@ -46,8 +46,8 @@ const RECORDS: usize = 20_000;
 Example:
   cloison load --seconds 5
 
-Starts a coordinator, a passive party and a bare echo as processes on loopback and drives them from this one. Every figure
-is the median of the rounds; echo and service take turns in each round.")]
+Starts a coordinator with its ledger (a commit on the disk before each answer), one without, a passive party and a bare echo as
+processes on loopback and drives them from this one. Every figure is the median of the rounds; they take turns in each round.")]
 pub struct LoadArgs {
     /// Seconds of each measurement.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
@@ -68,10 +68,14 @@ struct Line {
     echo_per_second: f64,
     service_per_second: f64,
     ratio: f64,
+    /// The same service without a ledger.
+    no_ledger_per_second: f64,
     echo_p50_us: f64,
     echo_p99_us: f64,
     service_p50_us: f64,
     service_p99_us: f64,
+    no_ledger_p50_us: f64,
+    no_ledger_p99_us: f64,
 }
 
 /// Runs the measurement and prints it.
@@ -85,18 +89,20 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let (ids, version) = prepare(dir.path())?;
     let passive = Worker::start(dir.path(), "passive", None).await?;
     let coordinator = Worker::start(dir.path(), "coordinator", Some(&passive.address)).await?;
+    let without = Worker::start(dir.path(), "bare", Some(&passive.address)).await?;
     let echo = Worker::start(dir.path(), "echo", None).await?;
     let credentials = credentials(dir.path(), "active")?;
     let peer = |name: &str, address: &str| -> anyhow::Result<Peer> {
         Ok(Peer { role: Role::Coordinator, name: PartyName::new(name)?, address: address.to_owned() })
     };
     let service = measure::Service::new(&credentials, &peer("coordinator", &coordinator.address)?)?;
+    let no_ledger = measure::Service::new(&credentials, &peer("coordinator", &without.address)?)?;
     let bare = measure::Echo::new(&credentials, &peer("coordinator", &echo.address)?)?;
 
     let seconds = Duration::from_secs_f64(args.seconds);
-    let single: Vec<pb::PredictRequest> = (0..256).map(|i| request(&ids.slice(i, i + 1), &version)).collect();
+    let single: Vec<pb::PredictRequest> = (0..256).map(|i| request(&ids, i, i + 1, &version)).collect();
     let bulk: Vec<pb::PredictRequest> = (0..ids.len() / STREAM_CHUNK_RECORDS)
-        .map(|i| request(&ids.slice(i * STREAM_CHUNK_RECORDS, (i + 1) * STREAM_CHUNK_RECORDS), &version))
+        .map(|i| request(&ids, i * STREAM_CHUNK_RECORDS, (i + 1) * STREAM_CHUNK_RECORDS, &version))
         .collect();
     let mut bar = Progress::start("measuring", (args.rounds * 4) as u64);
     let mut lines = Vec::new();
@@ -109,7 +115,8 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
             bar.at(done, &format!("Predict, {in_flight} in flight"));
             let e = bare.unary(question, answer, in_flight, seconds).await?;
             let s = service.unary(&single, in_flight, seconds).await?;
-            rounds.push((e, s));
+            let n = no_ledger.unary(&single, in_flight, seconds).await?;
+            rounds.push([e, s, n]);
             done += 1;
         }
         let what = format!("Predict, 1 record, {in_flight} in flight ({question} B → {answer} B)");
@@ -122,7 +129,8 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
         bar.at(done, "PredictStream");
         let e = bare.stream(question, answer, seconds).await?;
         let s = service.stream(&bulk, seconds).await?;
-        rounds.push((e, s));
+        let n = no_ledger.stream(&bulk, seconds).await?;
+        rounds.push([e, s, n]);
         done += 1;
     }
     let what = format!("PredictStream, {STREAM_CHUNK_RECORDS} records a message ({question} B → {answer} B)");
@@ -131,7 +139,7 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
         "{RECORDS} records, {CLASSES} classes, {PASSIVE} passive features; medians of {} rounds of {} s",
         args.rounds, args.seconds
     ));
-    drop((passive, coordinator, echo));
+    drop((passive, coordinator, without, echo));
     print(&lines, args.json)
 }
 
@@ -140,19 +148,23 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn line(what: String, unit: &'static str, per: f64, rounds: &[(measure::Sample, measure::Sample)]) -> Line {
-    let of = |pick: fn(&(measure::Sample, measure::Sample)) -> f64| median(rounds.iter().map(pick).collect());
-    let (e, s) = (of(|r| r.0.per_second) * per, of(|r| r.1.per_second) * per);
+/// Of each round: the echo, the service, the service without a ledger.
+fn line(what: String, unit: &'static str, per: f64, rounds: &[[measure::Sample; 3]]) -> Line {
+    let of = |pick: fn(&[measure::Sample; 3]) -> f64| median(rounds.iter().map(pick).collect());
+    let (e, s) = (of(|r| r[0].per_second) * per, of(|r| r[1].per_second) * per);
     Line {
         what,
         unit,
         echo_per_second: e,
         service_per_second: s,
         ratio: s / e,
-        echo_p50_us: of(|r| r.0.p50_us),
-        echo_p99_us: of(|r| r.0.p99_us),
-        service_p50_us: of(|r| r.1.p50_us),
-        service_p99_us: of(|r| r.1.p99_us),
+        no_ledger_per_second: of(|r| r[2].per_second) * per,
+        echo_p50_us: of(|r| r[0].p50_us),
+        echo_p99_us: of(|r| r[0].p99_us),
+        service_p50_us: of(|r| r[1].p50_us),
+        service_p99_us: of(|r| r[1].p99_us),
+        no_ledger_p50_us: of(|r| r[2].p50_us),
+        no_ledger_p99_us: of(|r| r[2].p99_us),
     }
 }
 
@@ -170,8 +182,10 @@ fn print(lines: &[Line], json: bool) -> anyhow::Result<()> {
         "bare echo",
         "service",
         "ratio",
+        "without ledger",
         "echo p50 / p99 µs",
         "service p50 / p99 µs",
+        "no ledger p50 / p99 µs",
     ]);
     for l in lines {
         table.add_row([
@@ -180,11 +194,13 @@ fn print(lines: &[Line], json: bool) -> anyhow::Result<()> {
             format!("{:.0}", l.echo_per_second),
             format!("{:.0}", l.service_per_second),
             format!("{:.0} %", 100.0 * l.ratio),
+            format!("{:.0}", l.no_ledger_per_second),
             format!("{:.0} / {:.0}", l.echo_p50_us, l.echo_p99_us),
             format!("{:.0} / {:.0}", l.service_p50_us, l.service_p99_us),
+            format!("{:.0} / {:.0}", l.no_ledger_p50_us, l.no_ledger_p99_us),
         ]);
     }
-    for column in 2..7 {
+    for column in 2..9 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -229,13 +245,16 @@ fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
     Ok((ids, current.trim().to_owned()))
 }
 
-fn request(ids: &RecordIds, version: &str) -> pb::PredictRequest {
-    let share = DMatrix::from_fn(CLASSES, ids.len(), |i, j| ((i * 31 + j * 7) % 17) as f64 * 0.1 - 0.8);
+/// The records `from` to `to`, each with the same share in every request: another one would be refused.
+fn request(all: &RecordIds, from: usize, to: usize, version: &str) -> pb::PredictRequest {
+    let ids = all.slice(from, to);
+    let share = DMatrix::from_fn(CLASSES, ids.len(), |i, j| ((i * 31 + (from + j) * 7) % 17) as f64 * 0.1 - 0.8);
     pb::PredictRequest {
         model_version: version.to_owned(),
         ids: Some(ids.into()),
         logit_shares: Some(encode_columns(&share)),
         audit_session: String::new(),
+        request_id: String::new(),
     }
 }
 

@@ -17,6 +17,8 @@ use super::{credentials, echo};
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Part {
     Coordinator,
+    /// Without a ledger.
+    Bare,
     Passive,
     Echo,
 }
@@ -54,16 +56,21 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
             };
             Ok(vfl_passive_party::service::run(settings, listener, std::future::pending()).await?)
         }
-        Part::Coordinator => {
-            use vfl_coordinator::config::{AuditPolicy, ServingPolicy, Settings, TrainingPolicy};
+        Part::Coordinator | Part::Bare => {
+            use vfl_coordinator::config::{
+                AuditPolicy, Budgets, LedgerValues, ServingPolicy, Settings, TrainingPolicy,
+            };
             let address = args.passive.ok_or_else(|| anyhow::anyhow!("--passive is missing"))?;
+            let state_dir = args.dir.join("state/coordinator");
+            let ledger = LedgerValues { kept: matches!(args.role, Part::Coordinator), ..LedgerValues::default() };
             let settings = Settings {
                 credentials: credentials(&args.dir, "coordinator")?,
-                state_dir: args.dir.join("state/coordinator"),
+                ledger: ledger.config(&state_dir, Budgets::default()),
+                state_dir,
                 passive_parties: vec![Peer { role: Role::PassiveParty, name: PartyName::new("passive")?, address }],
                 peer_timeout: Duration::from_secs(10),
                 training: TrainingPolicy::default(),
-                defense: vfl_coordinator::defense::DefenseConfig::None {},
+                defenses: Vec::new(),
                 serving: ServingPolicy::default(),
                 audit: AuditPolicy::default(),
             };

@@ -89,6 +89,7 @@ impl Report {
         // Rounded scores sum to more than 1 at times: a hair below 0 is then possible for the divergence.
         optional(&format!("{field}.utility.mean_kl_nats"), u.mean_kl_nats, f64::MIN, f64::INFINITY)?;
         optional(&format!("{field}.utility.total_variation"), u.total_variation, 0.0, f64::INFINITY)?;
+        optional(&format!("{field}.utility.bits"), u.bits, 0.0, f64::INFINITY)?;
         optional(&format!("{field}.utility.arg_max_kept"), u.arg_max_kept, 0.0, 1.0)?;
         self.check_errors(&format!("{field}.baselines.half"), audit, &audit.baselines.half)?;
         self.check_errors(&format!("{field}.baselines.column_mean"), audit, &audit.baselines.column_mean)?;

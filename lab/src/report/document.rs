@@ -195,6 +195,9 @@ pub struct Utility {
     /// Mean total variation distance between released and undefended scores, in [0, 1] for probability vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_variation: Option<f64>,
+    /// What the release of one record tells at most, in bits, where the defense bounds it, at least 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<f64>,
     /// Share of records whose arg max the defense keeps, in [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg_max_kept: Option<f64>,

@@ -2,6 +2,7 @@
 
 use super::document::{AttackResult, Audit, Errors, Outcome, Report, Role, Status, Utility};
 use super::number::{change, four, ratio, significant};
+use super::threat::DefenseKnowledge;
 
 /// Stands where there is no figure.
 pub(super) const NONE: &str = "–";
@@ -9,6 +10,59 @@ pub(super) const NONE: &str = "–";
 /// What every reader must be told beside the verdicts.
 pub(super) const SCOPE: &str = "A verdict covers the attacks listed, under the threat model stated, on the records \
      scored. It is not a guarantee: an attack that is not listed may do better.";
+
+/// What an audit's adversary makes of the defense, in one word.
+pub(super) fn adversary(audit: &Audit) -> &'static str {
+    match audit.threat_model.defense {
+        DefenseKnowledge::Unknown => "unaware",
+        DefenseKnowledge::Known => "aware",
+    }
+}
+
+/// What to add to a defense's name where the adversary knows it.
+pub(super) fn against(audit: &Audit) -> &'static str {
+    match audit.threat_model.defense {
+        DefenseKnowledge::Unknown => "",
+        DefenseKnowledge::Known => ", known to the adversary",
+    }
+}
+
+/// One defense in the summary: against an adversary that takes its release for the true scores, and against one that knows it.
+pub(super) struct SummaryLine<'a> {
+    /// The first audit of the defense; its costs are those of all.
+    pub(super) audit: &'a Audit,
+    /// The strongest attack and its error.
+    pub(super) unaware: Option<(String, f64)>,
+    /// Likewise, of those that know the defense.
+    pub(super) aware: Option<(String, f64)>,
+}
+
+impl SummaryLine<'_> {
+    /// The stronger of both.
+    pub(super) fn strongest(&self) -> Option<&(String, f64)> {
+        self.unaware.iter().chain(&self.aware).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// The defenses of a report, in its order.
+pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
+    let mut lines: Vec<SummaryLine<'_>> = Vec::new();
+    for audit in &report.audits {
+        let found = audit.strongest().map(|(name, errors)| (name.to_owned(), errors.mse));
+        let known = audit.threat_model.defense == DefenseKnowledge::Known;
+        // The two adversaries of one defense stand next to each other.
+        let place = match lines.last_mut() {
+            Some(last) if known && last.aware.is_none() && last.audit.policy == audit.policy => last,
+            _ => {
+                lines.push(SummaryLine { audit, unaware: None, aware: None });
+                let Some(last) = lines.last_mut() else { continue };
+                last
+            }
+        };
+        *(if known { &mut place.aware } else { &mut place.unaware }) = found;
+    }
+    lines
+}
 
 /// One row of an attack table.
 pub(super) struct Row {
@@ -166,12 +220,16 @@ pub(super) fn utility(utility: &Utility) -> Vec<(&'static str, String)> {
         (None, Some(by)) => change(by),
         (None, None) => undefined(),
     };
-    vec![
+    let mut figures = vec![
         ("accuracy", accuracy),
         ("mean KL", utility.mean_kl_nats.map_or_else(undefined, |x| format!("{} nats", significant(x)))),
         ("total variation", utility.total_variation.map_or_else(undefined, significant)),
         ("arg max kept", utility.arg_max_kept.map_or_else(undefined, four)),
-    ]
+    ];
+    if let Some(bits) = utility.bits {
+        figures.push(("at most", format!("{} bits a record", significant(bits))));
+    }
+    figures
 }
 
 /// What was audited: label and value.

@@ -3,7 +3,7 @@
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use super::document::{Audit, Report};
-use super::facts::{self, Row, RowKind, Rows};
+use super::facts::{self, Row, RowKind, Rows, SummaryLine};
 use super::number::{align_left, four, ratio, significant};
 use super::surface::TRAINING_DISCLOSURE;
 use super::text::{printable, shortened, wrapped};
@@ -15,6 +15,8 @@ const MIN_WIDTH: usize = 60;
 const MAX_PROSE: usize = 110;
 /// Longest name in a column of names, in terminal columns.
 const MAX_NAME: usize = 28;
+/// Longest defense with its parameters.
+const MAX_LABEL: usize = 40;
 
 /// The report for a terminal of `width` columns (at least 60 are used): per defense its cost, the attacks with their
 /// errors beside both baselines, and a verdict in words. ANSI colours only if `colour`; pass whether the output is a
@@ -49,7 +51,10 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
     if report.audits.is_empty() {
         line("No defense was audited.".into());
     } else {
-        line(page.paint("Summary: the strongest attack on each defense", Paint::Bold));
+        line(page.paint(
+            "Summary: the strongest attack on each defense, and its error by what the adversary knows",
+            Paint::Bold,
+        ));
         line(page.summary(report).to_string());
     }
     line(page.prose(facts::SCOPE, 0));
@@ -93,7 +98,10 @@ impl Page {
 
     fn audit(&self, audit: &Audit, line: &mut impl FnMut(String)) {
         let rows = Rows::of(audit);
-        line(self.paint(&self.prose(&format!("Defense: {}", audit.policy.label()), 2), Paint::Bold));
+        line(self.paint(
+            &self.prose(&format!("Defense: {}{}", audit.policy.label(), facts::against(audit)), 2),
+            Paint::Bold,
+        ));
         let utility: Vec<String> =
             facts::utility(&audit.utility).into_iter().map(|(label, value)| format!("{label} {value}")).collect();
         line(self.prose(&format!("{}; {} scored", utility.join(", "), facts::counted(audit.records, "record")), 2));
@@ -122,19 +130,25 @@ impl Page {
     }
 
     fn summary(&self, report: &Report) -> Table {
-        let strongest = |audit: &Audit| audit.strongest().map(|(name, errors)| (name.to_owned(), errors.mse));
-        let column = |of: &dyn Fn(&Audit) -> Option<String>| -> Vec<String> {
-            report.audits.iter().map(|audit| of(audit).unwrap_or_else(|| facts::NONE.into())).collect()
+        let lines = facts::summary(report);
+        let column = |of: &dyn Fn(&SummaryLine) -> Option<String>| -> Vec<String> {
+            lines.iter().map(|line| of(line).unwrap_or_else(|| facts::NONE.into())).collect()
         };
-        let figures = vec![
-            ("MSE", column(&|a| strongest(a).map(|(_, mse)| significant(mse)))),
-            ("ratio to mean", column(&|a| strongest(a).and_then(|(_, mse)| ratio(mse, a.baselines.column_mean.mse)))),
-            ("accuracy", column(&|a| a.utility.accuracy.map(four))),
-            ("mean KL", column(&|a| a.utility.mean_kl_nats.map(significant))),
-        ];
-        let rows = report.audits.iter().map(|audit| {
-            let name = strongest(audit).map_or_else(|| facts::NONE.into(), |(name, _)| shortened(&name, MAX_NAME));
-            (vec![shortened(&audit.policy.label(), MAX_NAME), name], RowKind::Attack)
+        let mut figures = vec![("unaware", column(&|l| l.unaware.as_ref().map(|(_, mse)| significant(*mse))))];
+        if lines.iter().any(|l| l.aware.is_some()) {
+            figures.push(("aware", column(&|l| l.aware.as_ref().map(|(_, mse)| significant(*mse)))));
+        }
+        figures.extend([
+            ("to mean", column(&|l| l.strongest().and_then(|(_, mse)| ratio(*mse, l.audit.baselines.column_mean.mse)))),
+            ("accuracy", column(&|l| l.audit.utility.accuracy.map(four))),
+            ("KL", column(&|l| l.audit.utility.mean_kl_nats.map(significant))),
+        ]);
+        if lines.iter().any(|l| l.audit.utility.bits.is_some()) {
+            figures.push(("bits", column(&|l| l.audit.utility.bits.map(significant))));
+        }
+        let rows = lines.iter().map(|line| {
+            let name = line.strongest().map_or_else(|| facts::NONE.into(), |(name, _)| shortened(name, MAX_NAME));
+            (vec![shortened(&line.audit.policy.label(), MAX_LABEL), name], RowKind::Attack)
         });
         self.table(&["defense", "strongest attack"], figures, rows.collect())
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use vfl_active_party::attack::{AttackError, MethodError};
+use vfl_coordinator::defense::DefenseError;
 use vfl_shared::data::{DataError, DatasetName, VerticalSplitError};
 use vfl_shared::metrics::MetricError;
 use vfl_shared::model::TrainingConfigError;
@@ -101,6 +102,20 @@ pub enum ReproduceError {
         k0: usize,
         /// Why.
         error: AttackError,
+    },
+    /// A defense could not be applied.
+    #[error("{defense}: {error}")]
+    Defense {
+        /// Its text form.
+        defense: String,
+        /// Why.
+        error: DefenseError,
+    },
+    /// More than one number of passive features for a figure of one.
+    #[error("{figure} is of one number of passive features; name one")]
+    OneDimension {
+        /// The figure.
+        figure: &'static str,
     },
     /// An attack gave something that is no number.
     #[error("{curve} with d = {d} passive features from column {k0} gave an estimate that is not finite")]

@@ -5,6 +5,7 @@
 mod contender;
 mod document;
 mod error;
+mod noise;
 mod one_feature;
 mod page;
 mod plot;
@@ -41,6 +42,8 @@ pub enum Figure {
     RFig5,
     /// One feature in the black box.
     RFig7,
+    /// Noise at the logits, and labels: error by divergence.
+    RFig13,
     /// Starts of gradient inversion.
     RFig14,
     /// Shadow models.
@@ -49,7 +52,7 @@ pub enum Figure {
 
 impl Figure {
     /// All figures.
-    pub const ALL: [Self; 5] = [Self::RFig4, Self::RFig5, Self::RFig7, Self::RFig14, Self::JFig11a];
+    pub const ALL: [Self; 6] = [Self::RFig4, Self::RFig5, Self::RFig7, Self::RFig13, Self::RFig14, Self::JFig11a];
 
     /// The name.
     #[must_use]
@@ -58,6 +61,7 @@ impl Figure {
             Self::RFig4 => "r-fig4",
             Self::RFig5 => "r-fig5",
             Self::RFig7 => "r-fig7",
+            Self::RFig13 => "r-fig13",
             Self::RFig14 => "r-fig14",
             Self::JFig11a => "j-fig11a",
         }
@@ -70,6 +74,7 @@ impl Figure {
             Self::RFig4 => "Error of the attacks by share of passive features",
             Self::RFig5 => "Theorem 2: errors in closed form, and their bounds",
             Self::RFig7 => "One feature in the black box, by number of predictions",
+            Self::RFig13 => "Schemes that keep the class: error by divergence of the scores",
             Self::RFig14 => "Gradient inversion from zero, from ½ and from a random point",
             Self::JFig11a => "Black box with auxiliary records: error by how many there are",
         }
@@ -82,6 +87,7 @@ impl Figure {
             Self::RFig4 => "R (Rassouli, Varasteh, Gündüz), figure 4, section VIII-A",
             Self::RFig5 => "R (Rassouli, Varasteh, Gündüz), figure 5, section VIII-B; theorem 2, (50) to (52)",
             Self::RFig7 => "R (Rassouli, Varasteh, Gündüz), figure 7, section VIII-C; section VI",
+            Self::RFig13 => "R (Rassouli, Varasteh, Gündüz), figure 13, sections VII-B and VIII-D",
             Self::RFig14 => "R (Rassouli, Varasteh, Gündüz), figure 14, section VIII-E",
             Self::JFig11a => "J (Jiang, Zhou, Grossklags), figure 11a, sections 4.3.2 and 5.3",
         }
@@ -92,7 +98,7 @@ impl Figure {
     pub fn datasets(self) -> &'static [DatasetName] {
         use DatasetName::{Bank, Robot, Satellite, Synthetic};
         match self {
-            Self::RFig4 | Self::RFig5 | Self::RFig14 => &[Satellite, Robot, Bank, Synthetic],
+            Self::RFig4 | Self::RFig5 | Self::RFig13 | Self::RFig14 => &[Satellite, Robot, Bank, Synthetic],
             Self::RFig7 => &[Bank],
             Self::JFig11a => &[Robot, Bank],
         }
@@ -157,6 +163,7 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::RFig4 => white_box::run(subject, options),
         Figure::RFig5 => theorem2::run(subject, options),
         Figure::RFig7 => one_feature::run(subject, options),
+        Figure::RFig13 => noise::run(subject, options),
         Figure::RFig14 => starts::run(subject, options),
         Figure::JFig11a => shadow::run(subject, options),
     }?;

@@ -83,7 +83,11 @@ fn tables(document: &Document, width: usize) -> Vec<String> {
         .curves
         .iter()
         .map(|curve| {
-            let cells: Vec<String> = curve.mean.iter().map(|v| significant(*v)).collect();
+            let mut cells: Vec<String> = curve.mean.iter().map(|v| significant(*v)).collect();
+            // Curves of one parameter each stand at positions of their own, which then belong to their figures.
+            if document.curves.iter().any(|other| other.x != curve.x) {
+                cells = cells.iter().zip(&curve.x).map(|(cell, x)| format!("{cell} at {}", significant(*x))).collect();
+            }
             (printable(&curve.name), align_left(&cells, ' '))
         })
         .collect();

@@ -9,7 +9,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use vfl_active_party::attack::Method;
-use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::audit::{self, Findings, Plan};
 use vfl_lab::deployment::Deployment;
 use vfl_lab::report::{Audit, Errors, Outcome, ParameterKnowledge};
@@ -32,7 +31,9 @@ use super::support::{
 async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
     let plan = Plan {
         ids: test_ids(&here.dataset, 0, records),
-        defenses: vec![DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 1 }, DefenseConfig::ClassLabel {}],
+        aware: false,
+        queries: 1,
+        policies: ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: attacks.to_vec(),
         seed: 11,
     };

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
 mod audits;
+mod defenses;
 mod fuzz;
+mod ledger;
 mod predictions;
 mod raw;
 mod refusals;

@@ -57,7 +57,7 @@ fn mixed(here: &Trained, records: usize, unknown: usize) -> RecordIds {
 fn probabilities(release: Option<pb::Release>, rows: usize) -> DMatrix<f64> {
     match release.unwrap().kind.unwrap() {
         Kind::Probabilities(m) | Kind::Numbers(m) => decode_columns("release", &m, rows, None).unwrap(),
-        Kind::Labels(_) => panic!("labels came"),
+        Kind::Labels(_) | Kind::Ciphertexts(_) => panic!("no vectors came"),
     }
 }
 
@@ -116,7 +116,7 @@ async fn defenses_release_what_they_define() {
     let trained_on = training_ids(&here.dataset).slice(0, 3);
 
     for decimals in [1, 4] {
-        here = here.again(|spec| spec.defense = DefenseConfig::Rounding { decimals }).await;
+        here = here.again(|spec| spec.defenses = vec![DefenseConfig::Rounding { decimals }]).await;
         let answer = score(&here.deployment, &ids).await.unwrap();
         assert!(matches!(answer.release.as_ref().unwrap().kind, Some(Kind::Numbers(_))));
         let got = probabilities(answer.release, positions.len());
@@ -126,7 +126,7 @@ async fn defenses_release_what_they_define() {
             assert!((got - exact).abs() <= step / 2.0 + 1e-9, "further than half a step");
         }
     }
-    here = here.again(|spec| spec.defense = DefenseConfig::ClassLabel {}).await;
+    here = here.again(|spec| spec.defenses = vec![DefenseConfig::ClassLabel { softening: 0.0 }]).await;
     let answer = score(&here.deployment, &ids).await.unwrap();
     let Some(Kind::Labels(released)) = answer.release.unwrap().kind else { panic!("no labels came") };
     assert_eq!(released.classes as usize, truth.nrows());
@@ -153,6 +153,7 @@ fn request(here: &Trained, from: usize, to: usize) -> pb::PredictRequest {
         ids: Some(ids.into()),
         logit_shares: Some(shares),
         audit_session: String::new(),
+        request_id: String::new(),
     }
 }
 
@@ -162,24 +163,25 @@ async fn a_passive_party_that_is_down_is_named_and_serving_resumes() {
     let mut here = trained(2, 2, 1).await;
     let ids = test_ids(&here.dataset, 0, 20);
     score(&here.deployment, &ids).await.unwrap();
+    // Other records: their shares are not those of the active party.
     let mut coordinator = coordinator_client(&here.deployment, Role::ActiveParty);
 
     // A stream under way when the party stops: answered before, an error that names it after.
     let (ask, asked) = tokio::sync::mpsc::channel(4);
-    ask.send(request(&here, 0, 10)).await.unwrap();
+    ask.send(request(&here, 20, 30)).await.unwrap();
     let stream = coordinator.predict_stream(tokio_stream::wrappers::ReceiverStream::new(asked)).await.unwrap();
     let mut stream = stream.into_inner();
     assert_eq!(stream.message().await.unwrap().unwrap().row_status, vec![1; 10]);
     here.deployment.stop_passive(1).await;
-    ask.send(request(&here, 10, 20)).await.unwrap();
+    ask.send(request(&here, 30, 40)).await.unwrap();
     let status = stream.message().await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     assert!(status.message().contains("passive-2"), "{status}");
     // The first error ends the stream, whatever is asked afterwards.
-    let _ = ask.send(request(&here, 0, 10)).await;
+    let _ = ask.send(request(&here, 20, 30)).await;
     assert!(!matches!(stream.message().await, Ok(Some(_))));
 
-    let status = coordinator.predict(request(&here, 0, 10)).await.unwrap_err();
+    let status = coordinator.predict(request(&here, 20, 30)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "{status}");
     assert!(status.message().contains("passive-2"), "{status}");
     let status = score(&here.deployment, &ids).await.unwrap_err();
@@ -209,7 +211,7 @@ async fn another_active_party_is_refused() {
     };
     denied(coordinator.predict(request(&here, 0, 5)).await.unwrap_err());
     let ids = test_ids(&here.dataset, 0, 5);
-    denied(active.predict(pb::ScoreRequest { ids: Some((&ids).into()) }).await.unwrap_err());
+    denied(active.predict(pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() }).await.unwrap_err());
     let config = config(1);
     denied(active.train(pb::TrainJobRequest { config: Some((&config).into()), ids: None }).await.unwrap_err());
     let start = pb::TrainingReply { reply: None };

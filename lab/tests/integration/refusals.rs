@@ -160,6 +160,10 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         ("/vfl.v1.Coordinator/PredictStream", all(vec![good.predict().encode_to_vec(); 3])),
         ("/vfl.v1.Coordinator/OpenAudit", one(&|| good.open().encode_to_vec())),
         (
+            "/vfl.v1.Coordinator/DescribeLedger",
+            one(&|| pb::DescribeLedgerRequest { active_party: "active".into() }.encode_to_vec()),
+        ),
+        (
             "/vfl.v1.Coordinator/CloseAudit",
             one(&|| pb::CloseAuditRequest { audit_session: "0".repeat(32) }.encode_to_vec()),
         ),
@@ -191,7 +195,10 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
             "/vfl.v1.PassiveParty/EvaluateReconstruction",
             all(vec![ask_ids(set).encode_to_vec(), ask_estimates(filled(100, 2)).encode_to_vec()]),
         ),
-        ("/vfl.v1.ActiveParty/Predict", one(&|| pb::ScoreRequest { ids: Some(ids.clone()) }.encode_to_vec())),
+        (
+            "/vfl.v1.ActiveParty/Predict",
+            one(&|| pb::ScoreRequest { ids: Some(ids.clone()), ..Default::default() }.encode_to_vec()),
+        ),
         (
             "/vfl.v1.ActiveParty/Train",
             one(&|| pb::TrainJobRequest { config: Some((&config(1)).into()), ids: Some(ids.clone()) }.encode_to_vec()),
@@ -223,13 +230,14 @@ impl Good {
             ids: Some(self.ids.clone()),
             logit_shares: Some(filled(4, self.k)),
             audit_session: String::new(),
+            request_id: String::new(),
         }
     }
 
     fn open(&self) -> pb::OpenAuditRequest {
         pb::OpenAuditRequest {
             model_version: self.version.clone(),
-            defense: Some(defense(2)),
+            policy: Some(policy(Some(2))),
             ids: Some(self.set.clone()),
             active_party: "active".into(),
         }
@@ -255,12 +263,14 @@ impl Good {
             ids: Some(self.set.clone()),
             attacks: vec![attack("half_star", "zero_floor", "0.01")],
             seed: 1,
+            queries: 0,
         }
     }
 }
 
-fn defense(decimals: u32) -> pb::Defense {
-    pb::Defense { kind: Some(pb::defense::Kind::Rounding(pb::defense::Rounding { decimals })) }
+fn policy(decimals: Option<u32>) -> pb::Policy {
+    let kind = decimals.map(|decimals| pb::defense::Kind::Rounding(pb::defense::Rounding { decimals }));
+    pb::Policy { defenses: vec![pb::Defense { kind }], ..Default::default() }
 }
 
 fn attack(name: &str, key: &str, value: &str) -> pb::AttackSpec {
@@ -357,12 +367,14 @@ fn audits(table: &mut Table, here: &Trained, good: &Good) {
         STATE,
         "used in training",
     );
-    for (bad, defense, says) in [
-        ("no defense", None, "`defense` is missing"),
-        ("a defense of no kind", Some(pb::Defense { kind: None }), "`defense` is missing"),
-        ("16 decimals", Some(defense(16)), "`decimals`"),
+    let crowd = pb::Policy { defenses: vec![pb::Defense::default(); 9], ..Default::default() };
+    for (bad, policy, says) in [
+        ("no policy", None, "`policy` is missing"),
+        ("a defense of no kind", Some(policy(None)), "`defense` is missing"),
+        ("nine defenses", Some(crowd), "`policy` has 9 defenses"),
+        ("16 decimals", Some(policy(Some(16))), "`decimals`"),
     ] {
-        table.add(path, bad, vec![pb::OpenAuditRequest { defense, ..good.open() }], ARGUMENT, says);
+        table.add(path, bad, vec![pb::OpenAuditRequest { policy, ..good.open() }], ARGUMENT, says);
     }
     for (bad, name) in [("no active party", ""), ("a malformed name", "a/b")] {
         let request = pb::OpenAuditRequest { active_party: name.into(), ..good.open() };
@@ -649,11 +661,28 @@ fn evaluation(table: &mut Table, here: &Trained, good: &Good) {
 fn active_party(table: &mut Table, good: &Good) {
     let path = "/vfl.v1.ActiveParty/Predict";
     for (bad, ids, says) in bad_ids() {
-        table.add(path, bad, vec![pb::ScoreRequest { ids }], ARGUMENT, says);
+        table.add(path, bad, vec![pb::ScoreRequest { ids, ..Default::default() }], ARGUMENT, says);
     }
-    table.add(path, "no record", vec![pb::ScoreRequest { ids: Some(many(0)) }], ARGUMENT, "0 came");
-    table.add(path, "65537 records", vec![pb::ScoreRequest { ids: Some(many(65_537)) }], ARGUMENT, "65537 came");
-    table.row(path, "a record nobody holds", &pb::ScoreRequest { ids: Some(many(1)) }, pb::RowStatus::NotFound);
+    table.add(
+        path,
+        "no record",
+        vec![pb::ScoreRequest { ids: Some(many(0)), ..Default::default() }],
+        ARGUMENT,
+        "0 came",
+    );
+    table.add(
+        path,
+        "65537 records",
+        vec![pb::ScoreRequest { ids: Some(many(65_537)), ..Default::default() }],
+        ARGUMENT,
+        "65537 came",
+    );
+    table.row(
+        path,
+        "a record nobody holds",
+        &pb::ScoreRequest { ids: Some(many(1)), ..Default::default() },
+        pb::RowStatus::NotFound,
+    );
     let path = "/vfl.v1.ActiveParty/Train";
     let job = |config, ids| vec![pb::TrainJobRequest { config, ids }];
     for (bad, config, says) in bad_configs() {
@@ -742,7 +771,13 @@ async fn what_is_not_allowed_or_not_there_yet() {
     let release = pb::ReleaseParametersRequest { model_version: good.version.clone() };
     table.add("/vfl.v1.PassiveParty/ReleaseParameters", "nothing is granted", vec![release], denied, "release policy");
     let ids = Some(good.ids.clone());
-    table.add("/vfl.v1.ActiveParty/Predict", "no model yet", vec![pb::ScoreRequest { ids }], STATE, model);
+    table.add(
+        "/vfl.v1.ActiveParty/Predict",
+        "no model yet",
+        vec![pb::ScoreRequest { ids, ..Default::default() }],
+        STATE,
+        model,
+    );
     table.add("/vfl.v1.ActiveParty/Reconstruct", "no model yet", vec![good.reconstruct()], STATE, model);
     table.check(&here.deployment).await;
     here.deployment.stop().await.unwrap();
@@ -796,9 +831,10 @@ async fn sessions_are_for_one_party_and_their_records() {
         pb::RowStatus::NotInSession,
     );
     table.check(&here.deployment).await;
-    // Four rows of the budget are gone: rows that failed cost too. 4 × 100 were there.
+    // Four rows of the budget are gone: rows that failed cost too.
     let mut active = super::support::coordinator_client(&here.deployment, Role::ActiveParty);
-    for _ in 0..3 {
+    let rounds = opened.row_budget / 100 - 1;
+    for _ in 0..rounds {
         active.predict(ask(&opened.audit_session, &good.set)).await.unwrap();
     }
     let mut table = Table::default();
@@ -807,7 +843,7 @@ async fn sessions_are_for_one_party_and_their_records() {
     table.check(&here.deployment).await;
     let close = |s: &str| pb::CloseAuditRequest { audit_session: s.into() };
     let closed = auditor.close_audit(close(&opened.audit_session)).await.unwrap().into_inner();
-    assert_eq!(closed.rows, 300);
+    assert_eq!(closed.rows, 100 * rounds);
     let mut table = Table::default();
     table.add(path, "a closed session", vec![ask(&opened.audit_session, &good.set)], Code::NotFound, "audit session");
     table.check(&here.deployment).await;

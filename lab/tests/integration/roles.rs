@@ -183,7 +183,8 @@ async fn another_trust_domain_is_nobody_here() {
         passive_parties: vec![],
         peer_timeout: std::time::Duration::from_secs(1),
         training: Default::default(),
-        defense: Default::default(),
+        defenses: Vec::new(),
+        ledger: None,
         serving: Default::default(),
         audit: Default::default(),
     };

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use tonic::transport::Channel;
-use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_passive_party::config::Grant;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
@@ -48,8 +47,9 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
     DeploymentSpec {
         tables: partition::divide(dataset, split, 9).unwrap(),
         state_dir: dir.to_owned(),
-        defense: DefenseConfig::None {},
+        defenses: Vec::new(),
         release: Grant::TrueParameters,
+        to_coordinator: Grant::TrueParameters,
     }
 }
 
@@ -113,6 +113,6 @@ pub fn coordinator_client(deployment: &Deployment, role: Role) -> CoordinatorCli
 
 /// Asks the active party for scores.
 pub async fn score(deployment: &Deployment, ids: &RecordIds) -> Result<pb::ScoreResponse, tonic::Status> {
-    let request = pb::ScoreRequest { ids: Some(ids.into()) };
+    let request = pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() };
     Ok(deployment.active_client().unwrap().predict(request).await?.into_inner())
 }

@@ -84,7 +84,7 @@ async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
     let described = coordinator.describe_model(model).await.unwrap().into_inner();
     assert_eq!(described.model_version, first.model_version, "the old model is in service");
     let test = dataset.ids().select(&dataset.split().test[..50]);
-    let request = vfl_shared::rpc::pb::ScoreRequest { ids: Some((&test).into()) };
+    let request = vfl_shared::rpc::pb::ScoreRequest { ids: Some((&test).into()), ..Default::default() };
     let scored = deployment.active_client().unwrap().predict(request).await.unwrap().into_inner();
     assert_eq!(scored.row_status, vec![1; 50]);
     deployment.train(&config(3), &ids, |_| ()).await.expect("training can be started again");

@@ -2,13 +2,9 @@
 
 mod assess;
 
-use std::io::Write;
-use std::path::PathBuf;
-
 use clap::{Parser, Subcommand};
-use vfl_shared::cli::{CliError, bind, check};
+use vfl_shared::cli::{CheckArgs, CliError, ServeArgs};
 use vfl_shared::service::shutdown_signal;
-use vfl_shared::telemetry;
 
 pub use assess::AssessArgs;
 
@@ -37,23 +33,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve gRPC with mutual TLS until SIGINT or SIGTERM.
-    Serve {
-        /// The config file (TOML).
-        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
-        config: PathBuf,
-        /// Log as JSON lines.
-        #[arg(long)]
-        log_json: bool,
-    },
+    Serve(ServeArgs),
     /// Check a config file and everything it names; with --health, ask the running service too.
-    Check {
-        /// The config file (TOML).
-        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
-        config: PathBuf,
-        /// Ask the service at the config's address whether it serves.
-        #[arg(long)]
-        health: bool,
-    },
+    Check(CheckArgs),
     /// Foretell what an adversary rebuilds if the true parameters are released, without any service.
     Assess(AssessArgs),
 }
@@ -65,18 +47,11 @@ impl Cli {
     /// [`CliError`] with the exit code.
     pub async fn run(self) -> Result<(), CliError> {
         match self.command {
-            Command::Serve { config, log_json } => {
-                telemetry::init("info", log_json);
-                let (listen, settings) = Settings::read(&config).map_err(CliError::input)?;
-                let listener = bind(listen).await?;
-                tracing::info!(%listen, identity = %settings.credentials.identity(), "listening");
+            Command::Serve(args) => {
+                let (listener, settings) = args.listen(Settings::read, |s| &s.credentials).await?;
                 crate::service::run(settings, listener, shutdown_signal()).await.map_err(CliError::failed)
             }
-            Command::Check { config, health } => {
-                let (listen, settings) = Settings::read(&config).map_err(CliError::input)?;
-                let said = check(&config, listen, &settings.credentials, health).await?;
-                writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
-            }
+            Command::Check(args) => args.run(Settings::read, |s| &s.credentials).await,
             Command::Assess(args) => args.run(),
         }
     }

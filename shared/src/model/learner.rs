@@ -151,6 +151,16 @@ impl PartyLearner {
         self.checkpoint = Some(self.parameters.clone());
     }
 
+    /// Goes back to the remembered parameters, to evaluate them: there is no batch for a gradient after it.
+    ///
+    /// # Errors
+    /// [`LearnerError::NoCheckpoint`] if none were remembered.
+    pub fn restore(&mut self) -> Result<(), LearnerError> {
+        self.parameters = self.checkpoint.clone().ok_or(LearnerError::NoCheckpoint)?;
+        self.batch = None;
+        Ok(())
+    }
+
     /// The parameters to publish: the last ones, or the remembered ones.
     ///
     /// # Errors

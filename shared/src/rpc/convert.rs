@@ -242,6 +242,11 @@ impl From<&ReleasedScores> for pb::Release {
             ReleasedScores::Labels { classes, labels } => {
                 Kind::Labels(pb::Labels { classes: *classes as u32, labels: labels.clone() })
             }
+            ReleasedScores::Ciphertexts(m) => Kind::Ciphertexts(pb::Ciphertexts {
+                rows: m.ncols() as u32,
+                columns: m.nrows() as u32,
+                values: m.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>().into(),
+            }),
         };
         Self { kind: Some(kind) }
     }
@@ -277,6 +282,21 @@ impl ReleasedScores {
                     return Err(WireError::Range { field, reason: "a label is not below the number of classes" });
                 }
                 Ok(Self::Labels { classes, labels: labels.clone() })
+            }
+            Kind::Ciphertexts(pb::Ciphertexts { rows, columns, values }) => {
+                let size = |unit, expected, got: u32| WireError::Size { field, unit, expected, got: got as usize };
+                if *rows as usize != records {
+                    return Err(size("rows", records, *rows));
+                }
+                if *columns as usize != classes {
+                    return Err(size("columns", classes, *columns));
+                }
+                let (words, rest) = values.as_chunks::<8>();
+                if !rest.is_empty() || words.len() as u64 != u64::from(*rows) * u64::from(*columns) {
+                    return Err(WireError::MatrixBytes { field, rows: *rows, columns: *columns, bytes: values.len() });
+                }
+                let words = words.iter().map(|word| u64::from_le_bytes(*word));
+                Ok(Self::Ciphertexts(DMatrix::from_iterator(classes, records, words)))
             }
         }
     }
@@ -343,6 +363,15 @@ mod tests {
         assert!(read(Kind::Labels(pb::Labels { classes: 2, labels: vec![2] })).is_err());
         assert!(read(Kind::Labels(pb::Labels { classes: 3, labels: vec![1] })).is_err());
         assert!(read(Kind::Labels(pb::Labels { classes: 2, labels: vec![] })).is_err());
+        let sealed = ReleasedScores::Ciphertexts(DMatrix::from_vec(2, 1, vec![7, u64::MAX]));
+        let wire = pb::Release::from(&sealed);
+        assert_eq!(ReleasedScores::from_wire(Some(&wire), 1, 2).unwrap(), sealed);
+        assert_eq!(sealed.predicted_labels(), vec![1]);
+        for (records, classes) in [(2, 2), (1, 3), (1, 1)] {
+            assert!(ReleasedScores::from_wire(Some(&wire), records, classes).is_err());
+        }
+        let short = pb::Ciphertexts { rows: 1, columns: 2, values: vec![0; 15].into() };
+        assert!(read(Kind::Ciphertexts(short)).is_err());
         assert!(ReleasedScores::from_wire(None, 1, 2).is_err());
         assert!(ReleasedScores::from_wire(Some(&pb::Release { kind: None }), 1, 2).is_err());
     }

@@ -224,6 +224,9 @@ fn take_step(
     if step.checkpoint {
         learner.checkpoint();
     }
+    if step.restore {
+        learner.restore().map_err(|e| learner_refusal(&e))?;
+    }
     if step.batch.is_empty() {
         return Ok(None);
     }

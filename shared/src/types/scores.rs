@@ -260,6 +260,8 @@ pub enum ReleasedScores {
         /// One label per record, each below `classes`.
         labels: Vec<u32>,
     },
+    /// Order-preserving ciphertexts: `k × n`, larger where the score is larger.
+    Ciphertexts(DMatrix<u64>),
 }
 
 impl ReleasedScores {
@@ -269,6 +271,7 @@ impl ReleasedScores {
         match self {
             Self::Probabilities(m) | Self::Numbers(m) => m.ncols(),
             Self::Labels { labels, .. } => labels.len(),
+            Self::Ciphertexts(m) => m.ncols(),
         }
     }
 
@@ -278,6 +281,7 @@ impl ReleasedScores {
         match self {
             Self::Probabilities(m) | Self::Numbers(m) => m.nrows(),
             Self::Labels { classes, .. } => *classes,
+            Self::Ciphertexts(m) => m.nrows(),
         }
     }
 
@@ -289,8 +293,19 @@ impl ReleasedScores {
                 m.column_iter().map(|c| crate::numerics::arg_max(c.as_slice()) as u32).collect()
             }
             Self::Labels { labels, .. } => labels.clone(),
+            Self::Ciphertexts(m) => m.column_iter().map(|c| arg_max_of(c.as_slice())).collect(),
         }
     }
+}
+
+fn arg_max_of(values: &[u64]) -> u32 {
+    let mut best = 0;
+    for (at, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = at;
+        }
+    }
+    best as u32
 }
 
 /// Shows kind and shape only.
@@ -300,6 +315,7 @@ impl fmt::Debug for ReleasedScores {
             Self::Probabilities(_) => "Probabilities",
             Self::Numbers(_) => "Numbers",
             Self::Labels { .. } => "Labels",
+            Self::Ciphertexts(_) => "Ciphertexts",
         };
         write!(f, "ReleasedScores::{kind}({} × {}, values withheld)", self.classes(), self.records())
     }

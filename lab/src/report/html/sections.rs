@@ -58,6 +58,7 @@ pub(super) fn summary(report: &Report) -> Markup {
     let mean = column(&|a| Some(significant(a.baselines.column_mean.mse)));
     let accuracy = column(&|a| a.utility.accuracy.map(four));
     let kl = column(&|a| a.utility.mean_kl_nats.map(significant));
+    let bits = column(&|a| a.utility.bits.map(significant));
     html! {
         section {
             h2 { "Verdict" }
@@ -68,16 +69,18 @@ pub(super) fn summary(report: &Report) -> Markup {
                     div class="scroll" {
                         table {
                             thead { tr {
-                                th { "defense" } th { "what the attacks achieve" } th { "strongest attack" }
+                                th { "defense" } th { "adversary" } th { "what the attacks achieve" } th { "strongest attack" }
                                 th { "its MSE" } th { "guessing ½" } th { "column mean" } th { "accuracy" } th { "KL, nats" }
+                                th { "bits" }
                             } }
                             tbody {
                                 @for (i, audit) in report.audits.iter().enumerate() {
                                     tr {
                                         td class="name" { (said(&audit.policy.label())) }
+                                        td { (facts::adversary(audit)) }
                                         td { (badge(verdict(audit).level)) }
                                         td { (said(audit.strongest().map_or(facts::NONE, |(name, _)| name))) }
-                                        @for column in [&error, &half, &mean, &accuracy, &kl] {
+                                        @for column in [&error, &half, &mean, &accuracy, &kl, &bits] {
                                             td class="n" { (column[i]) }
                                         }
                                     }
@@ -88,7 +91,9 @@ pub(super) fn summary(report: &Report) -> Markup {
                     p class="small muted" {
                         "MSE: mean squared error per feature, features in [0, 1], scored by the passive party to three "
                         "significant digits. Guessing ½ needs no knowledge; guessing the column mean is open to whoever "
-                        "knows public averages. A dash: not defined, or not measured."
+                        "knows public averages. An aware adversary knows the defense, an unaware one takes the release for the "
+                        "true scores. Bits: what the release of one record tells at most, however often it is asked for. A "
+                        "dash: not defined, not bounded, or not measured."
                     }
                 }
             }
@@ -164,7 +169,7 @@ fn one(audit: &Audit, plot: Option<&str>, open: bool) -> Markup {
     let aligned: Vec<Vec<String>> = columns.iter().map(|(_, cells)| align_left(cells, FIGURE_SPACE)).collect();
     html! {
         article class="card" {
-            h3 { (said(&audit.policy.label())) " " (badge(verdict.level)) }
+            h3 { (said(&audit.policy.label())) (facts::against(audit)) " " (badge(verdict.level)) }
             p { strong { "Result: " } (said(&verdict.text)) "." }
             dl class="facts" {
                 @for (label, value) in facts::utility(&audit.utility) {

@@ -5,7 +5,7 @@ use super::canvas::{Anchor, Canvas, svg, text_width};
 use super::{MAX_NAME, Series, ink};
 use crate::report::ReportError;
 use crate::report::document::{Audit, Report};
-use crate::report::facts::repeats_half;
+use crate::report::facts::{against, repeats_half};
 use crate::report::text::shortened;
 
 const WIDTH: i32 = 900;
@@ -41,7 +41,7 @@ pub(in crate::report) fn defenses(report: &Report, series: &Series) -> Result<Op
         legend(canvas, None)?;
         let mut y = TOP;
         for (audit, attacks) in &groups {
-            let title = shortened(&audit.policy.label(), 100);
+            let title = shortened(&format!("{}{}", audit.policy.label(), against(audit)), 100);
             canvas.fill((8, y + 4), (RIGHT, y + HEAD - 3), ink::BAND)?;
             canvas.bold(&title, (14, y + HEAD / 2), ink::TEXT)?;
             y += HEAD;

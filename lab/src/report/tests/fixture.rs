@@ -89,6 +89,7 @@ pub(super) fn report() -> Report {
         mean_kl_nats: kl,
         total_variation: kl.map(|x| x.sqrt() / 2.0),
         arg_max_kept: Some(kept),
+        bits: None,
     };
     report.audits = vec![
         audit(Policy::new("none"), d, utility(0.8305, Some(0.0), 1.0), [3.84e-27, 3.83e-27, 3.84e-27, 3.83e-27]),

@@ -50,6 +50,7 @@ pub(super) struct Centred {
 pub(super) struct Centre {
     x: Vec<f64>,
     v: Vec<f64>,
+    s: Vec<f64>,
     dual: Dual,
     scaled: Vec<f64>,
     middle: Vec<f64>,
@@ -121,16 +122,9 @@ fn on_face(face: &Face, x: &mut [f64], work: &mut Centre) -> Option<Centred> {
     let inside = work.x.iter().all(|x| *x > 0.0 && *x < 1.0);
     let d = work.x.len();
     let agreed = if inside {
-        let mut s = std::mem::take(&mut work.dual.s);
-        s.clear();
-        s.extend_from_slice(&work.v);
-        let agreed = face.n > 1
-            && face
-                .hadamard
-                .as_ref()
-                .is_some_and(|factor| certified(factor, &face.nt, &mut s, &mut work.scaled, &mut work.middle));
-        work.dual.s = s;
-        agreed
+        let Centre { v, s, scaled, middle, .. } = work;
+        s.clone_from(v);
+        face.n > 1 && face.hadamard.as_ref().is_some_and(|factor| certified(factor, &face.nt, s, scaled, middle))
     } else {
         work.restricted.certified(&face.vt, face.r, d, &work.x, &work.v)
     };

@@ -29,6 +29,8 @@ pub(super) struct Fit {
     triangle: Vec<f64>,
     rows: Vec<f64>,
     inner: Vec<f64>,
+    column: Vec<f64>,
+    coefficients: Vec<f64>,
 }
 
 impl BoxSystem {
@@ -147,24 +149,27 @@ impl BoxSystem {
     fn append(&self, i: usize, work: &mut Fit) -> bool {
         let r = self.r;
         let at = work.free.len();
-        let mut w: Vec<f64> = self.column(i).collect();
-        let whole = dot(&w, &w).sqrt();
-        let mut coefficients = vec![0.0; r];
+        let Fit { column: w, coefficients, q, triangle, .. } = work;
+        w.clear();
+        w.extend(self.column(i));
+        let whole = dot(w, w).sqrt();
+        coefficients.clear();
+        coefficients.resize(r, 0.0);
         for _ in 0..2 {
-            for (c, q) in coefficients.iter_mut().zip(work.q.chunks_exact(r)) {
-                let along = dot(q, &w);
+            for (c, q) in coefficients.iter_mut().zip(q.chunks_exact(r)) {
+                let along = dot(q, w);
                 *c += along;
-                axpy(&mut w, -along, q);
+                axpy(w, -along, q);
             }
         }
-        let left = dot(&w, &w).sqrt();
+        let left = dot(w, w).sqrt();
         if left <= 1e-9 * whole {
             return false;
         }
         coefficients[at] = left;
         w.iter_mut().for_each(|w| *w /= left);
-        work.q.extend_from_slice(&w);
-        work.triangle.extend_from_slice(&coefficients);
+        q.extend_from_slice(w);
+        triangle.extend_from_slice(coefficients);
         true
     }
 

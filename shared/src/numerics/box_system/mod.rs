@@ -8,7 +8,7 @@
 
 mod centre;
 mod certificate;
-mod dense;
+use super::dense;
 mod fit;
 mod interior_point;
 mod projection;
@@ -29,6 +29,9 @@ const CHUNK: usize = 32;
 /// How far from A x = b a point may be and still count as a solution: ‖A x − b‖ ≤ this · σ₁. Scores computed in double
 /// precision leave about 1e-15 to 1e-12; those that a defense has touched, 1e-3 and more.
 const CONSISTENT: f64 = 1e-9;
+
+/// With a wider gap than this between b and what the box can give, round-off is not why there is no solution.
+const THIN: f64 = 1e-6;
 
 /// The equations A x = b over the unit box, for one A (m × d) and any number of right sides.
 #[derive(Clone)]
@@ -223,7 +226,7 @@ impl BoxSystem {
         let rows = Rows { g: &self.vt, r, d, margin: 0.0, epsilon: 0.0, tolerance: 1e-13 * size };
         let (ended, steps) = rows.project(t, dual, x);
         let mut outcome = BoxOutcome { objective: 0.0, consistent: true, converged: true, iterations: steps };
-        if ended != Projected::Done {
+        if ended != Projected::Done && (ended != Projected::Empty || dual.gap < THIN) {
             // In the scale of A x: round-off of b counts there as it is, and not divided by small singular values.
             let target: Vec<f64> = t.iter().zip(&self.sigma).map(|(t, s)| t * s / self.sigma[0]).collect();
             let tolerance = 1e-13 * (1.0 + amax(&target));

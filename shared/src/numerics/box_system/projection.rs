@@ -53,6 +53,8 @@ pub(super) struct Dual {
     pub(super) s: Vec<f64>,
     /// The last direction: after [`Projected::Empty`], the proof.
     pub(super) p: Vec<f64>,
+    /// After [`Projected::Empty`]: by how much pᵀt exceeds pᵀG x all over the box, for p scaled to max |Gᵀp| = 1.
+    pub(super) gap: f64,
     gradient: Vec<f64>,
     h: Vec<f64>,
     factor: Vec<f64>,
@@ -215,7 +217,11 @@ impl Rows<'_> {
         }
         // The slope that is left for ever. What round-off makes of 0 is no proof that the set is empty.
         let scale = self.tolerance * dual.p.iter().map(|p| p.abs()).sum::<f64>();
-        if slope < -scale { None } else { Some(at) }
+        if slope < -scale {
+            dual.gap = -slope / amax(&dual.gp);
+            return None;
+        }
+        Some(at)
     }
 }
 

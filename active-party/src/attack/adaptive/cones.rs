@@ -1,0 +1,159 @@
+//! Orders and labels as cones of logits: what is left of the scores when only their ranks, their largest, or the nearest word of
+//! a codebook is let out.
+
+use rand::Rng;
+use vfl_shared::numerics::{Polytope, arg_max};
+use vfl_shared::types::ReleasedScores;
+
+use super::cell::{Cells, Likelihood, words_of};
+use super::{Cell, Centre};
+use crate::attack::{AdversaryView, Attack, AttackError, Reconstruction, Requirements};
+
+/// The order of the scores: z_i ≥ z_j wherever the release of class i is larger. Right behind order-preserving encryption,
+/// `ranking`, PRIVEE, rounding and whatever else keeps the order; classes with the same release are left as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct RankingCone {
+    /// Which point is taken.
+    pub centre: Centre,
+}
+
+/// The predicted class: z_label ≥ z_j for all j. Right behind whatever keeps the arg max.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelCone {
+    /// Which point is taken.
+    pub centre: Centre,
+}
+
+/// The word of a codebook: the cone of its arg max, and of that the points nearer to the word than to the others of the same arg
+/// max. The words are those that were released.
+///
+/// The cone is certain. That the word is the nearest by relative entropy is what the codebook's fit does; those cells are
+/// not convex in the features. Only the centre `posterior` keeps to them; `likely` takes the logarithms of the word as likely, the less
+/// so the smaller they are, and the others look at the cone alone.
+#[derive(Debug, Clone, Copy)]
+pub struct CodebookCell {
+    /// Which point is taken.
+    pub centre: Centre,
+}
+
+/// The cones of all records' orders.
+pub(super) fn orders(released: &ReleasedScores) -> Vec<Cell> {
+    match released {
+        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
+            m.column_iter().map(|c| order(c.len(), |i, j| c[i].total_cmp(&c[j]).is_gt() && c[i] > c[j])).collect()
+        }
+        ReleasedScores::Ciphertexts(m) => m.column_iter().map(|c| order(c.len(), |i, j| c[i] > c[j])).collect(),
+        ReleasedScores::Labels { classes, .. } => labels(released, *classes),
+    }
+}
+
+fn order(k: usize, above: impl Fn(usize, usize) -> bool) -> Cell {
+    let mut cell = Cell::default();
+    for i in 0..k {
+        for j in (0..k).filter(|&j| above(i, j)) {
+            // A pair with a class between follows from two others.
+            if !(0..k).any(|m| above(i, m) && above(m, j)) {
+                cell.certain(i, j, 0.0, f64::INFINITY);
+            }
+        }
+    }
+    cell
+}
+
+fn labels(released: &ReleasedScores, k: usize) -> Vec<Cell> {
+    released.predicted_labels().iter().map(|&label| label_cone(label as usize, k)).collect()
+}
+
+/// z_label ≥ z_j for all others.
+pub(super) fn label_cone(label: usize, k: usize) -> Cell {
+    let mut cell = Cell::default();
+    (0..k).filter(|&j| j != label).for_each(|j| cell.certain(label, j, 0.0, f64::INFINITY));
+    cell
+}
+
+impl RankingCone {
+    /// The set of features that each record's order leaves.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box.
+    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
+        let cells = Cells::new(view, orders(view.released()))?;
+        Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
+    }
+}
+
+impl Attack for RankingCone {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: true }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        Cells::new(view, orders(view.released()))?.estimate(self.centre, rng)
+    }
+}
+
+impl LabelCone {
+    /// The set of features that each record's label leaves.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box.
+    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
+        let cells = Cells::new(view, labels(view.released(), view.model().classes()))?;
+        Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
+    }
+}
+
+impl Attack for LabelCone {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: true }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        Cells::new(view, labels(view.released(), view.model().classes()))?.estimate(self.centre, rng)
+    }
+}
+
+impl CodebookCell {
+    fn cells<'a>(&self, view: &'a AdversaryView<'a>) -> Result<Cells<'a>, AttackError> {
+        let k = view.model().classes();
+        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) = view.released() else {
+            return Err(AttackError::unfit("codebook_cell", "score vectors", view.released()));
+        };
+        let (words, of) = words_of(scores);
+        // A word is a mean, which says the less of a score the smaller that is.
+        let likely: Vec<Vec<(f64, f64)>> =
+            words.logs.column_iter().map(|word| word.iter().map(|log| (*log, 2.0 - 0.4 * log)).collect()).collect();
+        let cells = of
+            .iter()
+            .map(|&word| {
+                let mut cell = label_cone(arg_max(words.logs.column(word).as_slice()), k);
+                (cell.likely, cell.stretch) = (likely[word].clone(), 1.0);
+                cell.likelihood = Likelihood::Word(word);
+                cell
+            })
+            .collect();
+        let mut cells = Cells::new(view, cells)?;
+        cells.words = Some(words);
+        Ok(cells)
+    }
+
+    /// The set of features that is certain: the cone of each word's arg max.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Unfit`] for labels and ciphertexts.
+    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
+        let cells = self.cells(view)?;
+        Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
+    }
+}
+
+impl Attack for CodebookCell {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: true }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        view.model().passive_weights()?;
+        self.cells(view)?.estimate(self.centre, rng)
+    }
+}

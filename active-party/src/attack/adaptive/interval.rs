@@ -1,0 +1,108 @@
+//! Intervals of scores: what rounding, top_k, PRIVEE and order-preserving encryption leave to whoever knows them.
+//!
+//! Every released number came from a score within known ends, and Σ c = 1 brings them closer. Pairs of scores so bound the
+//! differences of logits, which are linear in the features.
+
+use nalgebra::DMatrix;
+use rand::Rng;
+use vfl_shared::numerics::Polytope;
+use vfl_shared::types::ReleasedScores;
+
+use super::cell::Cells;
+use super::preimage::{Preimage, numbers};
+use super::{Centre, KnownPolicy};
+use crate::attack::{AdversaryView, Attack, AttackError, Reconstruction, Requirements};
+
+/// The polytope of the intervals. Without a policy the scores are taken as they are.
+///
+/// Where σ of PRIVEE is secret it is estimated from all records of the view; of DP++ the ratios between ranks are then known
+/// and their common factor is not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// What is known.
+    pub known: KnownPolicy,
+}
+
+/// Scores worked out from a release.
+#[derive(Clone, PartialEq)]
+pub struct RecoveredScores {
+    /// The estimates, k × n; columns sum to 1.
+    pub scores: DMatrix<f64>,
+    /// The least that each can be, k × n.
+    pub lower: DMatrix<f64>,
+    /// The most that each can be, k × n.
+    pub upper: DMatrix<f64>,
+    /// Of PRIVEE with a secret scale: the least, likeliest and greatest value of the largest σ.
+    pub sigma: Option<(f64, f64, f64)>,
+}
+
+impl std::fmt::Debug for RecoveredScores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RecoveredScores({} × {}, values withheld)", self.scores.nrows(), self.scores.ncols())
+    }
+}
+
+impl Interval {
+    /// The scores behind a release: nothing of the model is needed.
+    ///
+    /// # Errors
+    /// [`AttackError::Policy`] if the policy is not one of intervals; [`AttackError::Unfit`] for labels.
+    pub fn scores(&self, released: &ReleasedScores) -> Result<RecoveredScores, AttackError> {
+        let preimage = Preimage::new(&self.known, released)?;
+        let matrix = numbers(released)?;
+        let (k, n) = matrix.shape();
+        let mut recovered = RecoveredScores {
+            scores: DMatrix::zeros(k, n),
+            lower: DMatrix::zeros(k, n),
+            upper: DMatrix::zeros(k, n),
+            sigma: preimage.scale.map(|s| (s.lower, s.likely, s.upper)),
+        };
+        for (record, p) in matrix.column_iter().enumerate() {
+            let scores = preimage.scores(p.as_slice());
+            recovered.scores.column_mut(record).copy_from_slice(&scores.point());
+            recovered.lower.column_mut(record).copy_from_slice(&scores.lower);
+            recovered.upper.column_mut(record).copy_from_slice(&scores.upper);
+        }
+        Ok(recovered)
+    }
+
+    /// The centre that was best on the published models' rows: the mean where the scores would determine the features, so that
+    /// what is thought likely beforehand matters little; the nearest to ½ of what top_k leaves, whose polytopes reach far to
+    /// one side; else the analytic centre.
+    fn centre(&self, view: &AdversaryView, preimage: &Preimage) -> Result<Centre, AttackError> {
+        Ok(match self.known.centre {
+            Some(centre) => centre,
+            None if preimage.lopsided() => Centre::Half,
+            None if view.system()?.nullity() == 0 => Centre::Posterior,
+            None => Centre::Analytic,
+        })
+    }
+
+    fn cells<'a>(&self, view: &'a AdversaryView<'a>, preimage: &Preimage) -> Result<Cells<'a>, AttackError> {
+        let cells = numbers(view.released())?.column_iter().map(|p| preimage.cell(p.as_slice())).collect();
+        Cells::new(view, cells)
+    }
+
+    /// The set of features that each record's release leaves; the truth lies in it.
+    ///
+    /// # Errors
+    /// As [`Interval::scores`], and [`AttackError::NeedsParameters`] in the black box.
+    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
+        view.model().passive_weights()?;
+        let cells = self.cells(view, &Preimage::new(&self.known, view.released())?)?;
+        Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
+    }
+}
+
+impl Attack for Interval {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: true }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        view.model().passive_weights()?;
+        let preimage = Preimage::new(&self.known, view.released())?;
+        let centre = self.centre(view, &preimage)?;
+        self.cells(view, &preimage)?.estimate(centre, rng)
+    }
+}

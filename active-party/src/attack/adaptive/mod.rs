@@ -1,0 +1,181 @@
+//! Adaptive attacks: for each defense, the adversary who has read its source (DESIGN section 6).
+//!
+//! What a known defense releases confines the differences of logits to a [`Cell`], and with the features in [0, 1] that makes
+//! a polytope, which the truth lies in. The estimate is a centre of it.
+
+mod averaging;
+mod cell;
+mod chosen_shares;
+mod cones;
+mod interval;
+mod noise_direction;
+mod preimage;
+mod privee;
+
+use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
+
+use super::Method;
+
+pub use averaging::{Averaged, Averaging, average};
+pub use cell::{Bound, Cell};
+pub use chosen_shares::{Answer, ChosenShares, Gathered, OracleError, ShareOracle};
+pub use cones::{CodebookCell, LabelCone, RankingCone};
+pub use interval::{Interval, RecoveredScores};
+pub use noise_direction::NoiseDirection;
+
+/// Which point of a polytope stands for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Centre {
+    /// The point nearest to ½·1, as the second relaxation of the Chebyshev centre takes.
+    Half,
+    /// The maximum of the sum of logarithms of the distances to the bounds.
+    Analytic,
+    /// The mean under a uniform prior: what an adversary who knows nothing of the features but their range should take. By hit
+    /// and run, so that it depends on the seed a little.
+    Posterior,
+    /// The likeliest: scores like normal deviates in their logarithms, as the intervals have them, features like those of
+    /// uniform ones' variance around ½, within the polytope. For a release that makes nothing likelier than the
+    /// rest, such as a label, the analytic centre.
+    Likely,
+}
+
+impl Centre {
+    /// The centre of this name: `half`, `analytic`, `posterior` or `likely`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "half" => Some(Self::Half),
+            "analytic" => Some(Self::Analytic),
+            "posterior" => Some(Self::Posterior),
+            "likely" => Some(Self::Likely),
+            _ => None,
+        }
+    }
+}
+
+/// What the adversary knows of the policy, and how it chooses its estimate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownPolicy {
+    /// The policy; without one the release is taken for the scores as they are.
+    pub policy: Policy,
+    /// Whether the scale of the policy's noise is known: σ of PRIVEE, α of logit noise, σ of Gaussian noise.
+    pub scale_known: bool,
+    /// The centre; each attack has its own default, the best measured.
+    pub centre: Option<Centre>,
+}
+
+impl Default for KnownPolicy {
+    /// No defense.
+    fn default() -> Self {
+        Self { policy: Policy::default(), scale_known: true, centre: None }
+    }
+}
+
+impl From<Policy> for KnownPolicy {
+    fn from(policy: Policy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+}
+
+impl KnownPolicy {
+    /// The defenses at the logits, and those at the scores.
+    fn stages(&self) -> (Vec<&DefenseConfig>, Vec<&DefenseConfig>) {
+        let at_logits =
+            |d: &&DefenseConfig| matches!(d, DefenseConfig::LogitNoise { .. } | DefenseConfig::Temperature { .. });
+        let real = self.policy.defenses.iter().filter(|d| !matches!(d, DefenseConfig::None {}));
+        real.partition(at_logits)
+    }
+
+    /// The factor that makes differences of logits out of those of what is left after temperature and scheme 3; `None` for
+    /// other defenses at the logits, and for parameters out of range.
+    fn stretch(&self) -> Option<f64> {
+        self.stages().0.into_iter().try_fold(1.0, |factor, defense| {
+            let by = match defense {
+                DefenseConfig::Temperature { temperature } => *temperature,
+                DefenseConfig::LogitNoise { scheme: 3, alpha } if *alpha >= 0.0 && *alpha < 1.0 => 1.0 / (1.0 - alpha),
+                _ => return None,
+            };
+            (by > 0.0 && by.is_finite()).then_some(factor * by)
+        })
+    }
+}
+
+/// The strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to.
+///
+/// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
+/// release. Of several defenses the one that leaves the least decides.
+#[must_use]
+pub fn adaptive_for(policy: &Policy) -> Option<Method> {
+    if policy.is_none() {
+        return None;
+    }
+    if policy.unbound_shares {
+        return Some(Method::ChosenShares);
+    }
+    let known = KnownPolicy::from(policy.clone());
+    let (at_logits, at_scores) = known.stages();
+    let any = |test: fn(&DefenseConfig) -> bool| at_scores.iter().any(|d| test(d));
+    let random = any(|d| {
+        matches!(
+            d,
+            DefenseConfig::GaussianNoise { .. }
+                | DefenseConfig::DpGaussian { .. }
+                | DefenseConfig::PriveeDp { .. }
+                | DefenseConfig::PriveeDpPlusPlus { .. }
+        )
+    });
+    let directed = at_logits.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { scheme, .. } if *scheme != 3));
+    Some(if any(|d| matches!(d, DefenseConfig::ClassLabel { .. })) {
+        Method::LabelCone
+    } else if any(|d| matches!(d, DefenseConfig::Codebook { .. })) {
+        if directed { Method::LabelCone } else { Method::CodebookCell }
+    } else if directed {
+        // Both schemes keep the arg max, and nothing else once something stands behind them.
+        if at_scores.is_empty() && at_logits.len() == 1 { Method::NoiseDirection } else { Method::LabelCone }
+    } else if let [DefenseConfig::OrderPreservingEncryption {}] = at_scores.as_slice() {
+        // Ciphertexts that sort lie where their scores lie.
+        Method::Interval
+    } else if any(|d| matches!(d, DefenseConfig::OrderPreservingEncryption {} | DefenseConfig::Ranking {})) {
+        Method::RankingCone
+    } else if any(|d| matches!(d, DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. }))
+        || (random && policy.noise == NoiseMode::Fresh)
+    {
+        Method::Averaging
+    } else if at_scores.is_empty() {
+        Method::NoiseDirection
+    } else if random && any(|d| matches!(d, DefenseConfig::TopK { .. })) {
+        Method::LabelCone
+    } else {
+        Method::Interval
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_has_its_attack() {
+        for (text, want) in [
+            ("none", None),
+            ("rounding (decimals = 1)", Some(Method::Interval)),
+            ("temperature (temperature = 2.0) then rounding (decimals = 1)", Some(Method::Interval)),
+            ("temperature (temperature = 2.0)", Some(Method::NoiseDirection)),
+            ("top_k (k = 2)", Some(Method::Interval)),
+            ("logit_noise (scheme = 1, alpha = 1.0)", Some(Method::NoiseDirection)),
+            ("logit_noise (scheme = 2, alpha = 1.0) then rounding (decimals = 2)", Some(Method::LabelCone)),
+            ("privee_dp", Some(Method::Interval)),
+            ("privee_dp then top_k (k = 2)", Some(Method::LabelCone)),
+            ("privee_dp_plus_plus, fresh noise", Some(Method::Averaging)),
+            ("gaussian_noise (sigma = 0.1)", Some(Method::Averaging)),
+            ("ranking", Some(Method::RankingCone)),
+            ("privee_dp then order_preserving_encryption", Some(Method::RankingCone)),
+            ("order_preserving_encryption", Some(Method::Interval)),
+            ("class_label", Some(Method::LabelCone)),
+            ("class_label, unbound shares", Some(Method::ChosenShares)),
+            ("codebook (size = 16)", Some(Method::CodebookCell)),
+        ] {
+            assert_eq!(adaptive_for(&text.parse().unwrap()), want, "{text}");
+        }
+    }
+}

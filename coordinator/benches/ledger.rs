@@ -1,0 +1,77 @@
+//! Rows per second of the durable SQLite ledger: every figure includes the synchronisation of the disk.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use vfl_coordinator::ledger::{Ledger, LedgerConfig, Spend};
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+
+/// Callers at once.
+const CALLERS: u64 = 8;
+
+/// `rows` records from number `first` on, with a share each.
+fn spend(first: u64, rows: u64) -> Spend {
+    Spend {
+        party: PartyName::new("active").expect("a name"),
+        model: ModelVersion::new("m-1").expect("a version"),
+        policy: "rounding(2)".into(),
+        request_id: None,
+        body_hash: [0; 32],
+        // Scattered over the table, as keys of customers are.
+        ids: RecordIds::new((first..first + rows).map(|i| format!("{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
+            .expect("distinct ids"),
+        share_hashes: vec![[7; 16]; rows as usize],
+        at: SystemTime::now(),
+    }
+}
+
+/// Spends `times` rounds of one request per caller and gives the time from the first to the last commit.
+async fn rounds(ledger: &Arc<Ledger>, times: u64, rows: u64, first: impl Fn() -> u64) -> Duration {
+    let mut taken = Duration::ZERO;
+    for _ in 0..times {
+        let spends: Vec<Spend> = (0..CALLERS).map(|_| spend(first(), rows)).collect();
+        let start = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for spend in spends {
+            let ledger = ledger.clone();
+            tasks.spawn(async move { black_box(ledger.spend(spend).await.expect("granted")) });
+        }
+        tasks.join_all().await;
+        taken += start.elapsed();
+    }
+    taken
+}
+
+fn ledger(c: &mut Criterion) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let mut group = c.benchmark_group("ledger/sqlite");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat);
+    for rows in [16_384, 1] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let config = LedgerConfig::new(format!("sqlite:{}", dir.path().join("ledger.db").display()));
+        let ledger = Arc::new(runtime.block_on(Ledger::open(&config, "bench")).expect("a ledger"));
+        let next = AtomicU64::new(0);
+        group.throughput(Throughput::Elements(CALLERS * rows));
+        group.bench_function(format!("new records, {rows} rows, {CALLERS} callers"), |b| {
+            b.iter_custom(|times| {
+                runtime.block_on(rounds(&ledger, times, rows, || next.fetch_add(rows, Ordering::Relaxed)))
+            });
+        });
+        let known = next.load(Ordering::Relaxed).max(CALLERS * rows);
+        let again = AtomicU64::new(0);
+        group.bench_function(format!("known records, {rows} rows, {CALLERS} callers"), |b| {
+            b.iter_custom(|times| {
+                let first = || again.fetch_add(rows, Ordering::Relaxed) % known;
+                runtime.block_on(rounds(&ledger, times, rows, first))
+            });
+        });
+        runtime.block_on(Arc::into_inner(ledger).expect("the last owner").close());
+    }
+    group.finish();
+}
+
+criterion_group!(benches, ledger);
+criterion_main!(benches);

@@ -1,0 +1,244 @@
+//! The live service's account: every request is in the ledger before anything of it is released.
+
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::{RwLock, Semaphore};
+use vfl_shared::rpc::{Refusal, RefusalKind, pb};
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+
+use crate::ledger::{Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, Summary};
+use crate::share::ShareHash;
+
+/// How long the ledger may take over one request.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Readers at once.
+const READERS: usize = 2;
+/// Longest name of a policy in the ledger, in bytes; longer ones end in a hash.
+const LONGEST_POLICY: usize = 1000;
+
+/// The ledger of a running coordinator, if it keeps one.
+#[derive(Debug)]
+pub struct Account {
+    kept: bool,
+    limited: bool,
+    readers: Semaphore,
+    /// Taken when the service has ended.
+    ledger: RwLock<Option<Ledger>>,
+}
+
+/// A request of the live service.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// Who asks.
+    pub party: &'a PartyName,
+    /// The model asked.
+    pub model: &'a ModelVersion,
+    /// The live policy, in words.
+    pub policy: &'a str,
+    /// The caller's name for the request; empty: none.
+    pub request_id: &'a str,
+    /// The records.
+    pub ids: &'a RecordIds,
+    /// Their logit shares, hashed.
+    pub shares: Vec<ShareHash>,
+}
+
+impl Account {
+    /// Opens the ledger; without a config nothing is recorded, and no share is bound.
+    ///
+    /// # Errors
+    /// [`LedgerError`], among others when another coordinator has the ledger or it was begun with another noise secret.
+    pub async fn open(config: Option<&LedgerConfig>, secret_fingerprint: &str) -> Result<Self, LedgerError> {
+        let ledger = match config {
+            Some(config) => Some(Ledger::open(config, secret_fingerprint).await?),
+            None => None,
+        };
+        let limited = config.is_some_and(|c| c.budgets.records.is_some() || c.budgets.rows_per_minute.is_some());
+        Ok(Self { kept: ledger.is_some(), limited, readers: Semaphore::new(READERS), ledger: RwLock::new(ledger) })
+    }
+
+    /// Records a request and returns when that is on disk: a verdict for each row.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED for a spent budget or rate, FAILED_PRECONDITION for a request id used for another request,
+    /// UNAVAILABLE when the ledger cannot be written: nothing may be released then.
+    pub async fn spend(&self, entry: Entry<'_>) -> Result<Vec<RowVerdict>, Refusal> {
+        if !self.kept {
+            return Ok(vec![RowVerdict::Granted; entry.ids.len()]);
+        }
+        // Only a retry is compared with what was asked before.
+        let (request_id, body_hash) = match entry.request_id {
+            "" => (None, [0; 32]),
+            name => (Some(name.to_owned()), body_hash(&entry)),
+        };
+        let spend = Spend {
+            party: entry.party.clone(),
+            model: entry.model.clone(),
+            policy: named(entry.policy),
+            request_id,
+            body_hash,
+            ids: entry.ids.clone(),
+            share_hashes: entry.shares,
+            at: SystemTime::now(),
+        };
+        let spent = async {
+            let ledger = self.ledger.read().await;
+            ledger.as_ref().ok_or_else(stopping)?.spend(spend).await.map_err(refusal)
+        };
+        // A database that neither answers nor refuses must not hold requests, or a stop, for ever.
+        tokio::time::timeout(PATIENCE, spent).await.map_err(|_| refusal(LedgerError::Storage("no answer".into())))?
+    }
+
+    /// Whether a request may be refused as a whole, so that it is better asked of the ledger before anybody works for it.
+    #[must_use]
+    pub fn limited(&self) -> bool {
+        self.limited
+    }
+
+    /// What was asked and what is left, of one active party or of all; `None` if no ledger is kept.
+    ///
+    /// # Errors
+    /// UNAVAILABLE when the ledger cannot be read.
+    pub async fn describe(&self, party: Option<&PartyName>) -> Result<Option<Summary>, Refusal> {
+        if !self.kept {
+            return Ok(None);
+        }
+        // Each is a connection to the database, of which there are few.
+        let _permit = self.readers.acquire().await.map_err(|_| stopping())?;
+        let read = async {
+            let ledger = self.ledger.read().await;
+            ledger.as_ref().ok_or_else(stopping)?.describe(party).await.map(Some).map_err(unread)
+        };
+        let late = |_| unread(LedgerError::Storage("no answer".into()));
+        tokio::time::timeout(PATIENCE, read).await.map_err(late)?
+    }
+
+    /// Lets the requests under way end, and gives the ledger up.
+    pub async fn close(&self) {
+        let closed = async {
+            if let Some(ledger) = self.ledger.write().await.take() {
+                ledger.close().await;
+            }
+        };
+        // What has not been answered by then is not released; what is committed stays.
+        if tokio::time::timeout(PATIENCE, closed).await.is_err() {
+            tracing::warn!("the ledger did not close in time");
+        }
+    }
+}
+
+/// The policy as the ledger names it.
+fn named(policy: &str) -> String {
+    if policy.len() <= LONGEST_POLICY {
+        return policy.to_owned();
+    }
+    let hash: String = Sha256::digest(policy.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect();
+    let start: String = policy.chars().take(LONGEST_POLICY / 4).collect();
+    format!("{start}… (sha256 {hash})")
+}
+
+fn unread(error: LedgerError) -> Refusal {
+    tracing::warn!(%error, "the ledger cannot be read");
+    Refusal::unavailable("the coordinator's ledger cannot be read now; try again")
+}
+
+fn stopping() -> Refusal {
+    Refusal::unavailable("the coordinator is stopping")
+}
+
+/// A hash of all that makes a request but its name. Lengths are hashed too, so that no two requests run together.
+fn body_hash(entry: &Entry<'_>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let mut put = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    put(entry.model.as_str().as_bytes());
+    // Under another policy it would be another answer.
+    put(entry.policy.as_bytes());
+    entry.ids.iter().for_each(|id| put(id.as_bytes()));
+    entry.shares.iter().for_each(|share| put(share));
+    hash.finalize().into()
+}
+
+fn refusal(error: LedgerError) -> Refusal {
+    let kind = match &error {
+        LedgerError::TotalBudget { .. } | LedgerError::Rate { .. } => RefusalKind::ResourceExhausted,
+        LedgerError::RequestIdReused => RefusalKind::FailedPrecondition,
+        LedgerError::RequestId => RefusalKind::InvalidArgument,
+        _ => {
+            tracing::error!(%error, "the ledger cannot be written; nothing is released");
+            return Refusal::unavailable("the coordinator's ledger is not available; nothing is released without it");
+        }
+    };
+    Refusal::new(kind, error.to_string())
+}
+
+/// The wire form of a summary.
+#[must_use]
+pub fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
+    use pb::describe_ledger_response::{Budgets, Party, Use};
+    let Some(summary) = summary else { return pb::DescribeLedgerResponse::default() };
+    let party = |p: crate::ledger::PartySummary| Party {
+        name: p.party,
+        records: p.records,
+        records_left: p.records_left,
+        queries: p.queries,
+        refused: p.refused,
+        uses: p
+            .uses
+            .into_iter()
+            .map(|u| Use {
+                model_version: u.model,
+                policy: u.policy,
+                queries: u.queries,
+                refused: u.refused,
+                first_at: u.first_at,
+                last_at: u.last_at,
+            })
+            .collect(),
+    };
+    pb::DescribeLedgerResponse {
+        kept: true,
+        budgets: Some(Budgets {
+            records: summary.budgets.records,
+            queries_per_record: summary.budgets.queries_per_record,
+            rows_per_minute: summary.budgets.rows_per_minute,
+        }),
+        parties: summary.parties.into_iter().map(party).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_is_of_the_same_model_policy_records_and_shares() {
+        let (party, model) = (PartyName::new("active").unwrap(), ModelVersion::new("m-1").unwrap());
+        let (other, ids) = (ModelVersion::new("m-2").unwrap(), RecordIds::new(["a", "bc"]).unwrap());
+        let moved = RecordIds::new(["ab", "c"]).unwrap();
+        let hash = |model, policy, ids, share: u8| {
+            body_hash(&Entry { party: &party, model, policy, request_id: "x", ids, shares: vec![[share; 16]; 2] })
+        };
+        let first = hash(&model, "none", &ids, 1);
+        assert_eq!(first, hash(&model, "none", &ids, 1));
+        for other in [
+            hash(&other, "none", &ids, 1),
+            hash(&model, "class_label", &ids, 1),
+            hash(&model, "none", &moved, 1),
+            hash(&model, "none", &ids, 2),
+        ] {
+            assert_ne!(first, other);
+        }
+    }
+
+    #[test]
+    fn long_policies_have_short_names_of_their_own() {
+        assert_eq!(named("none"), "none");
+        let long = |last: &str| format!("{}{last}", "σ".repeat(2000));
+        assert!(named(&long("1")).len() < LONGEST_POLICY);
+        assert_ne!(named(&long("1")), named(&long("2")));
+    }
+}

@@ -1,0 +1,241 @@
+//! `coordinator ledger`: who asked for what, backup, retention, erasure.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+use time::OffsetDateTime;
+use vfl_shared::cli::CliError;
+
+use crate::ledger::{self, LedgerError, RecordUse, Summary};
+
+/// The options of `coordinator ledger`.
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  coordinator ledger show --ledger sqlite:state/ledger.db
+  coordinator ledger show --ledger sqlite:state/ledger.db --record 4711 --json
+  coordinator ledger backup --ledger sqlite:state/ledger.db --out ledger-2026-01-31.db
+  coordinator ledger retain --ledger postgres://ledger@db/cloison --days 365
+  coordinator ledger erase --ledger sqlite:state/ledger.db --record 4711
+
+All of them work while a coordinator runs. A PostgreSQL password belongs in PGPASSWORD or
+~/.pgpass, not on the command line."
+)]
+pub struct LedgerArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The ledger: `sqlite:PATH` or `postgres://…`.
+    #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
+    ledger: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show what was asked, under which model and policy, and what is left of the budgets.
+    Show {
+        #[command(flatten)]
+        place: Place,
+        /// One active party only.
+        #[arg(long, value_name = "NAME")]
+        party: Option<String>,
+        /// The uses of one record.
+        #[arg(long, value_name = "ID")]
+        record: Option<String>,
+    },
+    /// Copy a SQLite ledger into a new file, while the coordinator runs.
+    ///
+    /// A restored backup hands back the budgets that were spent since it was made, and forgets which shares were bound: restore
+    /// one only when the ledger is lost. A ledger in PostgreSQL is backed up with pg_dump.
+    Backup {
+        #[command(flatten)]
+        place: Place,
+        /// The file to make; it must not be there yet.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Forget request ids and times that are older than a number of days.
+    ///
+    /// How often each record was asked for, and which share is bound to it, is kept: no budget is freed. A request id that is
+    /// forgotten costs again when it is repeated. While it runs, requests wait for one short step at a time.
+    Retain {
+        #[command(flatten)]
+        place: Place,
+        /// Keep this many days.
+        #[arg(long, value_name = "N")]
+        days: u32,
+        /// Delete the records too that nobody asked for since. This FREES their budgets and bindings: the active parties may ask
+        /// for them as if for the first time, which weakens every defense that draws noise.
+        #[arg(long)]
+        free_budgets: bool,
+    },
+    /// Erase a person's entries.
+    ///
+    /// The record id and its times go; a keyed hash of the id stands in their place, with the count and the bound share. So the
+    /// budget is not handed back, and later requests for the record are counted under the hash: the id never stands in the
+    /// ledger again. The key lies in the ledger, so whoever holds the whole ledger can still test a guess. Older backups keep the id.
+    Erase {
+        #[command(flatten)]
+        place: Place,
+        /// The record id.
+        #[arg(long, value_name = "ID")]
+        record: String,
+    },
+}
+
+impl LedgerArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`CliError`]: what is wrong with the URL, or what the database says.
+    pub async fn run(self) -> Result<(), CliError> {
+        let now = SystemTime::now();
+        let (json, text, value) = match self.command {
+            Command::Show { place, party, record: None } => {
+                let summary = ledger::summary(&place.ledger, party.as_deref()).await.map_err(failure)?;
+                (place.json, summary_text(&summary), to_json(&summary)?)
+            }
+            Command::Show { place, party, record: Some(record) } => {
+                let uses = ledger::record_uses(&place.ledger, &record, party.as_deref()).await.map_err(failure)?;
+                (place.json, uses_text(&uses), to_json(&uses)?)
+            }
+            Command::Backup { place, out } => {
+                ledger::backup(&place.ledger, &out).await.map_err(failure)?;
+                let out = out.display().to_string();
+                (
+                    place.json,
+                    format!("the ledger was copied to {out}\n"),
+                    to_json(&serde_json::json!({ "backup": out }))?,
+                )
+            }
+            Command::Retain { place, days, free_budgets } => {
+                let forgot = ledger::retain(&place.ledger, days, free_budgets, now).await.map_err(failure)?;
+                let freed = if free_budgets {
+                    format!("deleted {} records: their budgets begin anew", forgot.freed_records)
+                } else {
+                    "no budget was freed".into()
+                };
+                let text = format!(
+                    "forgot {} request ids and the times of {} rows; {freed}\n",
+                    forgot.request_ids, forgot.times
+                );
+                (place.json, text, to_json(&forgot)?)
+            }
+            Command::Erase { place, record } => {
+                let erased = ledger::erase(&place.ledger, &record, now).await.map_err(failure)?;
+                let text = match erased.rows {
+                    0 => "the ledger holds no entry under this id\n".into(),
+                    rows => format!("erased {rows} rows; their {} queries stay counted\n", erased.queries),
+                };
+                (place.json, text, to_json(&erased)?)
+            }
+        };
+        let mut out = std::io::stdout().lock();
+        if json { writeln!(out, "{value}") } else { out.write_all(text.as_bytes()) }.map_err(CliError::failed)
+    }
+}
+
+fn failure(error: LedgerError) -> CliError {
+    match error {
+        LedgerError::Url(_) | LedgerError::Missing | LedgerError::Unsupported(_) => CliError::input(error),
+        _ => CliError::failed(error),
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Result<String, CliError> {
+    serde_json::to_string_pretty(value).map_err(CliError::failed)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).force_no_tty();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.to_vec());
+    table
+}
+
+fn number(value: u64) -> Cell {
+    Cell::new(value).set_alignment(CellAlignment::Right)
+}
+
+/// `2026-01-31 12:00:00Z`; `forgotten` where retention or erasure took the time.
+fn when(at: Option<i64>) -> String {
+    let Some(at) = at else { return "forgotten".into() };
+    let Ok(t) = OffsetDateTime::from_unix_timestamp(at) else { return at.to_string() };
+    let (year, month, day) = (t.year(), u8::from(t.month()), t.day());
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", t.hour(), t.minute(), t.second())
+}
+
+fn limit(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "unlimited".into(), |n| n.to_string())
+}
+
+fn summary_text(summary: &Summary) -> String {
+    let budgets = &summary.budgets;
+    let mut text = format!(
+        "budgets per active party: records {}, queries per record {}, rows per minute {}\n",
+        limit(budgets.records),
+        limit(budgets.queries_per_record),
+        limit(budgets.rows_per_minute)
+    );
+    if summary.parties.is_empty() {
+        return text + "nothing was asked yet\n";
+    }
+    for party in &summary.parties {
+        text += &format!(
+            "\n{}: {} records asked for, {} left; {} queries, {} of them refused\n",
+            party.party,
+            party.records,
+            limit(party.records_left),
+            party.queries,
+            party.refused
+        );
+        let mut rows = table(&["model", "policy", "queries", "refused", "first", "last"]);
+        for u in &party.uses {
+            let names = [Cell::new(&u.model), Cell::new(&u.policy)];
+            let [model, policy] = names;
+            let times = [Cell::new(when(Some(u.first_at))), Cell::new(when(Some(u.last_at)))];
+            let [first, last] = times;
+            rows.add_row([model, policy, number(u.queries), number(u.refused), first, last]);
+        }
+        text += &format!("{rows}\n");
+    }
+    text
+}
+
+fn uses_text(uses: &[RecordUse]) -> String {
+    if uses.is_empty() {
+        return "the ledger holds no entry under this id\n".into();
+    }
+    let mut rows = table(&["party", "model", "policy", "queries", "first", "last", "share bound", "erased"]);
+    let yes = |yes: bool| Cell::new(if yes { "yes" } else { "no" });
+    for u in uses {
+        let (first, last) = (Cell::new(when(u.first_at)), Cell::new(when(u.last_at)));
+        let (party, model, policy) = (Cell::new(&u.party), Cell::new(&u.model), Cell::new(&u.policy));
+        rows.add_row([party, model, policy, number(u.queries), first, last, yes(u.bound), yes(u.erased)]);
+    }
+    format!("{rows}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc_and_forgotten_ones_say_so() {
+        assert_eq!(when(Some(951_782_400)), "2000-02-29 00:00:00Z");
+        assert_eq!(when(None), "forgotten");
+    }
+}

@@ -1,0 +1,148 @@
+//! Gaussian noise on every score: J section VI, and the Gaussian mechanism of P section 5.4.
+
+use nalgebra::DMatrix;
+use rand_distr::{Distribution, StandardNormal};
+use vfl_shared::policy::gaussian_scale;
+use vfl_shared::types::ReleasedScores;
+
+use super::order::each_column;
+use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
+
+/// Adds independent noise N(0, σ²) to every score.
+///
+/// With ε and δ it is the Gaussian mechanism, σ = √(2 ln(1.25/δ)) Δf / ε (P (9)). What that promises: **one** release
+/// of a score vector is (ε, δ)-differentially private with respect to any other score vector within ℓ₂ distance Δf, and
+/// only for ε ≤ 1, for which the formula is proved. Default Δf = √2 covers all pairs of probability vectors; a smaller
+/// one promises nothing about vectors farther apart. It says nothing of features as such or of training records, and
+/// answers under several policies or models add up. Keyed noise gives one draw per record and policy: asking again
+/// tells nothing new.
+#[derive(Debug, Clone, Copy)]
+pub struct GaussianNoise {
+    sigma: f64,
+    /// ε and δ, where they were asked for.
+    guarantee: Option<(f64, f64)>,
+}
+
+impl GaussianNoise {
+    pub(super) fn check_sigma(sigma: f64) -> Result<(), DefenseError> {
+        checked(sigma > 0.0 && sigma <= MAX_SCALE, "gaussian_noise", "sigma", sigma, "above 0, at most 1e12")
+    }
+
+    pub(super) fn check_private(epsilon: f64, delta: f64, sensitivity: f64) -> Result<(), DefenseError> {
+        check_gaussian("dp_gaussian", &[epsilon], delta, sensitivity)
+    }
+
+    /// Noise of standard deviation `sigma`, above 0 and at most 1e12.
+    ///
+    /// # Errors
+    /// [`DefenseError::Setting`] for any other.
+    pub fn new(sigma: f64) -> Result<Self, DefenseError> {
+        Self::check_sigma(sigma).map(|()| Self { sigma, guarantee: None })
+    }
+
+    /// The Gaussian mechanism: ε above 0, δ in (0, 1), ℓ₂ sensitivity above 0, σ at most 1e12.
+    ///
+    /// # Errors
+    /// [`DefenseError::Setting`] for anything else.
+    pub fn private(epsilon: f64, delta: f64, sensitivity: f64) -> Result<Self, DefenseError> {
+        Self::check_private(epsilon, delta, sensitivity)?;
+        Ok(Self { sigma: gaussian_scale(epsilon, delta, sensitivity), guarantee: Some((epsilon, delta)) })
+    }
+}
+
+/// Checks the parameters of P (9).
+pub(super) fn check_gaussian(
+    defense: &'static str,
+    epsilons: &[f64],
+    delta: f64,
+    sensitivity: f64,
+) -> Result<(), DefenseError> {
+    checked(delta > 0.0 && delta < 1.0, defense, "delta", delta, "above 0 and below 1")?;
+    let good = sensitivity > 0.0 && sensitivity <= MAX_SCALE;
+    checked(good, defense, "sensitivity", sensitivity, "above 0, at most 1e12")?;
+    for &epsilon in epsilons {
+        let good = epsilon > 0.0 && epsilon.is_finite() && gaussian_scale(epsilon, delta, sensitivity) <= MAX_SCALE;
+        checked(good, defense, "epsilon", epsilon, "above 0, and large enough for a scale of at most 1e12")?;
+    }
+    Ok(())
+}
+
+fn add(column: &mut [f64], sigma: f64, normals: impl Iterator<Item = f64>) {
+    column.iter_mut().zip(normals).for_each(|(c, n)| *c += sigma * n);
+}
+
+impl Defense for GaussianNoise {
+    fn contract(&self) -> Contract {
+        let output = Output::Numbers;
+        Contract { output, keeps_arg_max: false, keeps_ranking: false, randomised: true, bits: None }
+    }
+
+    fn apply(&self, mut scores: DMatrix<f64>, noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+        let rows = scores.nrows();
+        each_column(
+            scores.as_mut_slice(),
+            rows,
+            || (),
+            |(), record, column| {
+                let mut rng = noise.record(record);
+                add(column, self.sigma, std::iter::repeat_with(|| StandardNormal.sample(&mut rng)));
+            },
+        );
+        Ok(ReleasedScores::Numbers(scores))
+    }
+
+    fn note(&self) -> Option<String> {
+        let (epsilon, delta) = self.guarantee?;
+        Some(if epsilon > 1.0 {
+            format!(
+                "dp_gaussian: no guarantee at epsilon = {epsilon}: the formula of its scale is proved for epsilon up to 1"
+            )
+        } else {
+            format!(
+                "dp_gaussian: one answer is ({epsilon}, {delta:e})-differentially private between score vectors within the \
+                 sensitivity; nothing is said of training records, and answers under several policies add up"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::defense::tests::{close, golden, number, numbers};
+
+    #[test]
+    fn the_mechanism_matches_the_golden_vectors() {
+        let file = golden("score_defences.json");
+        let cases = file["gaussian"].as_array().unwrap();
+        assert!(cases.len() >= 4);
+        for case in cases {
+            let private =
+                GaussianNoise::private(number(&case["eps"]), number(&case["delta"]), number(&case["sensitivity"]))
+                    .unwrap();
+            close(&[private.sigma], &[number(&case["sigma"])], 1e-12);
+            let mut c = numbers(&case["c"]);
+            add(&mut c, private.sigma, numbers(&case["std_normal"]).into_iter());
+            close(&c, &numbers(&case["out"]), 1e-12);
+        }
+    }
+
+    #[test]
+    fn noise_has_the_variance_asked_for() {
+        let defense = GaussianNoise::new(0.3).unwrap();
+        let n = 20_000;
+        let ReleasedScores::Numbers(out) = defense.apply(DMatrix::zeros(2, n), &Noise::fresh([5; 32])).unwrap() else {
+            panic!("kind")
+        };
+        let (mean, square) = (out.sum() / (2 * n) as f64, out.norm_squared() / (2 * n) as f64);
+        // Five standard errors.
+        assert!(mean.abs() < 5.0 * 0.3 / 200.0 && (square / 0.09 - 1.0).abs() < 5.0 * 2f64.sqrt() / 200.0);
+    }
+
+    #[test]
+    fn the_guarantee_is_said_and_its_limit_too() {
+        assert!(GaussianNoise::private(0.5, 1e-5, 1.0).unwrap().note().unwrap().contains("one answer"));
+        assert!(GaussianNoise::private(2.0, 1e-5, 1.0).unwrap().note().unwrap().contains("no guarantee"));
+        assert_eq!(GaussianNoise::new(1.0).unwrap().note(), None);
+    }
+}

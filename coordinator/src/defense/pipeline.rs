@@ -1,0 +1,275 @@
+//! A policy's defenses, put together: those at the logits, the link function, those at the scores.
+
+use nalgebra::DMatrix;
+use vfl_shared::numerics::{arg_max, softmax_columns};
+use vfl_shared::policy::DefenseConfig;
+use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
+
+use super::order::{Order, each_column, keep_arg_max, keep_order};
+use super::{
+    ClassLabel, Codebook, Contract, Defense, DefenseError, GaussianNoise, LogitDefense, LogitNoise, NoDefense, Noise,
+    OrderPreservingEncryption, Output, Privee, Ranking, Rounding, Temperature, TopK, privee,
+};
+
+/// What some defenses are made from. All of it is of one model.
+#[derive(Clone, Copy, Default)]
+pub struct Grants<'a> {
+    /// W_pas (k × d), several passive parties side by side: `logit_noise` schemes 1 and 2 need it.
+    pub passive_weights: Option<&'a DMatrix<f64>>,
+    /// Undefended scores (k × n) to fit `ranking` and `codebook` on.
+    pub calibration: Option<&'a ConfidenceScores>,
+}
+
+/// Shows what is there.
+impl std::fmt::Debug for Grants<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (weights, calibration) = (self.passive_weights.is_some(), self.calibration.is_some());
+        write!(f, "Grants(passive weights: {weights}, calibration: {calibration})")
+    }
+}
+
+/// What a pipeline gives.
+#[derive(Debug)]
+pub struct Released {
+    /// The undefended scores, which stay here.
+    pub scores: ConfidenceScores,
+    /// What leaves.
+    pub released: ReleasedScores,
+}
+
+/// The defenses of one policy for one model, in order.
+#[derive(Debug)]
+pub struct Pipeline {
+    at_logits: Vec<Box<dyn LogitDefense>>,
+    at_scores: Vec<Box<dyn Defense>>,
+}
+
+enum Made {
+    AtLogits(Box<dyn LogitDefense>),
+    AtScores(Box<dyn Defense>),
+}
+
+/// What a defense gives out, which its config alone tells.
+fn output(config: &DefenseConfig) -> Output {
+    match config {
+        DefenseConfig::LogitNoise { .. } | DefenseConfig::Temperature { .. } => Output::Logits,
+        DefenseConfig::None {} | DefenseConfig::Ranking {} | DefenseConfig::Codebook { .. } => Output::Probabilities,
+        DefenseConfig::ClassLabel { softening } if *softening == 0.0 => Output::Label,
+        DefenseConfig::ClassLabel { .. } => Output::Probabilities,
+        DefenseConfig::OrderPreservingEncryption {} => Output::Ciphertexts,
+        DefenseConfig::Rounding { .. }
+        | DefenseConfig::TopK { .. }
+        | DefenseConfig::GaussianNoise { .. }
+        | DefenseConfig::DpGaussian { .. }
+        | DefenseConfig::PriveeDp { .. }
+        | DefenseConfig::PriveeDpPlusPlus { .. } => Output::Numbers,
+    }
+}
+
+/// Checks one defense's parameters as far as they do not depend on the number of classes.
+fn check_parameters(config: &DefenseConfig) -> Result<(), DefenseError> {
+    match config {
+        DefenseConfig::None {} | DefenseConfig::Ranking {} => Ok(()),
+        DefenseConfig::LogitNoise { scheme, alpha } => LogitNoise::check(*scheme, *alpha),
+        DefenseConfig::Temperature { temperature } => Temperature::check(*temperature),
+        DefenseConfig::Rounding { decimals } => Rounding::check(*decimals),
+        DefenseConfig::TopK { k } => TopK::check(*k, None),
+        DefenseConfig::ClassLabel { softening } => ClassLabel::check(*softening, None),
+        DefenseConfig::GaussianNoise { sigma } => GaussianNoise::check_sigma(*sigma),
+        DefenseConfig::DpGaussian { epsilon, delta, sensitivity } => {
+            GaussianNoise::check_private(*epsilon, *delta, *sensitivity)
+        }
+        DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => privee::check(config, None),
+        DefenseConfig::OrderPreservingEncryption {} => OrderPreservingEncryption::check(None),
+        DefenseConfig::Codebook { size } => Codebook::check(*size, None),
+    }
+}
+
+/// Checks that each defense can work on what the one before it gives out.
+fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
+    // `none` gives out what it gets.
+    let mut changing = defenses.iter().filter(|config| !matches!(config, DefenseConfig::None {}));
+    let Some(mut last) = changing.next() else { return Ok(()) };
+    for config in changing {
+        let reason = match (output(last), output(config)) {
+            (Output::Label, _) => Some("a label is all that is left"),
+            (Output::Ciphertexts, _) => Some("ciphertexts are not scores"),
+            (Output::Probabilities | Output::Numbers, Output::Logits) => Some("it works on logits; name it first"),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            return Err(DefenseError::Order { before: last.name(), after: config.name(), reason });
+        }
+        last = config;
+    }
+    Ok(())
+}
+
+fn make(config: &DefenseConfig, classes: usize, grants: &Grants<'_>) -> Result<Made, DefenseError> {
+    let calibration = || {
+        grants.calibration.ok_or_else(|| DefenseError::Needs {
+            defense: config.name(),
+            what: "calibration scores to be fitted on: undefended scores of the model's training or validation records"
+                .into(),
+        })
+    };
+    let defense: Box<dyn Defense> = match config {
+        DefenseConfig::LogitNoise { scheme, alpha } => {
+            let noise = LogitNoise::new(*scheme, *alpha, classes, grants.passive_weights)?;
+            return Ok(Made::AtLogits(Box::new(noise)));
+        }
+        DefenseConfig::Temperature { temperature } => {
+            return Ok(Made::AtLogits(Box::new(Temperature::new(*temperature)?)));
+        }
+        DefenseConfig::None {} => Box::new(NoDefense),
+        DefenseConfig::Rounding { decimals } => Box::new(Rounding::new(*decimals)?),
+        DefenseConfig::TopK { k } => Box::new(TopK::new(*k, classes)?),
+        DefenseConfig::ClassLabel { softening } => Box::new(ClassLabel::new(*softening, classes)?),
+        DefenseConfig::GaussianNoise { sigma } => Box::new(GaussianNoise::new(*sigma)?),
+        DefenseConfig::DpGaussian { epsilon, delta, sensitivity } => {
+            Box::new(GaussianNoise::private(*epsilon, *delta, *sensitivity)?)
+        }
+        DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => {
+            Box::new(Privee::new(config, classes)?)
+        }
+        DefenseConfig::OrderPreservingEncryption {} => Box::new(OrderPreservingEncryption::new(classes)?),
+        DefenseConfig::Ranking {} => Box::new(Ranking::fit(calibration()?, classes)?),
+        DefenseConfig::Codebook { size } => Box::new(Codebook::fit(*size, calibration()?, classes)?),
+    };
+    Ok(Made::AtScores(defense))
+}
+
+impl Pipeline {
+    /// Builds the defenses of a policy for a model of `classes` classes. No defense: the scores as they are.
+    ///
+    /// # Errors
+    /// [`DefenseError`] naming a parameter out of range, a defense in the wrong place, or what one lacks.
+    pub fn build(defenses: &[DefenseConfig], classes: usize, grants: &Grants<'_>) -> Result<Self, DefenseError> {
+        Self::check(defenses)?;
+        let mut pipeline = Self { at_logits: Vec::new(), at_scores: Vec::new() };
+        for config in defenses {
+            match make(config, classes, grants)? {
+                Made::AtLogits(defense) => pipeline.at_logits.push(defense),
+                Made::AtScores(defense) => pipeline.at_scores.push(defense),
+            }
+        }
+        // `none` is there to end a list that changes nothing.
+        if pipeline.at_scores.is_empty() {
+            pipeline.at_scores.push(Box::new(NoDefense));
+        }
+        Ok(pipeline)
+    }
+
+    /// Checks what can be checked without a model: parameters, and the order of the defenses. What depends on the number of
+    /// classes, on parameters or on calibration scores comes up in [`Pipeline::build`].
+    ///
+    /// # Errors
+    /// [`DefenseError`] naming a parameter out of range or a defense in the wrong place.
+    pub fn check(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
+        defenses.iter().try_for_each(check_parameters)?;
+        check_order(defenses)
+    }
+
+    /// What the policy as a whole promises: what all its defenses promise, and the tightest bound on bits.
+    #[must_use]
+    pub fn contract(&self) -> Contract {
+        let all = || self.logit_contracts().chain(self.at_scores.iter().map(|d| d.contract()));
+        let last = self.at_scores.iter().rev().find(|d| !d.passes_through());
+        Contract {
+            output: last.map_or(Output::Probabilities, |d| d.contract().output),
+            keeps_arg_max: all().all(|c| c.keeps_arg_max),
+            keeps_ranking: all().all(|c| c.keeps_ranking),
+            randomised: all().any(|c| c.randomised),
+            bits: all().filter_map(|c| c.bits).reduce(f64::min),
+        }
+    }
+
+    /// What users should know of the defenses, a line each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let at_logits = self.at_logits.iter().filter_map(|d| d.note());
+        at_logits.chain(self.at_scores.iter().filter_map(|d| d.note())).collect()
+    }
+
+    /// Whether a defense works on logits.
+    #[must_use]
+    pub fn changes_logits(&self) -> bool {
+        !self.at_logits.is_empty()
+    }
+
+    fn logit_contracts(&self) -> impl Iterator<Item = Contract> {
+        self.at_logits.iter().map(|d| d.contract())
+    }
+
+    /// Applies the policy to logits.
+    ///
+    /// # Errors
+    /// [`DefenseError`] where a defense does not apply to these records.
+    pub fn release(&self, logits: Logits, noise: Noise<'_>) -> Result<Released, DefenseError> {
+        if self.at_logits.is_empty() {
+            return self.release_scores(ConfidenceScores::softmax(logits), noise);
+        }
+        let mut changed = logits.matrix().clone();
+        let scores = ConfidenceScores::softmax(logits);
+        for (stage, defense) in self.at_logits.iter().enumerate() {
+            defense.apply(&mut changed, &noise.of_stage(stage as u64))?;
+        }
+        if let Some(at) = changed.iter().position(|z| !z.is_finite()) {
+            let record = at / changed.nrows().max(1);
+            let what = format!("logits that stay finite; those of record {record} overflow");
+            return Err(DefenseError::Needs { defense: "policy", what });
+        }
+        softmax_columns(&mut changed);
+        self.keep_promises(&scores, &mut changed);
+        self.finish(scores, changed, noise)
+    }
+
+    /// Applies a policy without logit defenses to scores, which are then not put through logarithm and link function.
+    ///
+    /// # Errors
+    /// [`DefenseError`] where a defense does not apply to these records, or works on logits.
+    pub fn release_scores(&self, scores: ConfidenceScores, noise: Noise<'_>) -> Result<Released, DefenseError> {
+        if !self.at_logits.is_empty() {
+            return Err(DefenseError::Needs { defense: "policy", what: "logits, not scores".into() });
+        }
+        let values = scores.matrix().clone();
+        self.finish(scores, values, noise)
+    }
+
+    /// What the logit defenses promise of logits holds of scores up to round-off: a score may underflow, or differ by less
+    /// than a double shows. Puts that right by single units in the last place.
+    fn keep_promises(&self, scores: &ConfidenceScores, values: &mut DMatrix<f64>) {
+        let k = values.nrows();
+        let (ranking, class) =
+            (self.logit_contracts().all(|c| c.keeps_ranking), self.logit_contracts().all(|c| c.keeps_arg_max));
+        each_column(values.as_mut_slice(), k, Order::default, |order, record, p| {
+            let c = &scores.matrix().as_slice()[record * k..(record + 1) * k];
+            if ranking {
+                order.sort(c);
+                keep_order(order, c, p);
+            } else if class {
+                keep_arg_max(arg_max(c), p);
+            }
+        });
+    }
+
+    fn finish(
+        &self,
+        scores: ConfidenceScores,
+        values: DMatrix<f64>,
+        noise: Noise<'_>,
+    ) -> Result<Released, DefenseError> {
+        let mut released = ReleasedScores::Probabilities(values);
+        for (position, defense) in self.at_scores.iter().enumerate() {
+            released = match released {
+                released if defense.passes_through() => released,
+                ReleasedScores::Probabilities(values) | ReleasedScores::Numbers(values) => {
+                    defense.apply(values, &noise.of_stage((self.at_logits.len() + position) as u64))?
+                }
+                // `build` lets nothing but `none` follow a label or ciphertexts.
+                last => last,
+            };
+        }
+        Ok(Released { scores, released })
+    }
+}

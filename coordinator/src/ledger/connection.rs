@@ -1,0 +1,316 @@
+//! One connection to the ledger's database, whichever of the two engines it is.
+//!
+//! Statements are written once, in the SQL that both understand (`$1` for parameters, `CAST`, `ON CONFLICT`); the few that
+//! differ are pairs, see [`Connection::pick`]. Statements are never logged: their parameters hold record ids.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::migrate::{Migration, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgRow};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, FromRow, PgConnection, SqlSafeStr, SqliteConnection};
+
+use super::LedgerError;
+
+/// The one set of migrations.
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
+/// How long SQLite waits for another process (a backup, an erasure) before it gives up.
+const BUSY: Duration = Duration::from_secs(10);
+/// How often, and how far apart, PostgreSQL is asked for the lock.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+/// How long PostgreSQL may take to answer a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// SQLite's page cache (at most 256 MiB, in KiB), and how many pages the log may hold before they are copied into the
+/// database (256 MiB). Record ids come in no order, so a commit writes about one page per row: with a quarter of these, known
+/// records went half as fast.
+const CACHE_KIB: &str = "-262144";
+const CHECKPOINT_PAGES: &str = "65536";
+
+/// Where a ledger is.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server. The URL may hold a password: no `Debug`.
+    Postgres(Box<PgConnectOptions>),
+}
+
+impl Place {
+    /// Reads a ledger URL.
+    pub(crate) fn parse(url: &str) -> Result<Self, LedgerError> {
+        if let Some(path) = url.strip_prefix("sqlite:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if path.is_empty() || path.starts_with(":memory:") || path.contains('?') {
+                return Err(LedgerError::Url("a SQLite ledger is `sqlite:` and the path of a file, without options"));
+            }
+            return Ok(Self::Sqlite(PathBuf::from(path)));
+        }
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            // The parser's own message may quote the URL, password and all.
+            let options = PgConnectOptions::from_str(url).map_err(|_| {
+                LedgerError::Url("the part after `postgres://` is malformed; expected USER:PASSWORD@HOST:PORT/DATABASE")
+            })?;
+            let options = match options.get_application_name() {
+                None => options.application_name("cloison ledger"),
+                Some(_) => options,
+            };
+            return Ok(Self::Postgres(Box::new(options)));
+        }
+        Err(LedgerError::Url("a ledger is `sqlite:PATH` or `postgres://…`"))
+    }
+
+    /// Connects, and checks that a commit is on disk when it returns. A missing SQLite file is made if `create`.
+    pub(crate) async fn connect(&self, create: bool) -> Result<Connection, LedgerError> {
+        let mut connection = match self {
+            Self::Sqlite(path) => {
+                if create {
+                    create_private(path)?;
+                } else if !path.exists() {
+                    return Err(LedgerError::Missing);
+                }
+                let options = SqliteConnectOptions::new()
+                    .filename(path)
+                    .create_if_missing(false)
+                    .busy_timeout(BUSY)
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full)
+                    // Where fsync does not reach the platter (macOS) SQLite then asks for what does.
+                    .pragma("fullfsync", "1")
+                    .pragma("checkpoint_fullfsync", "1")
+                    // Freed pages are overwritten where that costs no more than the pages written anyway.
+                    .pragma("secure_delete", "FAST")
+                    .pragma("cache_size", CACHE_KIB)
+                    .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+                    .foreign_keys(false)
+                    .disable_statement_logging();
+                Connection::Sqlite(options.connect().await?)
+            }
+            Self::Postgres(options) => {
+                let connecting = options.as_ref().clone().disable_statement_logging();
+                let connected = tokio::time::timeout(CONNECT, connecting.connect()).await;
+                Connection::Postgres(
+                    connected.map_err(|_| LedgerError::Storage("the database does not answer".into()))??,
+                )
+            }
+        };
+        connection.check_durable().await?;
+        Ok(connection)
+    }
+}
+
+/// An open connection.
+pub(crate) enum Connection {
+    /// To a SQLite file.
+    Sqlite(SqliteConnection),
+    /// To a PostgreSQL server.
+    Postgres(PgConnection),
+}
+
+/// A parameter of a statement.
+#[derive(Clone, Copy)]
+pub(crate) enum Arg<'a> {
+    /// BIGINT.
+    Int(i64),
+    /// TEXT.
+    Text(&'a str),
+}
+
+macro_rules! bound {
+    ($sql:expr, $args:expr) => {{
+        let mut query = sqlx::query($sql);
+        for arg in $args {
+            query = match *arg {
+                Arg::Int(value) => query.bind(value),
+                Arg::Text(value) => query.bind(value.to_owned()),
+            };
+        }
+        query
+    }};
+}
+
+impl Connection {
+    /// The text for this engine.
+    pub(crate) fn pick(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
+        match self {
+            Self::Sqlite(_) => sqlite,
+            Self::Postgres(_) => postgres,
+        }
+    }
+
+    /// Runs a statement and gives the number of rows it changed.
+    pub(crate) async fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, LedgerError> {
+        Ok(match self {
+            Self::Sqlite(c) => bound!(sql, args).execute(c).await?.rows_affected(),
+            Self::Postgres(c) => bound!(sql, args).execute(c).await?.rows_affected(),
+        })
+    }
+
+    /// Runs a statement made at run time out of checked parts, such as a quoted path.
+    pub(crate) async fn execute_text(&mut self, sql: String) -> Result<(), LedgerError> {
+        match self {
+            Self::Sqlite(c) => {
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await?;
+            }
+            Self::Postgres(c) => {
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every row of a query.
+    pub(crate) async fn rows<T>(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<T>, LedgerError>
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow>,
+    {
+        match self {
+            Self::Sqlite(c) => bound!(sql, args).fetch_all(c).await?.iter().map(|row| Ok(T::from_row(row)?)).collect(),
+            Self::Postgres(c) => {
+                bound!(sql, args).fetch_all(c).await?.iter().map(|row| Ok(T::from_row(row)?)).collect()
+            }
+        }
+    }
+
+    /// The first row of a query.
+    pub(crate) async fn row<T>(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Option<T>, LedgerError>
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow>,
+    {
+        Ok(self.rows(sql, args).await?.into_iter().next())
+    }
+
+    /// Begins a transaction that no other writer of this ledger runs beside: SQLite has one writer anyway, in PostgreSQL a
+    /// lock that ends with the transaction keeps maintenance and the coordinator apart.
+    pub(crate) async fn begin(&mut self) -> Result<(), LedgerError> {
+        match self {
+            Self::Sqlite(_) => self.execute("BEGIN IMMEDIATE", &[]).await.map(drop),
+            Self::Postgres(_) => {
+                self.execute("BEGIN", &[]).await?;
+                let lock = "SELECT pg_advisory_xact_lock(hashtext('cloison ledger write'), hashtext(current_schema()))";
+                self.execute(lock, &[]).await.map(drop)
+            }
+        }
+    }
+
+    /// Makes the transaction durable.
+    pub(crate) async fn commit(&mut self) -> Result<(), LedgerError> {
+        self.execute("COMMIT", &[]).await.map(drop)
+    }
+
+    /// Applies the migrations that are missing.
+    pub(crate) async fn migrate(&mut self) -> Result<(), LedgerError> {
+        match self {
+            Self::Sqlite(c) => clustered(&MIGRATIONS).run_direct(None, c, false).await?,
+            Self::Postgres(c) => MIGRATIONS.run_direct(None, c, false).await?,
+        }
+        Ok(())
+    }
+
+    /// Whether there are the tables of a ledger.
+    pub(crate) async fn is_ledger(&mut self) -> Result<bool, LedgerError> {
+        let sql = self.pick(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('meta', 'uses', 'erased')",
+            "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('meta', 'uses', 'erased')",
+        );
+        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((3,)))
+    }
+
+    /// Takes the lock of the one coordinator that may write. SQLite's is a file lock, see [`super::lock`]; PostgreSQL's lives as
+    /// long as this connection.
+    pub(crate) async fn lock(&mut self) -> Result<(), LedgerError> {
+        if let Self::Sqlite(_) = self {
+            return Ok(());
+        }
+        let sql = "SELECT pg_try_advisory_lock(hashtext('cloison ledger'), hashtext(current_schema()))";
+        // The server lets go of it a moment after a coordinator that stopped has closed its connection.
+        for _ in 0..LOCK_TRIES {
+            if let Some((true,)) = self.row::<(bool,)>(sql, &[]).await? {
+                return Ok(());
+            }
+            tokio::time::sleep(LOCK_PAUSE).await;
+        }
+        Err(LedgerError::Locked)
+    }
+
+    async fn check_durable(&mut self) -> Result<(), LedgerError> {
+        match self {
+            Self::Sqlite(_) => {
+                let (synchronous,) = self.row::<(i64,)>("PRAGMA synchronous", &[]).await?.unwrap_or_default();
+                let (journal,) = self.row::<(String,)>("PRAGMA journal_mode", &[]).await?.unwrap_or_default();
+                if synchronous != 2 {
+                    return Err(LedgerError::NotDurable(format!(
+                        "SQLite's `synchronous` is {synchronous}, not 2 (FULL)"
+                    )));
+                }
+                if !journal.eq_ignore_ascii_case("wal") {
+                    let why = "the file system may lack shared memory; put the ledger on a local disk";
+                    return Err(LedgerError::NotDurable(format!("SQLite's journal is `{journal}`, not `wal`: {why}")));
+                }
+            }
+            Self::Postgres(_) => {
+                self.execute("SET synchronous_commit = on", &[]).await?;
+                for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
+                    let sql = "SELECT current_setting($1)";
+                    let (value,) = self.row::<(String,)>(sql, &[Arg::Text(setting)]).await?.unwrap_or_default();
+                    if value != "on" {
+                        return Err(LedgerError::NotDurable(format!(
+                            "PostgreSQL's `{setting}` is `{value}`, not `on`"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection; a failure to say goodbye is none.
+    pub(crate) async fn close(self) {
+        let _ = match self {
+            Self::Sqlite(c) => c.close().await,
+            Self::Postgres(c) => c.close().await,
+        };
+    }
+}
+
+/// The migrations with SQLite's word for tables that are their own index.
+fn clustered(migrations: &Migrator) -> Migrator {
+    let rewritten = migrations.iter().map(|m| {
+        let sql = AssertSqlSafe(m.sql.as_str().replace("/* clustered */", "WITHOUT ROWID")).into_sql_str();
+        Migration::new(m.version, m.description.clone(), m.migration_type, sql, m.no_tx)
+    });
+    Migrator::with_migrations(rewritten.collect())
+}
+
+/// Makes the file if there is none, for this user alone: the ledger says who was asked about. A file that is there is not
+/// even opened: closing it again would drop the locks that SQLite holds on it in this process.
+fn create_private(path: &Path) -> Result<(), LedgerError> {
+    let failed = |e: std::io::Error| LedgerError::Storage(format!("cannot make {}: {e}", path.display()));
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true);
+    match private(&mut options).open(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(failed(e)),
+        Ok(_) => sync_directory(path).map_err(failed),
+    }
+}
+
+/// For this user alone.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options
+}
+
+/// Makes the name of a new file durable.
+pub(crate) fn sync_directory(path: &Path) -> std::io::Result<()> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if cfg!(unix) { File::open(parent)?.sync_all() } else { Ok(()) }
+}

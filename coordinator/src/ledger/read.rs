@@ -1,0 +1,171 @@
+//! Reading the ledger: sums by party, model and policy, and the uses of one record. Works beside a running coordinator.
+
+use serde::Serialize;
+
+use super::connection::{Arg, Connection, Place};
+use super::erased::ErasureKey;
+use super::{Budgets, LedgerError};
+
+/// The row of `meta` with the budgets that the last coordinator ran with.
+pub(super) const BUDGETS: &str = "budgets";
+
+/// What was spent, and what is left. Times are whole Unix seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The budgets in force.
+    pub budgets: Budgets,
+    /// The active parties, by name.
+    pub parties: Vec<PartySummary>,
+}
+
+/// One active party's part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartySummary {
+    /// Its name.
+    pub party: String,
+    /// Distinct records asked for.
+    pub records: u64,
+    /// How many more it may ask for; `None` is unlimited.
+    pub records_left: Option<u64>,
+    /// Rows asked, refused ones included.
+    pub queries: u64,
+    /// Rows refused: a changed share, or the record's budget.
+    pub refused: u64,
+    /// The first request.
+    pub first_at: Option<i64>,
+    /// The last request.
+    pub last_at: Option<i64>,
+    /// By model and policy, the most recent last.
+    pub uses: Vec<UseSummary>,
+}
+
+/// One party's rows under one model and policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UseSummary {
+    /// The model.
+    pub model: String,
+    /// The policy.
+    pub policy: String,
+    /// Rows asked, refused ones included.
+    pub queries: u64,
+    /// Rows refused.
+    pub refused: u64,
+    /// The first request.
+    pub first_at: i64,
+    /// The last request.
+    pub last_at: i64,
+}
+
+/// What a party asked of one record under one model and policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecordUse {
+    /// The party.
+    pub party: String,
+    /// The model.
+    pub model: String,
+    /// The policy.
+    pub policy: String,
+    /// Rows, refused ones included.
+    pub queries: u64,
+    /// The first; `None` where retention or erasure has forgotten it.
+    pub first_at: Option<i64>,
+    /// The last; `None` likewise.
+    pub last_at: Option<i64>,
+    /// Whether the first share of the record and model was bound here.
+    pub bound: bool,
+    /// Whether the record was erased: the count is kept under a keyed hash of the id.
+    pub erased: bool,
+}
+
+/// Opens a ledger that is there.
+pub(super) async fn existing(place: &Place) -> Result<Connection, LedgerError> {
+    let mut connection = place.connect(false).await?;
+    if connection.is_ledger().await? { Ok(connection) } else { Err(LedgerError::Missing) }
+}
+
+/// What was spent, of one active party or of all.
+///
+/// # Errors
+/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`].
+pub async fn summary(url: &str, party: Option<&str>) -> Result<Summary, LedgerError> {
+    summarise(&Place::parse(url)?, party).await
+}
+
+pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summary, LedgerError> {
+    let mut connection = existing(place).await?;
+    let budgets = "SELECT value FROM meta WHERE name = $1";
+    let budgets = connection.row::<(String,)>(budgets, &[Arg::Text(BUDGETS)]).await?;
+    let budgets: Budgets = budgets.and_then(|(text,)| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let mut parties: Vec<PartySummary> = Vec::new();
+    // One statement, so that the sums belong together while the coordinator writes.
+    let sql = "SELECT parties.name, parties.records, models.name, policies.name, \
+        totals.queries, totals.refused, totals.first_at, totals.last_at FROM parties \
+        LEFT JOIN totals ON totals.party = parties.id LEFT JOIN models ON models.id = totals.model \
+        LEFT JOIN policies ON policies.id = totals.policy ORDER BY parties.name, totals.last_at, models.name, policies.name";
+    type Row = (String, i64, Option<String>, Option<String>, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+    for (name, records, model, policy, queries, refused, first_at, last_at) in connection.rows::<Row>(sql, &[]).await? {
+        if party.is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        if parties.last().is_none_or(|p| p.party != name) {
+            let records = count(records);
+            parties.push(PartySummary {
+                party: name,
+                records,
+                records_left: budgets.records.map(|limit| limit.saturating_sub(records)),
+                queries: 0,
+                refused: 0,
+                first_at: None,
+                last_at: None,
+                uses: Vec::new(),
+            });
+        }
+        let totals = (model, policy, queries, refused, first_at, last_at);
+        if let (Some(p), (Some(model), Some(policy), Some(queries), Some(refused), Some(first_at), Some(last_at))) =
+            (parties.last_mut(), totals)
+        {
+            let (queries, refused) = (count(queries), count(refused));
+            p.queries += queries;
+            p.refused += refused;
+            p.first_at = Some(p.first_at.map_or(first_at, |at| at.min(first_at)));
+            p.last_at = Some(p.last_at.map_or(last_at, |at| at.max(last_at)));
+            p.uses.push(UseSummary { model, policy, queries, refused, first_at, last_at });
+        }
+    }
+    connection.close().await;
+    Ok(Summary { budgets, parties })
+}
+
+/// What was asked of one record, by one active party or by all; an erased record is found too.
+///
+/// # Errors
+/// As [`summary`].
+pub async fn record_uses(url: &str, record: &str, party: Option<&str>) -> Result<Vec<RecordUse>, LedgerError> {
+    let mut connection = existing(&Place::parse(url)?).await?;
+    let pseudonym = ErasureKey::read(&mut connection).await?.pseudonym(record);
+    let mut uses = Vec::new();
+    // Party by party: the table's order is party, then record.
+    let parties = connection.rows::<(i64, String)>("SELECT id, name FROM parties ORDER BY name", &[]).await?;
+    for (id, name) in parties.into_iter().filter(|(_, name)| party.is_none_or(|wanted| wanted == name)) {
+        for (stored, erased) in [(record, false), (pseudonym.as_str(), true)] {
+            let sql = "SELECT models.name, policies.name, uses.queries, uses.first_at, uses.last_at, \
+                CASE WHEN uses.share IS NULL THEN 0 ELSE 1 END FROM uses JOIN models ON models.id = uses.model \
+                JOIN policies ON policies.id = uses.policy WHERE uses.party = $1 AND uses.record = $2 \
+                ORDER BY uses.model, uses.policy";
+            type Row = (String, String, i64, Option<i64>, Option<i64>, i32);
+            for (model, policy, queries, first_at, last_at, bound) in
+                connection.rows::<Row>(sql, &[Arg::Int(id), Arg::Text(stored)]).await?
+            {
+                let (party, queries, bound) = (name.clone(), count(queries), bound != 0);
+                uses.push(RecordUse { party, model, policy, queries, first_at, last_at, bound, erased });
+            }
+        }
+    }
+    connection.close().await;
+    Ok(uses)
+}
+
+/// A count of the ledger; none is negative.
+fn count(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or_default()
+}

@@ -1,0 +1,201 @@
+//! Policies made ready for a model: what some defenses are fitted on is fetched, and the key of their noise derived.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures_util::future::try_join_all;
+use nalgebra::DMatrix;
+use rand::Rng;
+use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::types::{Logits, ModelVersion, RecordIds};
+
+use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, Released};
+use crate::passive::PassiveParty;
+use crate::registry::{PublishedModel, Registry};
+
+/// A policy, ready to be applied to the scores of one model.
+#[derive(Debug)]
+pub struct ReadyPolicy {
+    /// What was asked for.
+    pub policy: Policy,
+    text: String,
+    pipeline: Pipeline,
+    key: NoiseKey,
+}
+
+impl ReadyPolicy {
+    /// A policy that needs nothing fetched, with a key that is known.
+    #[cfg(test)]
+    pub(crate) fn unkeyed(policy: &Policy, classes: usize) -> Self {
+        let pipeline = Pipeline::build(&policy.defenses, classes, &Grants::default()).unwrap();
+        Self { policy: policy.clone(), text: policy.to_string(), pipeline, key: NoiseKey::new([0; 32]) }
+    }
+
+    /// Whether a defense takes microseconds a score.
+    #[must_use]
+    pub fn costly(&self) -> bool {
+        let costly = |d: &DefenseConfig| {
+            matches!(d, DefenseConfig::OrderPreservingEncryption {} | DefenseConfig::Codebook { .. })
+        };
+        self.policy.defenses.iter().any(costly)
+    }
+
+    /// What was asked for, in words.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its defenses.
+    #[must_use]
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Applies the policy to the logits of the records `ids`.
+    ///
+    /// # Errors
+    /// INTERNAL where a defense does not apply to these records.
+    pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<Released, Refusal> {
+        let noise = match self.policy.noise {
+            NoiseMode::Keyed => Noise::keyed(&self.key, ids),
+            NoiseMode::Fresh => {
+                let mut seed = [0; 32];
+                rand::rng().fill_bytes(&mut seed);
+                Noise::fresh(seed)
+            }
+        };
+        self.pipeline.release(logits, noise).map_err(|e| Refusal::internal(e.to_string()))
+    }
+}
+
+/// Makes policies ready, and keeps the live one.
+pub struct Policies {
+    live: Policy,
+    secret: NoiseSecret,
+    registry: Arc<Registry>,
+    passive: Vec<Arc<PassiveParty>>,
+    ready: RwLock<Option<(ModelVersion, Arc<ReadyPolicy>)>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policies(live: {})", self.live)
+    }
+}
+
+impl Policies {
+    /// Policies of a coordinator whose live service has the policy `live`.
+    #[must_use]
+    pub fn new(live: Policy, secret: NoiseSecret, registry: Arc<Registry>, passive: Vec<Arc<PassiveParty>>) -> Self {
+        Self { live, secret, registry, passive, ready: RwLock::default(), turn: tokio::sync::Mutex::default() }
+    }
+
+    /// The policy of the live service.
+    #[must_use]
+    pub fn live(&self) -> &Policy {
+        &self.live
+    }
+
+    /// The live policy for a model, made ready on first use.
+    ///
+    /// # Errors
+    /// As [`Policies::prepare`].
+    pub async fn live_for(&self, model: &PublishedModel) -> Result<Arc<ReadyPolicy>, Refusal> {
+        let version = &model.manifest.version;
+        if let Some((of, ready)) = &*self.ready.read().unwrap_or_else(PoisonError::into_inner)
+            && of == version
+        {
+            return Ok(ready.clone());
+        }
+        // One makes it ready, the others wait for it.
+        let _turn = self.turn.lock().await;
+        if let Some((of, ready)) = &*self.ready.read().unwrap_or_else(PoisonError::into_inner)
+            && of == version
+        {
+            return Ok(ready.clone());
+        }
+        let ready = self.prepare(model, &self.live).await.map_err(|refusal| match refusal.kind {
+            // Not the caller's doing.
+            RefusalKind::InvalidArgument => {
+                let message = format!("the coordinator's [defense] does not fit the model in service: {refusal}");
+                Refusal::new(RefusalKind::FailedPrecondition, message)
+            }
+            _ => refusal,
+        })?;
+        let ready = Arc::new(ready);
+        *self.ready.write().unwrap_or_else(PoisonError::into_inner) = Some((version.clone(), ready.clone()));
+        Ok(ready)
+    }
+
+    /// Makes a policy ready for a model: asks the passive parties for their parameters if a defense needs them, reads the
+    /// calibration scores of the model's training if one is fitted on them.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION naming what a defense lacks; PERMISSION_DENIED where a passive party does not grant its
+    /// parameters to the coordinator; INVALID_ARGUMENT for parameters that do not fit the model.
+    pub async fn prepare(&self, model: &PublishedModel, policy: &Policy) -> Result<ReadyPolicy, Refusal> {
+        let version = &model.manifest.version;
+        let needs_weights =
+            |d: &DefenseConfig| matches!(d, DefenseConfig::LogitNoise { scheme, .. } if matches!(scheme, 1 | 2));
+        let weights = if policy.defenses.iter().any(needs_weights) {
+            Some(self.passive_weights(version, model.classes()).await?)
+        } else {
+            None
+        };
+        let fitted = |d: &DefenseConfig| matches!(d, DefenseConfig::Ranking {} | DefenseConfig::Codebook { .. });
+        let calibration = if policy.defenses.iter().any(fitted) {
+            let registry = self.registry.clone();
+            let version = version.clone();
+            let read = tokio::task::spawn_blocking(move || registry.calibration(&version)).await;
+            let scores = read.map_err(|_| Refusal::internal("reading the calibration scores failed"))?;
+            let scores = scores.map_err(|e| Refusal::internal(e.to_string()))?;
+            Some(scores.ok_or_else(|| {
+                Refusal::precondition(
+                    "the model in service has no calibration scores, which `ranking` and `codebook` are fitted on; \
+                     train it again with this version",
+                )
+            })?)
+        } else {
+            None
+        };
+        let (defenses, classes) = (policy.defenses.clone(), model.classes());
+        let build = move || {
+            let grants = Grants { passive_weights: weights.as_ref(), calibration: calibration.as_ref() };
+            Pipeline::build(&defenses, classes, &grants)
+        };
+        // A codebook takes a while to fit.
+        let built =
+            tokio::task::spawn_blocking(build).await.map_err(|_| Refusal::internal("fitting a defense failed"))?;
+        let pipeline = built.map_err(|e| {
+            let shown: String = policy.to_string().chars().take(120).collect();
+            Refusal::invalid(format!("policy `{shown}`: {e}"))
+        })?;
+        // The text names every parameter: another parameter, other noise.
+        let text = policy.to_string();
+        let key = self.secret.key(version.as_str(), &text);
+        Ok(ReadyPolicy { policy: policy.clone(), text, pipeline, key })
+    }
+
+    /// W_pas of all passive parties side by side, in the order of summation.
+    async fn passive_weights(&self, version: &ModelVersion, classes: usize) -> Result<DMatrix<f64>, Refusal> {
+        let blocks = try_join_all(self.passive.iter().map(|party| party.release_parameters(version, classes))).await;
+        let blocks = blocks.map_err(|refusal| match refusal.kind {
+            RefusalKind::PermissionDenied => {
+                let message = format!("`logit_noise` needs the passive parameters: {refusal}");
+                Refusal::new(RefusalKind::PermissionDenied, message)
+            }
+            _ => refusal,
+        })?;
+        let features = blocks.iter().map(DMatrix::ncols).sum();
+        let mut all = DMatrix::zeros(classes, features);
+        let mut from = 0;
+        for block in blocks {
+            all.columns_mut(from, block.ncols()).copy_from(&block);
+            from += block.ncols();
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,234 @@
+//! Random histories against a model of the ledger that a reader can check line by line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use vfl_coordinator::ledger::{self, Budgets, Ledger, LedgerError, RowVerdict, Spend};
+
+use crate::site::{FINGERPRINT, Site, at, model, party, request};
+
+#[derive(Debug, Clone)]
+struct Ask {
+    party: usize,
+    model: usize,
+    policy: usize,
+    records: BTreeSet<usize>,
+    share: Option<u8>,
+    request_id: Option<usize>,
+    wait: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Requests that are on their way together.
+    Ask(Vec<Ask>),
+    Restart,
+    Erase(usize),
+    Retain,
+}
+
+#[derive(Default)]
+struct Naive {
+    budgets: Budgets,
+    uses: BTreeMap<(usize, usize, usize, usize), u64>,
+    bound: BTreeMap<(usize, usize, usize), u8>,
+    requests: BTreeMap<(usize, usize), (Spend, Vec<RowVerdict>, u64)>,
+    /// Sixtieths of a row that are left, and since when.
+    tokens: BTreeMap<usize, (u64, u64)>,
+}
+
+impl Naive {
+    fn spend(&mut self, ask: &Ask, spend: &Spend, now: u64) -> Result<Vec<RowVerdict>, LedgerError> {
+        if let Some(id) = ask.request_id
+            && let Some((before, verdicts, _)) = self.requests.get(&(ask.party, id))
+        {
+            let same = before.body_hash == spend.body_hash;
+            return if same { Ok(verdicts.clone()) } else { Err(LedgerError::RequestIdReused) };
+        }
+        let seen: BTreeSet<usize> = self.uses.keys().filter(|k| k.0 == ask.party).map(|k| k.1).collect();
+        let new = ask.records.difference(&seen).count() as u64;
+        if let Some(limit) = self.budgets.records
+            && seen.len() as u64 + new > limit
+        {
+            return Err(LedgerError::TotalBudget { left: limit.saturating_sub(seen.len() as u64), asked: new });
+        }
+        if let Some(rate) = self.budgets.rows_per_minute {
+            let (tokens, then) = self.tokens.get(&ask.party).copied().unwrap_or((rate * 60, now));
+            let tokens = (tokens + (now - then) * rate).min(rate * 60);
+            let rows = ask.records.len() as u64;
+            if rows * 60 > tokens {
+                return Err(LedgerError::Rate { rows_per_minute: rate, rows, retry_after: None });
+            }
+            self.tokens.insert(ask.party, (tokens - rows * 60, now));
+        }
+        let mut verdicts = Vec::new();
+        for &record in &ask.records {
+            let asked = |k: &(usize, usize, usize, usize)| (k.0, k.1) == (ask.party, record);
+            let before: u64 = self.uses.iter().filter(|(k, _)| asked(k)).map(|(_, n)| n).sum();
+            let bound = self.bound.get(&(ask.party, record, ask.model)).copied();
+            verdicts.push(if self.budgets.queries_per_record.is_some_and(|limit| before >= limit) {
+                RowVerdict::RecordBudget
+            } else if ask.share.is_some() && bound.is_some() && bound != ask.share {
+                RowVerdict::ShareChanged
+            } else {
+                if let (Some(share), None) = (ask.share, bound) {
+                    self.bound.insert((ask.party, record, ask.model), share);
+                }
+                RowVerdict::Granted
+            });
+            *self.uses.entry((ask.party, record, ask.model, ask.policy)).or_default() += 1;
+        }
+        if let Some(id) = ask.request_id {
+            self.requests.insert((ask.party, id), (spend.clone(), verdicts.clone(), now));
+        }
+        Ok(verdicts)
+    }
+}
+
+fn spend_of(ask: &Ask, now: u64) -> Spend {
+    let mut spend = request(ask.records.iter().map(|r| format!("record-{r}")));
+    spend = party(model(spend, &format!("m-{}", ask.model)), &format!("party-{}", ask.party));
+    spend.policy = format!("policy-{}", ask.policy);
+    spend.share_hashes = ask.share.iter().flat_map(|&s| vec![[s; 16]; ask.records.len()]).collect();
+    spend.request_id = ask.request_id.map(|i| format!("request-{i}"));
+    spend.at = at(now);
+    let body = format!("{:?}", (ask.model, ask.policy, &ask.records, ask.share));
+    for (i, byte) in body.bytes().enumerate() {
+        let place = &mut spend.body_hash[i % 32];
+        *place = place.wrapping_mul(31).wrapping_add(byte);
+    }
+    spend
+}
+
+fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
+    let ask = (
+        0usize..2,
+        0usize..2,
+        0usize..2,
+        proptest::collection::btree_set(0usize..6, 1..5),
+        proptest::option::of(0u8..2),
+        proptest::option::weighted(0.4, 0usize..4),
+        0u64..12,
+    )
+        .prop_map(|(party, model, policy, records, share, request_id, wait)| Ask {
+            party,
+            model,
+            policy,
+            records,
+            share,
+            request_id,
+            wait,
+        });
+    let step = prop_oneof![
+        12 => proptest::collection::vec(ask, 1..4).prop_map(Step::Ask),
+        1 => Just(Step::Restart),
+        1 => (0usize..6).prop_map(Step::Erase),
+        1 => Just(Step::Retain),
+    ];
+    let budgets = (proptest::option::of(3u64..7), proptest::option::of(1u64..6), proptest::option::of(5u64..30));
+    let budgets = budgets.prop_map(|(records, queries_per_record, rows_per_minute)| Budgets {
+        records,
+        queries_per_record,
+        rows_per_minute,
+    });
+    (budgets, proptest::collection::vec(step, 1..25))
+}
+
+async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
+    let mut naive = Naive { budgets, ..Naive::default() };
+    let mut ledger = site.open(budgets).await;
+    let mut now = 0;
+    let mut erased = BTreeSet::new();
+    for step in steps {
+        match step {
+            Step::Ask(asks) => {
+                let mut expected = Vec::new();
+                let mut spends = Vec::new();
+                for ask in asks {
+                    now += ask.wait;
+                    let spend = spend_of(ask, now);
+                    expected.push(naive.spend(ask, &spend, now));
+                    spends.push(spend);
+                }
+                // In the order in which they were made: each is sent when it is first polled.
+                let got = futures_util::future::join_all(spends.into_iter().map(|s| ledger.spend(s))).await;
+                for (got, expected) in got.into_iter().zip(expected) {
+                    match (&got, &expected) {
+                        (Err(LedgerError::Rate { .. }), Err(LedgerError::Rate { .. })) => {}
+                        _ => assert_eq!(got, expected),
+                    }
+                }
+            }
+            Step::Restart => {
+                ledger.close().await;
+                ledger = Ledger::open(&site.config(budgets), FINGERPRINT).await.unwrap();
+                naive.tokens.clear();
+            }
+            Step::Erase(record) => {
+                ledger::erase(&site.url, &format!("record-{record}"), at(now)).await.unwrap();
+                if naive.uses.keys().any(|k| k.1 == *record) {
+                    erased.insert(*record);
+                }
+            }
+            Step::Retain => {
+                ledger::retain(&site.url, 0, false, at(now)).await.unwrap();
+                naive.requests.retain(|_, (_, _, at)| *at >= now);
+            }
+        }
+    }
+    ledger.close().await;
+    let rows = site
+        .sql(
+            "SELECT p.name, u.record, m.name, y.name, u.queries FROM uses u JOIN parties p ON p.id = u.party \
+              JOIN models m ON m.id = u.model JOIN policies y ON y.id = u.policy",
+        )
+        .await;
+    let (hidden, open): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row[1].starts_with("erased:"));
+    let open: BTreeSet<String> = open.into_iter().map(|row| row.join(" ")).collect();
+    let (expected_hidden, expected): (Vec<_>, Vec<_>) = naive.uses.iter().partition(|(k, _)| erased.contains(&k.1));
+    let line = |(k, n): (&(usize, usize, usize, usize), &u64)| {
+        format!("party-{} record-{} m-{} policy-{} {n}", k.0, k.1, k.2, k.3)
+    };
+    assert_eq!(open, expected.into_iter().map(line).collect());
+    let mut hidden: Vec<u64> = hidden.iter().map(|row| row[4].parse().unwrap()).collect();
+    let mut expected_hidden: Vec<u64> = expected_hidden.into_iter().map(|(_, &n)| n).collect();
+    hidden.sort_unstable();
+    expected_hidden.sort_unstable();
+    assert_eq!(hidden, expected_hidden);
+    assert_eq!(site.number("SELECT count(share) FROM uses").await, naive.bound.len() as i64);
+    let sums = "SELECT CAST(coalesce(sum(queries), 0) AS BIGINT) FROM";
+    assert_eq!(site.number(&format!("{sums} uses")).await, site.number(&format!("{sums} totals")).await);
+    let distinct = "SELECT count(*) FROM (SELECT DISTINCT party, record FROM uses) d";
+    let counted = "SELECT CAST(coalesce(sum(records), 0) AS BIGINT) FROM parties";
+    assert_eq!(site.number(distinct).await, site.number(counted).await);
+}
+
+fn random_histories(cases: u32, postgres: bool) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    let run = TestRunner::new(config).run(&steps(), |(budgets, steps)| {
+        runtime.block_on(async {
+            if postgres {
+                if let Some(site) = Site::postgres().await {
+                    replay(&site, budgets, &steps).await;
+                    site.remove().await;
+                }
+            } else {
+                replay(&Site::sqlite(), budgets, &steps).await;
+            }
+        });
+        Ok(())
+    });
+    run.unwrap();
+}
+
+#[test]
+fn sqlite_agrees_with_the_naive_model() {
+    random_histories(128, false);
+}
+
+#[test]
+fn postgres_agrees_with_the_naive_model() {
+    random_histories(16, true);
+}

@@ -1,0 +1,98 @@
+//! A retry costs nothing twice.
+
+use std::time::Duration;
+
+use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
+
+use crate::site::{FINGERPRINT, Site, at, party, request, shares};
+
+fn named(id: &str, body: u8, seconds: u64) -> Spend {
+    let request_id = Some(id.to_owned());
+    Spend { request_id, body_hash: [body; 32], at: at(seconds), ..shares(request(["a", "b"]), body) }
+}
+
+const BUDGETS: Budgets = Budgets { records: Some(2), queries_per_record: Some(3), rows_per_minute: Some(6) };
+
+async fn a_retry_gets_the_same_and_costs_nothing(site: &Site) {
+    use RowVerdict::{Granted, ShareChanged};
+    let ledger = site.open(BUDGETS).await;
+    assert_eq!(ledger.spend(named("one", 1, 0)).await, Ok(vec![Granted; 2]));
+    assert_eq!(ledger.spend(named("two", 2, 0)).await, Ok(vec![ShareChanged; 2]));
+    for _ in 0..5 {
+        assert_eq!(ledger.spend(named("one", 1, 0)).await, Ok(vec![Granted; 2]));
+        assert_eq!(ledger.spend(named("two", 2, 0)).await, Ok(vec![ShareChanged; 2]));
+    }
+    ledger.close().await;
+    let ledger = site.open(BUDGETS).await;
+    assert_eq!(ledger.spend(named("two", 2, 0)).await, Ok(vec![ShareChanged; 2]));
+    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 4);
+    ledger.close().await;
+}
+
+async fn another_body_is_refused_and_another_party_is_not(site: &Site) {
+    let ledger = site.open(Budgets::default()).await;
+    ledger.spend(named("one", 1, 0)).await.unwrap();
+    assert_eq!(ledger.spend(named("one", 2, 0)).await, Err(LedgerError::RequestIdReused));
+    assert_eq!(ledger.spend(party(named("one", 2, 0), "other")).await, Ok(vec![RowVerdict::Granted; 2]));
+    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 4);
+    ledger.close().await;
+}
+
+async fn a_refused_request_may_come_again_under_its_id(site: &Site) {
+    let ledger = site.open(Budgets { rows_per_minute: Some(2), ..Budgets::default() }).await;
+    ledger.spend(named("one", 1, 0)).await.unwrap();
+    assert!(matches!(ledger.spend(named("two", 1, 0)).await, Err(LedgerError::Rate { .. })));
+    assert_eq!(ledger.spend(named("two", 1, 60)).await, Ok(vec![RowVerdict::Granted; 2]));
+    ledger.close().await;
+}
+
+async fn an_id_is_forgotten_in_time(site: &Site) {
+    let memory = Duration::from_secs(100);
+    let config = LedgerConfig { request_memory: memory, ..site.config(Budgets::default()) };
+    let ledger = Ledger::open(&config, FINGERPRINT).await.unwrap();
+    ledger.spend(named("one", 1, 0)).await.unwrap();
+    ledger.spend(named("one", 1, 99)).await.unwrap();
+    assert_eq!(ledger.spend(named("one", 2, 99)).await, Err(LedgerError::RequestIdReused));
+    assert_eq!(ledger.spend(named("one", 2, 100)).await, Ok(vec![RowVerdict::ShareChanged; 2]));
+    assert_eq!(site.number("SELECT count(*) FROM requests").await, 1);
+    ledger.spend(named("two", 1, 300)).await.unwrap();
+    assert_eq!(site.sql("SELECT request_id FROM requests").await, [["two"]]);
+    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 6);
+    ledger.close().await;
+}
+
+async fn the_same_request_at_once_is_spent_once(site: &Site) {
+    let ledger = std::sync::Arc::new(site.open(Budgets::default()).await);
+    let mut tasks = tokio::task::JoinSet::new();
+    for i in 0..64u8 {
+        let ledger = ledger.clone();
+        tasks.spawn(async move { (i % 4, ledger.spend(named(&format!("id-{}", i % 4), 9, 0)).await) });
+    }
+    while let Some(done) = tasks.join_next().await {
+        assert_eq!(done.unwrap().1, Ok(vec![RowVerdict::Granted; 2]));
+    }
+    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 8);
+    std::sync::Arc::into_inner(ledger).unwrap().close().await;
+}
+
+async fn request_ids_are_short_texts(site: &Site) {
+    let ledger = site.open(Budgets::default()).await;
+    for bad in [String::new(), "x".repeat(129), "a\0".into(), "a\n".into()] {
+        assert_eq!(ledger.spend(named(&bad, 1, 0)).await, Err(LedgerError::RequestId), "{bad:?}");
+    }
+    for good in ["x".repeat(128), "ü".repeat(128), "a'b\"c\\".into()] {
+        ledger.spend(named(&good, 1, 0)).await.unwrap();
+        ledger.spend(named(&good, 1, 0)).await.unwrap();
+    }
+    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 6);
+    ledger.close().await;
+}
+
+crate::both_engines!(
+    a_retry_gets_the_same_and_costs_nothing,
+    another_body_is_refused_and_another_party_is_not,
+    a_refused_request_may_come_again_under_its_id,
+    an_id_is_forgotten_in_time,
+    the_same_request_at_once_is_spent_once,
+    request_ids_are_short_texts,
+);

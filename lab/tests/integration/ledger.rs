@@ -1,0 +1,178 @@
+//! The query ledger behind the live service: budgets, bound shares, retries, secrets, and who may read it.
+
+use nalgebra::DMatrix;
+use tonic::{Code, Status};
+use vfl_coordinator::config::Budgets;
+use vfl_lab::deployment::Deployment;
+use vfl_shared::rpc::pb::{self, RowStatus};
+use vfl_shared::rpc::{encode_columns, select_ok};
+use vfl_shared::service::Role;
+use vfl_shared::types::RecordIds;
+
+use super::support::{Trained, coordinator_client, spec, test_ids, trained, training_ids};
+
+/// The same state, with budgets.
+async fn with_budgets(here: Trained, budgets: Budgets) -> Trained {
+    here.deployment.stop().await.unwrap();
+    let spec = spec(here.dir.path(), &here.dataset, &here.split);
+    let deployment = Deployment::start_with(spec, |_, settings| {
+        settings.ledger.as_mut().unwrap().budgets = budgets;
+        Ok(())
+    });
+    Trained { deployment: deployment.await.unwrap(), ..here }
+}
+
+struct Asked<'a> {
+    ids: &'a RecordIds,
+    share: f64,
+    name: &'a str,
+}
+
+async fn ask(here: &Trained, asked: Asked<'_>) -> Result<Vec<RowStatus>, Status> {
+    let k = here.dataset.class_names().len();
+    let request = pb::PredictRequest {
+        model_version: here.version.clone(),
+        ids: Some(asked.ids.into()),
+        logit_shares: Some(encode_columns(&DMatrix::from_element(k, asked.ids.len(), asked.share))),
+        audit_session: String::new(),
+        request_id: asked.name.into(),
+    };
+    let answer = coordinator_client(&here.deployment, Role::ActiveParty).predict(request).await?.into_inner();
+    let ok = select_ok(&answer.row_status, asked.ids.len()).unwrap();
+    let Some(pb::release::Kind::Probabilities(released)) = answer.release.unwrap().kind else { panic!("no scores") };
+    assert_eq!(released.rows as usize, ok.len(), "a row is released for each row that is granted, and for no other");
+    Ok(answer.row_status.iter().map(|s| RowStatus::try_from(*s).unwrap()).collect())
+}
+
+async fn ledger(here: &Trained, role: Role, party: &str) -> Result<pb::DescribeLedgerResponse, Status> {
+    let request = pb::DescribeLedgerRequest { active_party: party.into() };
+    Ok(coordinator_client(&here.deployment, role).describe_ledger(request).await?.into_inner())
+}
+
+async fn queries(here: &Trained) -> (u64, u64) {
+    let described = ledger(here, Role::Auditor, "").await.unwrap();
+    assert!(described.kept);
+    described.parties.first().map_or((0, 0), |p| (p.queries, p.refused))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_share_is_refused_and_costs_and_the_first_stays_bound_over_a_restart() {
+    let here = trained(1, 2, 1).await;
+    let ids = test_ids(&here.dataset, 0, 3);
+    let ok = vec![RowStatus::Ok; 3];
+    assert_eq!(ask(&here, Asked { ids: &ids, share: 0.5, name: "" }).await.unwrap(), ok);
+    assert_eq!(ask(&here, Asked { ids: &ids, share: 0.5, name: "" }).await.unwrap(), ok, "the same share is the same");
+    let two = ids.slice(0, 2);
+    let changed = vec![RowStatus::ShareChanged; 2];
+    assert_eq!(ask(&here, Asked { ids: &two, share: 0.25, name: "" }).await.unwrap(), changed);
+    assert_eq!(queries(&here).await, (8, 2));
+    let here = here.again(|_| ()).await;
+    assert_eq!(ask(&here, Asked { ids: &two, share: 0.25, name: "" }).await.unwrap(), changed);
+    assert_eq!(ask(&here, Asked { ids: &ids, share: 0.5, name: "" }).await.unwrap(), ok);
+    assert_eq!(queries(&here).await, (13, 4));
+    here.deployment.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_count_rows_that_fail_and_no_membership_shows_beyond_them() {
+    let budgets = Budgets { records: Some(6), queries_per_record: Some(2), rows_per_minute: None };
+    let here = with_budgets(trained(1, 2, 1).await, budgets).await;
+    let known = test_ids(&here.dataset, 0, 2);
+    let mixed = RecordIds::new([known.get(0).unwrap(), "nobody", training_ids(&here.dataset).get(0).unwrap()]).unwrap();
+    let first = [RowStatus::Ok, RowStatus::NotFound, RowStatus::TrainingRecord];
+    for _ in 0..2 {
+        assert_eq!(ask(&here, Asked { ids: &mixed, share: 0.0, name: "" }).await.unwrap(), first);
+    }
+    // The third time costs too, and tells the unknown record from the known one no more.
+    let spent = vec![RowStatus::BudgetSpent; 3];
+    assert_eq!(ask(&here, Asked { ids: &mixed, share: 0.0, name: "" }).await.unwrap(), spent);
+    assert_eq!(queries(&here).await, (9, 3));
+
+    let others = test_ids(&here.dataset, 2, 6);
+    let error = ask(&here, Asked { ids: &others, share: 0.0, name: "" }).await.unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted);
+    assert!(error.message().contains("3 left"), "{}", error.message());
+    assert_eq!(queries(&here).await, (9, 3), "a request that is refused as a whole costs nothing");
+    let fits = others.slice(0, 3);
+    assert_eq!(ask(&here, Asked { ids: &fits, share: 0.0, name: "" }).await.unwrap(), vec![RowStatus::Ok; 3]);
+    let described = ledger(&here, Role::ActiveParty, "").await.unwrap();
+    assert_eq!(described.parties[0].records_left, Some(0));
+    assert_eq!(described.budgets.unwrap().queries_per_record, Some(2));
+
+    let here = with_budgets(here, Budgets { rows_per_minute: Some(5), ..Budgets::default() }).await;
+    assert!(ask(&here, Asked { ids: &fits, share: 0.0, name: "" }).await.is_ok());
+    let error = ask(&here, Asked { ids: &fits, share: 0.0, name: "" }).await.unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted);
+    assert!(error.message().contains("try again in"), "{}", error.message());
+    here.deployment.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_costs_nothing_and_another_request_of_its_name_is_refused() {
+    let here = trained(1, 2, 1).await;
+    let ids = test_ids(&here.dataset, 0, 3);
+    let other = test_ids(&here.dataset, 3, 6);
+    for _ in 0..3 {
+        let answer = ask(&here, Asked { ids: &ids, share: 0.5, name: "job-1" }).await.unwrap();
+        assert_eq!(answer, vec![RowStatus::Ok; 3]);
+    }
+    assert_eq!(queries(&here).await, (3, 0));
+    for (ids, share) in [(&other, 0.5), (&ids, 0.25)] {
+        let error = ask(&here, Asked { ids, share, name: "job-1" }).await.unwrap_err();
+        assert_eq!(error.code(), Code::FailedPrecondition, "{}", error.message());
+    }
+    assert_eq!(queries(&here).await, (3, 0));
+    for bad in ["x".repeat(129), "a\nb".to_owned()] {
+        let error = ask(&here, Asked { ids: &ids, share: 0.5, name: &bad }).await.unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{}", error.message());
+    }
+
+    // The active party passes its clients' names on, one for each message.
+    let mut client = here.deployment.active_client().unwrap();
+    let request = || pb::ScoreRequest { ids: Some((&other).into()), request_id: "batch".into() };
+    let first = client.predict(request()).await.unwrap().into_inner();
+    assert_eq!(client.predict(request()).await.unwrap().into_inner(), first);
+    assert_eq!(queries(&here).await, (6, 0));
+    here.deployment.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_belongs_to_one_secret_and_to_one_coordinator_at_a_time() {
+    let here = trained(1, 2, 1).await;
+    let state = here.dir.path().join("coordinator");
+    ask(&here, Asked { ids: &test_ids(&here.dataset, 0, 3), share: 0.5, name: "" }).await.unwrap();
+    let second = Deployment::start(spec(here.dir.path(), &here.dataset, &here.split)).await.unwrap();
+    let error = format!("{:#}", second.stop().await.unwrap_err());
+    assert!(error.contains("another coordinator uses this ledger"), "{error}");
+    here.deployment.stop().await.unwrap();
+
+    let secret = state.join("noise.secret");
+    let kept = std::fs::read(&secret).unwrap();
+    let text = String::from_utf8(kept.clone()).unwrap();
+    std::fs::write(&secret, text.chars().rev().collect::<String>().trim()).unwrap();
+    let other = Deployment::start(spec(here.dir.path(), &here.dataset, &here.split)).await.unwrap();
+    let error = format!("{:#}", other.stop().await.unwrap_err());
+    assert!(error.contains("noise secret") && error.contains("fingerprint"), "{error}");
+    assert!(!error.contains(text.trim()), "the secret is shown");
+    std::fs::write(&secret, kept).unwrap();
+    let again = Deployment::start(spec(here.dir.path(), &here.dataset, &here.split)).await.unwrap();
+    again.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_active_party_sees_its_own_entries_alone() {
+    let here = trained(1, 2, 1).await;
+    ask(&here, Asked { ids: &test_ids(&here.dataset, 0, 3), share: 0.5, name: "" }).await.unwrap();
+    for (role, party) in [(Role::ActiveParty, ""), (Role::PassiveParty, ""), (Role::Auditor, "active")] {
+        let described = ledger(&here, role, party).await.unwrap();
+        let [only] = &described.parties[..] else { panic!("{role:?} sees {} parties", described.parties.len()) };
+        assert_eq!((only.name.as_str(), only.records, only.queries), ("active", 3, 3));
+        assert_eq!(only.uses[0].model_version, here.version);
+        assert_eq!(only.uses[0].policy, "none");
+    }
+    assert_eq!(ledger(&here, Role::Auditor, "another").await.unwrap().parties, vec![]);
+    let error = ledger(&here, Role::ActiveParty, "another").await.unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied);
+    assert_eq!(ledger(&here, Role::Auditor, "a b").await.unwrap_err().code(), Code::InvalidArgument);
+    here.deployment.stop().await.unwrap();
+}
