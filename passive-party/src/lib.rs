@@ -7,3 +7,4 @@ pub mod config;
 pub mod evaluation;
 pub mod logits;
 pub mod service;
+pub mod transform;
