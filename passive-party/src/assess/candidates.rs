@@ -32,9 +32,10 @@ pub struct Candidate {
 /// The distances offered, in units of [`natural_distance`].
 const SHARES: [f64; 3] = [0.05, 0.2, 0.5];
 
-/// Candidates for `w_pas` (k × d) and features with the moments of `x` (d × n), nearest to the true parameters first: `none`,
-/// `negate`, `complement`, `least_squares_optimal`, `random_orthonormal`, and at three distances ε `stiefel` (d > 1), `single_feature`
-/// (d = 1) and `binary` (k = 2). `seed` is for those that draw. The second value says why a candidate is missing, if one is.
+/// Candidates for `w_pas` (k × d) and features with the moments of `x` (d × n), nearest to the true parameters first:
+/// `none`, `negate`, `complement`, `least_squares_optimal`, `random_orthonormal`, and at three distances ε `stiefel`
+/// (d > 1), `single_feature` (d = 1) and `binary` (k = 2). `seed` is for those that draw. The second value says why a candidate is
+/// missing, if one is.
 ///
 /// The errors are those of an adversary that does not know that anything was transformed.
 ///

@@ -1,7 +1,7 @@
 //! Closed forms for an adversary that takes released parameters for the true ones, or estimated scores for exact ones.
 //!
-//! It reads W_n with the bias b + s, has exact scores z, and solves A_n x̂ = J (z − W_act y − b − s) = A x − J s, with A = J W_pas and
-//! A_n = J W_n:
+//! It reads W_n with the bias b + s, has exact scores z, and solves A_n x̂ = J (z − W_act y − b − s) = A x − J s, with
+//! A = J W_pas and A_n = J W_n:
 //!
 //! ```text
 //! least_squares   x̂ = A_n⁺ (A x − J s)
@@ -14,8 +14,8 @@
 //! MSE = (1/d) [Tr(F K_½ Fᵀ) + 2 vᵀF (μ − ½ 1) + ‖v‖²]
 //! ```
 //!
-//! V (38), (47), (49), (53), R (50), (51) and the increase (4/d) Tr(P K_½) of R section VIII-D are this for W_n = W_pas R, one
-//! feature, two classes, W_n = W_pas, and W_n = −W_pas with s = W_pas 1.
+//! V (38), (47), (49), (53), R (50), (51) and the increase (4/d) Tr(P K_½) of R section VIII-D are this for W_n = W_pas
+//! R, one feature, two classes, W_n = W_pas, and W_n = −W_pas with s = W_pas 1.
 
 use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
@@ -35,8 +35,8 @@ pub struct AttackErrors {
     pub half_star: f64,
 }
 
-/// Errors of an adversary with exact scores that takes `released` (k × d) and `bias_shift` (k) for the true parameters, over
-/// records with the moments of `x` (d × n). For `released` = `w_pas` and no shift they are R (50), (51).
+/// Errors of an adversary with exact scores that takes `released` (k × d) and `bias_shift` (k) for the true parameters,
+/// over records with the moments of `x` (d × n). For `released` = `w_pas` and no shift they are R (50), (51).
 ///
 /// # Errors
 /// [`AssessError`] for shapes that do not fit, no feature or record, and values that are not finite or too large.
@@ -97,14 +97,16 @@ fn per_feature(sum: f64, d: usize) -> Result<f64, AssessError> {
 pub struct AgnosticErrors {
     /// What exact scores would leave: (1/d) Tr((I − A⁺A) K_½), the first term of V (21); 0 where A has full column rank.
     pub exact_scores: f64,
-    /// What the estimates of the scores add: (1/d) Tr(A⁺ᵀA⁺ K_{c′,ĉ′}), the second term of V (21); V (13) where A has full column rank.
+    /// What the estimates of the scores add: (1/d) Tr(A⁺ᵀA⁺ K_{c′,ĉ′}), the second term of V (21); V (13) where A has
+    /// full column rank.
     pub estimated_scores: f64,
     /// V (21): their sum, the error of `half_star`; where A has full column rank that of `least_squares` too (V (13)).
     pub total: f64,
 }
 
 /// V (13) and (21). `a` is A = J W_pas (k − 1 × d), `about_half` K_½ (d × d), `score_error` the second moments
-/// K_{c′,ĉ′} = E[(ĉ′ − c′)(ĉ′ − c′)ᵀ] of the error of the estimated log-ratios c′ = J ln c, (k − 1) × (k − 1), in squared nats.
+/// K_{c′,ĉ′} = E[(ĉ′ − c′)(ĉ′ − c′)ᵀ] of the error of the estimated log-ratios c′ = J ln c, (k − 1) × (k − 1), in squared
+/// nats.
 ///
 /// Holds whatever the error has to do with the features: A⁺ᵀ(I − A⁺A) = 0 takes the cross term away.
 ///

@@ -45,7 +45,8 @@ fn maps(d: usize, bits: u64) -> [TransformConfig; 6] {
 }
 
 proptest! {
-    /// The map of the features and the rewritten parameters undo each other: scores are the same up to a shift of all classes, here 0.
+    /// The map of the features and the rewritten parameters undo each other: scores are the same up to a shift of all
+    /// classes, here 0.
     #[test]
     fn predictions_agree(k in 2usize..12, d in 1usize..49, seed in any::<u64>(), bits in any::<u64>()) {
         let (w, x) = model(k, d, 5, seed);
@@ -104,7 +105,8 @@ fn orthonormal_matrices_have_both_determinants_and_uniform_columns() {
             positive += usize::from(map.matrix().determinant() > 0.0);
             first += map.matrix()[(0, d - 1)].powi(2) / 2000.0;
         }
-        // 2000 fair coins: five standard deviations are 112; an entry's square has mean 1/d and standard deviation below 0.4.
+        // 2000 fair coins: five standard deviations are 112; an entry's square has mean 1/d and standard deviation below
+        // 0.4.
         assert!(positive.abs_diff(1000) < 112, "{d}: {positive}");
         assert!((first - 1.0 / d as f64).abs() < 0.045, "{d}: {first}");
     }

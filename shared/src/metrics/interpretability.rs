@@ -7,8 +7,8 @@ use super::error::same;
 
 /// How far released weights lie from the true ones.
 ///
-/// One unit more of feature l multiplies the odds of class i against class j by exp(w_il − w_jl). That is how a logistic model
-/// is read (V section V-A2), and a shift common to all classes changes none of it, though it changes g.
+/// One unit more of feature l multiplies the odds of class i against class j by exp(w_il − w_jl). That is how a logistic
+/// model is read (V section V-A2), and a shift common to all classes changes none of it, though it changes g.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interpretability {
     /// V (33): g = ‖W_pas − W_n‖²_F / (dk), in squared units of a weight. 0 is full interpretability.
@@ -17,8 +17,8 @@ pub struct Interpretability {
     pub mean_log_odds_change: f64,
     /// The largest of these changes.
     pub max_log_odds_change: f64,
-    /// Share of the features and pairs of classes for which w_i − w_j has the opposite sign: a feature that made i more likely than
-    /// j is said to make it less likely. A difference that is 0 on either side is no flip. In [0, 1].
+    /// Share of the features and pairs of classes for which w_i − w_j has the opposite sign: a feature that made i more
+    /// likely than j is said to make it less likely. A difference that is 0 on either side is no flip. In [0, 1].
     pub sign_flips: f64,
 }
 
