@@ -13,8 +13,8 @@ use crate::transform::{StiefelCase, TransformError};
 
 /// −f(R) + λ (g(R) − ε)² for case i, where f is the second term of V (38),
 /// f = (1/d) Tr(P (K₀ − 2 K₀ Rᵀ + R M Rᵀ)), M = 1 (μ − ¼ 1)ᵀ; for case ii (2/d) Tr(R K₀ P) + λ (g − ε)², which is V (48)
-/// where A has full column rank (P = I) and V (28) with its K₀ where it has not. g = (2/(dk)) Tr((I − R) W), V (34), W =
-/// W_pasᵀW_pas.
+/// where A has full column rank (P = I) and V (28) with its K₀ where it has not. g = (2/(dk)) Tr((I − R) W), V (34),
+/// W = W_pasᵀW_pas.
 pub(super) struct Objective {
     case: StiefelCase,
     /// Q, d × r.
