@@ -56,14 +56,7 @@ fn draw(area: &Area<'_>, candidates: &[Candidate], half: f64, bottom: i32) -> Re
     // Truncation is to a pixel of a few hundred.
     let at = |value: f64| LEFT + (f64::from(RIGHT - LEFT) * (value / end).clamp(0.0, 1.0)).round() as i32;
 
-    text(
-        area,
-        "What a release costs an adversary that takes it for the true parameters",
-        (20, 24),
-        HPos::Left,
-        16,
-        INK,
-    )?;
+    text(area, "Error of an adversary that takes the release for the true parameters", (20, 24), HPos::Left, 16, INK)?;
     for (left, colour, label) in [(LEFT, LEAST_SQUARES, "least_squares"), (LEFT + 150, HALF_STAR, "half_star")] {
         rectangle(area, (left, 48), (left + 14, 60), colour)?;
         text(area, label, (left + 22, 54), HPos::Left, 13, INK)?;
