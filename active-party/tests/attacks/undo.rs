@@ -303,6 +303,8 @@ fn the_optimal_transform_falls_to_known_moments() {
         let found = world.examine(&model, evidence);
         println!("{} features: {:?}", w.ncols(), found.remarks);
         assert!(found.undone.left.contains(&Hypothesis::LeastSquaresOptimal), "{:?}", found.remarks);
+        // With all of A determined, the transform is the negation; that is one model, not two.
+        assert!(found.undone.hypothesis.is_some(), "{:?}", found.remarks);
     }
 }
 
@@ -315,7 +317,6 @@ struct Windows {
     negated: usize,
     by_means: usize,
     by_record: usize,
-    undecided: usize,
 }
 
 /// Every window of `d` features: −x, and 1 − x without evidence, with column means, with one known record.
@@ -350,7 +351,9 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
             let found = undo(Evidence::default()).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(0)).unwrap();
             let half = DMatrix::from_element(d, x.ncols(), 0.5);
             let error = |e: &DMatrix<f64>| mse(e, &world.x).unwrap().overall;
-            assert!(error(&found.estimates) <= error(&half));
+            // Where b' is nearly nothing, round-off is what is left of it.
+            let (error, half) = (error(&found.estimates), error(&half));
+            assert!(error <= half + 1e-9, "window {k0}, d = {d}: {error} {half}");
         }
         let shown = world.shown(&Hypothesis::Complement);
         let complement = Some(Hypothesis::Complement);
@@ -367,7 +370,6 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
             negated: usize::from(done),
             by_means: usize::from(means.hypothesis == complement),
             by_record: usize::from(record.hypothesis == complement),
-            undecided: 1,
         }
     };
     let add = |a: Windows, b: Windows| Windows {
@@ -376,7 +378,6 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
         negated: a.negated + b.negated,
         by_means: a.by_means + b.by_means,
         by_record: a.by_record + b.by_record,
-        undecided: a.undecided + b.undecided,
     };
     (0..w.ncols()).into_par_iter().map(of_window).reduce(Windows::default, add)
 }
