@@ -382,16 +382,16 @@ fn agnostic_needs_no_scores_of_the_records() {
     let error = refusal(&case, &["half_star"]);
     assert!(error.contains("record 0 of `records` has no scores `c`") && error.contains("agnostic"), "{error}");
     assert!(refusal(&small(), &["agnostic"]).contains("`training`"));
-    let changes: [(&str, fn(&mut serde_json::Value)); 4] = [
-        ("`label` of record 1 of `training`", |c| c["training"][1]["label"] = 2.into()),
-        ("`training`: `y_act` of record 2", |c| c["training"][2]["y_act"] = serde_json::json!([])),
-        ("`observed`: `c` of record 0", |c| c["observed"][0]["c"] = serde_json::json!([1.0])),
-        ("x_pas", |c| c["observed"][0]["x_pas"] = serde_json::json!([1.0])),
+    let changes: [Change; 4] = [
+        ("agnostic", "`label` of record 1 of `training`", |c| c["training"][1]["label"] = 2.into()),
+        ("agnostic", "`training`: `y_act` of record 2", |c| c["training"][2]["y_act"] = serde_json::json!([])),
+        ("agnostic", "`observed`: `c` of record 0", |c| c["observed"][0]["c"] = serde_json::json!([1.0])),
+        ("agnostic", "x_pas", |c| c["observed"][0]["x_pas"] = serde_json::json!([1.0])),
     ];
-    for (names, change) in changes {
+    for (attack, names, change) in changes {
         let mut case = never_asked();
         change(&mut case);
-        let error = refusal(&case, &["agnostic"]);
+        let error = refusal(&case, &[attack]);
         assert!(error.contains(names), "{names}: {error}");
     }
 }
