@@ -10,7 +10,10 @@ use super::{ActiveSet, Nearest, Polytope};
 use crate::numerics::dense::{axpy, cholesky, dot, solve};
 
 /// Shares of the room between two bounds that a first point within is asked to keep from each, in the order tried.
-const MARGINS: [f64; 6] = [0.2, 0.05, 0.01, 1e-3, 1e-5, 1e-7];
+const MARGINS: [f64; 7] = [0.2, 0.05, 0.01, 1e-3, 1e-5, 1e-7, 1e-8];
+
+/// A start is at least this far from every bound: nearer ones are within round-off of each other.
+const OFF: f64 = 1e-9;
 
 /// Newton steps to the analytic centre at most. Seen: 5 to 15.
 const NEWTON_STEPS: u32 = 60;
@@ -92,11 +95,28 @@ impl Polytope {
             };
             inner.sides.iter_mut().for_each(shrink);
             inner.ends.iter_mut().for_each(shrink);
-            if inner.nearest(&middle, &mut walk.active, x) == Nearest::Found {
+            let mut point = x.to_vec();
+            // A margin wider than the set leaves a point that is out by no more than round-off may be, which would do for a
+            // nearest point; as a start it must lie off its bounds.
+            if inner.nearest(&middle, &mut walk.active, &mut point) == Nearest::Found && self.is_within(&point) {
+                x.copy_from_slice(&point);
                 return true;
             }
         }
         false
+    }
+
+    /// Whether `x` lies between all bounds that are not one value, off each, and on the others.
+    fn is_within(&self, x: &[f64]) -> bool {
+        let within = |ends: &(f64, f64), value: f64| {
+            if ends.1 - ends.0 <= plane_width(*ends) {
+                return value - ends.0 >= -plane_width(*ends) && ends.1 - value >= -plane_width(*ends);
+            }
+            value - ends.0 > OFF && ends.1 - value > OFF
+        };
+        let rows = self.rows.chunks_exact(self.d.max(1)).zip(&self.ends).zip(&self.gives);
+        self.sides.iter().zip(x).all(|(ends, v)| within(ends, *v))
+            && rows.filter(|(_, give)| **give == 0.0).all(|((row, ends), _)| within(ends, dot(row, x)))
     }
 }
 
