@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod adaptive;
+mod agnostic;
 mod black_box;
 mod chebyshev;
 mod curves;
@@ -13,3 +14,4 @@ mod knowledge;
 mod properties;
 mod real_data;
 mod simulated;
+mod undo;
