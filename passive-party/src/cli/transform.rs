@@ -33,9 +33,10 @@ pub struct TransformArgs {
     /// A setting, key=value, lists as 0,2,3 (see below); may be given more than once. Goes over the case's settings.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of what is secret in a transform and of searches. For a release, take one that nobody can guess.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Seed of what is secret in a transform and of searches: whoever knows it undoes the transform. Default: drawn from the
+    /// operating system and told to nobody.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Where the rewritten parameters go (JSON); `-` for standard output, with the summary on standard error.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -49,7 +50,7 @@ fn after_help() -> String {
         "\
 Examples:
   passive-party transform --case case.json --transform complement --out release.json
-  passive-party transform --case case.json --transform stiefel --set epsilon=0.05 --seed 8317 --out release.json
+  passive-party transform --case case.json --transform stiefel --set epsilon=0.05 --out release.json
   passive-party transform --case case.json --transform selective --set features=0,3 --out -
 
 A case holds `schema` (1), `kind` (\"transform\"), `w_pas` (k rows of d weights), and as needed `transform`, `case` (i or ii,
@@ -162,7 +163,11 @@ impl TransformArgs {
 }
 
 /// Transforms the text of a case file.
-fn transform_case(text: &str, name: Option<&str>, set: &[String], seed: u64) -> Result<Output, String> {
+fn transform_case(text: &str, name: Option<&str>, set: &[String], seed: Option<u64>) -> Result<Output, String> {
+    let mut rng = match seed {
+        Some(seed) => ChaCha20Rng::seed_from_u64(seed),
+        None => ChaCha20Rng::from_rng(&mut rand::rng()),
+    };
     let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     if case.schema != 1 || case.kind != "transform" {
         return Err(format!("expected schema 1 and kind \"transform\", got {} and {:?}", case.schema, case.kind));
@@ -173,8 +178,7 @@ fn transform_case(text: &str, name: Option<&str>, set: &[String], seed: u64) -> 
     let own = case.transform.as_deref() == Some(named) || case.transform.is_none();
     let given = settings::Given { settings: case.settings, case: case.case, own, set };
     let config = settings::config(named, given, natural_distance(&w_pas))?;
-    let rewritten =
-        rewrite(&config, &w_pas, x.as_ref(), &mut ChaCha20Rng::seed_from_u64(seed)).map_err(|e| e.to_string())?;
+    let rewritten = rewrite(&config, &w_pas, x.as_ref(), &mut rng).map_err(|e| e.to_string())?;
     let summary = summarise(&config, &w_pas, &rewritten, x.as_ref())?;
     Ok(Output {
         schema: 1,
