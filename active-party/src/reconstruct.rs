@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use tokio::sync::mpsc;
@@ -292,13 +292,17 @@ impl Reconstructor {
         let Some(bias) = share.parameters.bias().cloned() else {
             return Err(Refusal::internal("this party's share has no bias"));
         };
+        let true_bias = bias.clone();
+        let mut bias = bias;
         let w_act = share.parameters.weights().clone();
         let k = w_act.nrows();
         let mut w_pas = DMatrix::zeros(k, 0);
         for (name, features) in &model.passive_parties {
-            let Some(weights) = self.released_weights(model, name, *features, k).await? else {
-                return KnownModel::black_box(w_act, bias, target).map_err(internal);
+            let Some((weights, shift)) = self.released_weights(model, name, *features, k).await? else {
+                // What belongs to parameters that are not used is not used either.
+                return KnownModel::black_box(w_act, true_bias, target).map_err(internal);
             };
+            bias += shift;
             let from = w_pas.ncols();
             w_pas = w_pas.insert_columns(from, *features, 0.0);
             w_pas.columns_mut(from, *features).copy_from(&weights);
@@ -306,14 +310,15 @@ impl Reconstructor {
         KnownModel::white_box(w_act, bias, w_pas).map_err(internal)
     }
 
-    /// The weights (k × d) a passive party releases; `None` if it grants none or its address is not configured.
+    /// The weights (k × d) a passive party releases, and what is to be added to the bias to read them (k); `None` if it grants
+    /// none or its address is not configured.
     async fn released_weights(
         &self,
         model: &ModelDescription,
         name: &str,
         features: usize,
         k: usize,
-    ) -> Result<Option<DMatrix<f64>>, Refusal> {
+    ) -> Result<Option<(DMatrix<f64>, DVector<f64>)>, Refusal> {
         let Some((peer, client)) = self.passive.iter().find(|(peer, _)| peer.name.as_str() == name) else {
             return Ok(None);
         };
@@ -329,10 +334,20 @@ impl Reconstructor {
             Ok(Ok(answer)) => answer.into_inner(),
         };
         let matrix = require("weights", answer.weights)?;
+        let wrong = |e: WireError| Refusal::internal(format!("{peer} answered with {e}"));
         // One row per class on the wire: the transpose of one record per row.
-        let weights = decode_columns("weights", &matrix, k, Some(features))
-            .map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?;
-        Ok(Some(weights.transpose()))
+        let weights = decode_columns("weights", &matrix, k, Some(features)).map_err(wrong)?.transpose();
+        let shift = match answer.bias_shift.len() {
+            0 => DVector::zeros(k),
+            n if n == k && answer.bias_shift.iter().all(|v| v.is_finite()) => DVector::from_vec(answer.bias_shift),
+            _ => {
+                return Err(wrong(WireError::Range {
+                    field: "bias_shift",
+                    reason: "one finite number per class, or none",
+                }));
+            }
+        };
+        Ok(Some((weights, shift)))
     }
 }
 

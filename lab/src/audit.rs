@@ -86,12 +86,15 @@ fn connected(credentials: &Credentials, peer: &Peer) -> Result<Channel, Refusal>
 }
 
 impl Scoring {
-    async fn open(credentials: &Credentials, peer: &Peer, ids: &RecordIds) -> Result<Self, Refusal> {
+    async fn open(credentials: &Credentials, peer: &Peer, version: &str, ids: &RecordIds) -> Result<Self, Refusal> {
         let mut client = PassivePartyClient::new(connected(credentials, peer)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let (asks, outgoing) = mpsc::channel(2);
-        let first = pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids.into())) };
+        let first = pb::EvaluateReconstructionRequest {
+            message: Some(Ask::Ids(ids.into())),
+            model_version: version.to_owned(),
+        };
         let gone = || Refusal::unavailable(format!("{peer} went away"));
         asks.send(first).await.map_err(|_| gone())?;
         let answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await.map_err(refused(peer))?;
@@ -105,7 +108,8 @@ impl Scoring {
 
     async fn score(&mut self, estimates: pb::Matrix) -> Result<pb::ReconstructionError, Refusal> {
         let gone = || Refusal::unavailable(format!("{} went away", self.peer));
-        let ask = pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)) };
+        let message = Some(Ask::Estimates(estimates));
+        let ask = pb::EvaluateReconstructionRequest { message, ..Default::default() };
         // If the stream has ended, the answer below says why.
         let _ = self.asks.send(ask).await;
         let answer = self.answers.message().await.map_err(refused(&self.peer))?.ok_or_else(gone)?;
@@ -152,7 +156,7 @@ pub async fn run(
         let peer = targets.passive.iter().find(|p| p.name.as_str() == party.name).ok_or_else(|| {
             Refusal::invalid(format!("the model has a passive party `{}` whose address was not given", party.name))
         })?;
-        scorings.push(Scoring::open(&targets.credentials, peer, &plan.ids).await?);
+        scorings.push(Scoring::open(&targets.credentials, peer, &model.model_version, &plan.ids).await?);
     }
     let wanted = plan.policies.len() * (plan.attacks.len() + usize::from(plan.aware));
     let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);

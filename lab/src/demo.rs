@@ -8,7 +8,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use vfl_active_party::attack::Method;
 use vfl_coordinator::registry::TrainingSummary;
-use vfl_passive_party::config::Grant;
+use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::model::{ShareStore, TrainingConfig};
@@ -17,7 +17,7 @@ use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
 
 use crate::audit::{self, Findings, Plan};
-use crate::deployment::{Deployment, DeploymentSpec, WholeModel};
+use crate::deployment::{Deployment, DeploymentSpec, WholeModel, white_box};
 use crate::progress::{Progress, say};
 use crate::report::{
     DataFacts, DefenseKnowledge, Deployment as DeploymentFacts, Generated, Party, Policy as PolicyFacts, Report, Role,
@@ -182,8 +182,8 @@ async fn deploy(dataset: &Dataset, split: &VerticalSplit, state: &Path, seed: u6
         tables: partition::divide(dataset, split, seed)?,
         state_dir: state.to_owned(),
         defenses: Vec::new(),
-        release: Grant::TrueParameters,
-        to_coordinator: Grant::TrueParameters,
+        release: white_box(),
+        training_transform: TransformConfig::None {},
     })
     .await
 }

@@ -110,8 +110,8 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
     // Without the grant the coordinator says whose it is.
     let deployment = here.deployment;
     deployment.stop().await.unwrap();
-    let spec = super::support::spec(here.dir.path(), &here.dataset, &here.split);
-    let spec = vfl_lab::deployment::DeploymentSpec { to_coordinator: Grant::Nothing, ..spec };
+    let mut spec = super::support::spec(here.dir.path(), &here.dataset, &here.split);
+    spec.release.to_coordinator = Grant::Nothing;
     let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
     let mut auditor = coordinator_client(&deployment, Role::Auditor);
     let open = pb::OpenAuditRequest {
