@@ -1,6 +1,7 @@
 //! Runs attacks for the auditor: asks for the session's records as any prediction does, attacks what comes back, and hands
 //! over the estimates. The truth is nowhere near.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,10 @@ use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::attack::Status as Outcome;
 use crate::attack::adaptive::{Answer, Averaged, ChosenShares, Gathered, OracleError, ShareOracle, average};
-use crate::attack::{AdversaryView, AttackError, Ended, KnownModel, Method, MethodError, Reconstruction, Settings};
+use crate::attack::{
+    AdversaryView, Agnostic, AttackError, Ended, KnownModel, LabelledRecords, Method, MethodError, Reconstruction,
+    Seen, Settings,
+};
 use crate::scoring::{ModelDescription, Scored, Scorer};
 
 /// The most attacks of one call.
@@ -64,6 +68,16 @@ struct Task {
     settings: Settings,
 }
 
+impl Task {
+    /// How many of the first of `records` records it needs the scores of.
+    fn asks(&self, records: usize) -> usize {
+        match self.method {
+            Method::Agnostic => self.settings.agnostic.observed,
+            _ => records,
+        }
+    }
+}
+
 /// A checked request.
 pub struct Job {
     audit_session: String,
@@ -102,10 +116,6 @@ impl Reconstructor {
     /// INVALID_ARGUMENT naming the field, the attack or the setting.
     pub fn check(&self, request: pb::ReconstructRequest) -> Result<Job, Refusal> {
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
-        // Without a session the live service would be asked, on its budget and under its policy.
-        if request.audit_session.is_empty() {
-            return Err(WireError::Missing { field: "audit_session" }.into());
-        }
         if ids.is_empty() {
             return Err(Refusal::invalid("no records were named"));
         }
@@ -122,7 +132,23 @@ impl Reconstructor {
             })
             .collect::<Result<Vec<_>, MethodError>>()
             .map_err(|e| Refusal::invalid(e.to_string()))?;
-        let descents = tasks.iter().filter(|t| t.method == Method::GradientInversion);
+        // Without a session the live service would be asked, on its budget and under its policy.
+        if request.audit_session.is_empty() && tasks.iter().any(|t| t.asks(ids.len()) > 0) {
+            let message = "`audit_session` is missing: only `agnostic` with `observed` = 0 runs without a score";
+            return Err(Refusal::invalid(message));
+        }
+        let most = |t: &&Task| t.method == Method::Agnostic && t.settings.agnostic.observed > ids.len();
+        if let Some(task) = tasks.iter().find(most) {
+            return Err(Refusal::invalid(format!(
+                "`observed` is {}, the request names {} records",
+                task.settings.agnostic.observed,
+                ids.len()
+            )));
+        }
+        let descents = tasks.iter().filter(|t| match t.method {
+            Method::Agnostic => t.settings.agnostic.base == Method::GradientInversion,
+            method => method == Method::GradientInversion,
+        });
         let steps: u64 = descents.map(|t| u64::from(t.settings.gradient_inversion.steps())).sum();
         if steps.saturating_mul(ids.len() as u64) > MAX_DESCENT_STEPS {
             return Err(Refusal::invalid(format!(
@@ -170,21 +196,24 @@ impl Reconstructor {
             )));
         }
         check_size(&job, model.class_names.len(), target)?;
-        let scored = self.scorer.score(&model, &job.ids, &job.audit_session, "").await?;
-        let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
-        if failed > 0 {
-            let message = format!(
-                "{failed} of the {} records were not scored; audit records that all parties hold",
-                job.ids.len()
-            );
-            return Err(Refusal::precondition(message));
-        }
-        send(events, Event::Scores(self.worth(&job.ids, &scored))).await?;
-        let known = self.known_model(&model, target).await?;
-        let known = Arc::new(known);
-        let y = self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?;
-        let (released, averaged) = self.repeated(&model, &job, scored.released).await?;
-        let (y, released) = (Arc::new(y), Arc::new(released));
+        // A record that no attack needs the score of is not asked about.
+        let asked = job.tasks.iter().map(|t| t.asks(job.ids.len())).max().unwrap_or(0);
+        let released = match asked {
+            0 => None,
+            _ => Some(self.first_release(&model, &job, asked, events).await?),
+        };
+        let known = Arc::new(self.known_model(&model, target).await?);
+        let y = Arc::new(self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?);
+        let own = match job.tasks.iter().any(|t| t.method == Method::Agnostic) {
+            true => Some(Arc::new(self.own_records(&job.ids)?)),
+            false => None,
+        };
+        let (released, averaged) = match released {
+            Some(released) => self.repeated(&model, &job, released).await?,
+            // Nothing was asked for, and nothing looks at it.
+            None => (ReleasedScores::Probabilities(DMatrix::zeros(model.class_names.len(), 0)), None),
+        };
+        let released = Arc::new(released);
         for (done, mut task) in job.tasks.into_iter().enumerate() {
             let name = task.method.as_str();
             send(events, progress(done as u64 + 1, name)).await?;
@@ -200,6 +229,11 @@ impl Reconstructor {
                 };
                 let found = pb::AttackResult { questions, ..result(name, &model, ended) };
                 send(events, Event::Result(found)).await?;
+                continue;
+            }
+            if let (Method::Agnostic, Some(own)) = (task.method, &own) {
+                let ended = self.estimate_scores(own.clone(), known, y, released.clone(), &task, seed).await?;
+                send(events, Event::Result(result(name, &model, ended))).await?;
                 continue;
             }
             let mut questions = String::new();
@@ -223,6 +257,72 @@ impl Reconstructor {
             send(events, Event::Result(pb::AttackResult { questions, ..result(name, &model, ended) })).await?;
         }
         send(events, progress(total, "done")).await
+    }
+
+    /// The release of the first `asked` records of a job, and a word on its worth.
+    async fn first_release(
+        &self,
+        model: &ModelDescription,
+        job: &Job,
+        asked: usize,
+        events: &mpsc::Sender<Result<pb::ReconstructEvent, Status>>,
+    ) -> Result<ReleasedScores, Refusal> {
+        let ids = job.ids.slice(0, asked);
+        let scored = self.scorer.score(model, &ids, &job.audit_session, "").await?;
+        let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
+        if failed > 0 {
+            let message =
+                format!("{failed} of the {asked} records were not scored; audit records that all parties hold");
+            return Err(Refusal::precondition(message));
+        }
+        send(events, Event::Scores(self.worth(&ids, &scored))).await?;
+        Ok(scored.released)
+    }
+
+    /// This party's records that have a label and are not under attack.
+    fn own_records(&self, targets: &RecordIds) -> Result<LabelledRecords, Refusal> {
+        let table = &self.scorer.table;
+        let targets: HashSet<usize> = targets.iter().filter_map(|id| table.position(id)).collect();
+        let own: Vec<usize> = (0..table.len()).filter(|p| !targets.contains(p)).collect();
+        let labels = table.labels().unwrap_or_default();
+        let labels = own.iter().filter_map(|&p| labels.get(p).copied()).collect();
+        let y = table.fetch_at(&own).map_err(|e| Refusal::internal(e.to_string()))?;
+        Ok(LabelledRecords { y, labels })
+    }
+
+    /// Runs the attack that estimates the scores of the records instead of asking for them.
+    async fn estimate_scores(
+        &self,
+        own: Arc<LabelledRecords>,
+        known: Arc<KnownModel>,
+        y: Arc<FeatureBlock>,
+        released: Arc<ReleasedScores>,
+        task: &Task,
+        seed: u64,
+    ) -> Result<Result<Reconstruction, AttackError>, Refusal> {
+        let attack = Agnostic::from(&task.settings);
+        let (observed, replacement) = (attack.settings.observed, task.settings.replacement);
+        let turn = self.turn.clone().lock_owned().await;
+        let run = move || -> Result<Reconstruction, AttackError> {
+            let _turn = turn;
+            let mut rng = ChaCha20Rng::seed_from_u64(seed);
+            let seen = match observed {
+                0 => None,
+                n => Some((FeatureBlock::new(y.matrix().columns(0, n).into_owned())?, first(&released, n))),
+            };
+            let shown = seen.as_ref().map(|(y, released)| Seen { y, released });
+            let mut found = attack.reconstruct(&known, &own, shown, replacement, &y, &mut rng)?.reconstruction;
+            found.remarks.insert(
+                0,
+                format!(
+                    "scores estimated by a model of the adversary's own features, fitted to {} labelled records and {observed} \
+                     records seen",
+                    own.labels.len()
+                ),
+            );
+            Ok(found)
+        };
+        tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))
     }
 
     /// Asks again, as often as the job says; gives the first release, and the mean of all with what they showed.
@@ -374,6 +474,18 @@ fn check_size(job: &Job, classes: usize, target: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// What was released of the first `n` records.
+fn first(released: &ReleasedScores, n: usize) -> ReleasedScores {
+    match released {
+        ReleasedScores::Probabilities(m) => ReleasedScores::Probabilities(m.columns(0, n).into_owned()),
+        ReleasedScores::Numbers(m) => ReleasedScores::Numbers(m.columns(0, n).into_owned()),
+        ReleasedScores::Ciphertexts(m) => ReleasedScores::Ciphertexts(m.columns(0, n).into_owned()),
+        ReleasedScores::Labels { classes, labels } => {
+            ReleasedScores::Labels { classes: *classes, labels: labels.iter().take(n).copied().collect() }
+        }
+    }
+}
+
 /// The coordinator, behind one audit session, for attacks that ask by themselves.
 struct Session {
     scorer: Arc<Scorer>,
@@ -449,6 +561,7 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
                 _ => Origin::Equations,
             };
             out.origin = origin.into();
+            out.remarks = found.remarks;
             let count = |ended| found.outcomes.iter().filter(|o| o.ended == ended).count() as u64;
             (out.nearest_consistent, out.step_limit) = (count(Ended::NearestConsistent), count(Ended::StepLimit));
             out.rank = found.solved.as_ref().map(|s| s.rank as u32);

@@ -19,7 +19,7 @@ use vfl_shared::types::ModelVersion;
 
 use crate::logits::LogitServer;
 use crate::training_map::secret;
-use crate::transform::{TransformConfig, rewrite};
+use crate::transform::{Rewritten, TransformConfig, rewrite};
 use crate::words::transform_words;
 
 const SCHEMA: u32 = 1;
@@ -241,8 +241,13 @@ fn load_or_make(
         return file.release(path, w_pas.shape()).map_err(internal);
     }
     let true_ones = *transform == TransformConfig::None {};
-    let made = rewrite(transform, w_pas, Some(logits.block()), &mut secret())
-        .map_err(|e| Refusal::precondition(format!("the parameters of model {version} cannot be released: {e}")))?;
+    let made = match true_ones {
+        true => {
+            Rewritten { weights: w_pas.clone(), bias_shift: DVector::zeros(w_pas.nrows()), matrix: None, search: None }
+        }
+        false => rewrite(transform, w_pas, Some(logits.block()), &mut secret())
+            .map_err(|e| Refusal::precondition(format!("the parameters of model {version} cannot be released: {e}")))?,
+    };
     let finite = made.weights.iter().chain(made.bias_shift.iter()).all(|v| v.is_finite());
     if !finite || made.weights.shape() != w_pas.shape() || made.bias_shift.len() != w_pas.nrows() {
         let message = format!("transform `{}` gave no parameters of this shape", transform.name());

@@ -95,7 +95,18 @@ pub(crate) fn secret() -> ChaCha20Rng {
 pub fn check(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<(), TrainingMapError> {
     match stored(state_dir, config, features)? {
         Some(_) => Ok(()),
-        None => Ok(FeatureMap::new(config, features, &mut trial()).map(drop)?),
+        None => Ok(possible(config, features)?),
+    }
+}
+
+/// Whether a model can be trained on `features` features under a transform.
+///
+/// # Errors
+/// Why not, as [`FeatureMap::new`] says.
+pub fn possible(config: &TransformConfig, features: usize) -> Result<(), TransformError> {
+    match config {
+        TransformConfig::None {} => Ok(()),
+        other => FeatureMap::new(other, features, &mut trial()).map(drop),
     }
 }
 

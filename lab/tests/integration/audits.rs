@@ -30,6 +30,7 @@ use super::support::{
 
 async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
     let plan = Plan {
+        training_ids: None,
         ids: test_ids(&here.dataset, 0, records),
         aware: false,
         queries: 1,

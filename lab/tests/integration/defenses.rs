@@ -128,6 +128,7 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
 
 async fn audits(here: &Trained, policies: &[&str], queries: u32) -> Vec<Audit> {
     let plan = Plan {
+        training_ids: None,
         ids: test_ids(&here.dataset, 0, 150),
         policies: policies.iter().map(|p| p.parse().unwrap()).collect(),
         attacks: vec![Method::ClampedHalfStar],
