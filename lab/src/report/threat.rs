@@ -106,6 +106,7 @@ impl ThreatModel {
                 ParameterKnowledge::Hidden => "knows no passive parameter (black box)".into(),
             },
             match self.defense {
+                _ if self.observations == Observations::NoScore => "estimates scores from labels of its own".into(),
                 DefenseKnowledge::Unknown => "takes what is released for the true scores (defense unknown)".into(),
                 DefenseKnowledge::Known => "knows the defense and its parameters".into(),
             },
