@@ -1,11 +1,12 @@
 //! Runs attacks for the auditor: asks for the session's records as any prediction does, attacks what comes back, and hands
 //! over the estimates. The truth is nowhere near.
 
-use std::collections::HashSet;
+mod estimate;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use tokio::sync::mpsc;
@@ -15,18 +16,14 @@ use vfl_shared::data::FeatureStore;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, reconstruct_event::Event};
-use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, encode_columns, pb, peer_failure, require,
-};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, encode_columns, pb, require};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::attack::Status as Outcome;
 use crate::attack::adaptive::{Answer, Averaged, ChosenShares, Gathered, OracleError, ShareOracle, average};
-use crate::attack::{
-    AdversaryView, Agnostic, AttackError, Ended, KnownModel, LabelledRecords, Method, MethodError, Reconstruction,
-    Seen, Settings,
-};
+use crate::attack::{AdversaryView, AttackError, Ended, KnownModel, Method, MethodError, Reconstruction, Settings};
+use crate::parameters::{Known, Undone};
 use crate::scoring::{ModelDescription, Scored, Scorer};
 
 /// The most attacks of one call.
@@ -202,7 +199,8 @@ impl Reconstructor {
             0 => None,
             _ => Some(self.first_release(&model, &job, asked, events).await?),
         };
-        let known = Arc::new(self.known_model(&model, target).await?);
+        let Known { released: known, undone } =
+            Known::ask(&self.scorer, &self.passive, self.timeout, &model, target).await?;
         let y = Arc::new(self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?);
         let own = match job.tasks.iter().any(|t| t.method == Method::Agnostic) {
             true => Some(Arc::new(self.own_records(&job.ids)?)),
@@ -247,8 +245,16 @@ impl Reconstructor {
             };
             // Held by the attack itself, which goes on to its end even if the auditor goes away.
             let turn = self.turn.clone().lock_owned().await;
+            let undone = undone.clone().filter(|_| task.method == Method::UndoTransform);
             let run = move || -> Result<Reconstruction, AttackError> {
                 let _turn = turn;
+                if let Some(Undone { model, told }) = undone {
+                    let view = AdversaryView::new(&model, &y, &released, task.settings.replacement)?;
+                    let base = task.settings.agnostic.base.build(&task.settings);
+                    let mut found = base.reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))?;
+                    found.remarks.insert(0, format!("undone as told, without an attack on the transform: {told}"));
+                    return Ok(found);
+                }
                 let view = AdversaryView::new(&known, &y, &released, task.settings.replacement)?;
                 // Each attack draws from a generator of its own, so that a list of attacks gives each what it gives alone.
                 task.method.build(&task.settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))
@@ -277,52 +283,6 @@ impl Reconstructor {
         }
         send(events, Event::Scores(self.worth(&ids, &scored))).await?;
         Ok(scored.released)
-    }
-
-    /// This party's records that have a label and are not under attack.
-    fn own_records(&self, targets: &RecordIds) -> Result<LabelledRecords, Refusal> {
-        let table = &self.scorer.table;
-        let targets: HashSet<usize> = targets.iter().filter_map(|id| table.position(id)).collect();
-        let own: Vec<usize> = (0..table.len()).filter(|p| !targets.contains(p)).collect();
-        let labels = table.labels().unwrap_or_default();
-        let labels = own.iter().filter_map(|&p| labels.get(p).copied()).collect();
-        let y = table.fetch_at(&own).map_err(|e| Refusal::internal(e.to_string()))?;
-        Ok(LabelledRecords { y, labels })
-    }
-
-    /// Runs the attack that estimates the scores of the records instead of asking for them.
-    async fn estimate_scores(
-        &self,
-        own: Arc<LabelledRecords>,
-        known: Arc<KnownModel>,
-        y: Arc<FeatureBlock>,
-        released: Arc<ReleasedScores>,
-        task: &Task,
-        seed: u64,
-    ) -> Result<Result<Reconstruction, AttackError>, Refusal> {
-        let attack = Agnostic::from(&task.settings);
-        let (observed, replacement) = (attack.settings.observed, task.settings.replacement);
-        let turn = self.turn.clone().lock_owned().await;
-        let run = move || -> Result<Reconstruction, AttackError> {
-            let _turn = turn;
-            let mut rng = ChaCha20Rng::seed_from_u64(seed);
-            let seen = match observed {
-                0 => None,
-                n => Some((FeatureBlock::new(y.matrix().columns(0, n).into_owned())?, first(&released, n))),
-            };
-            let shown = seen.as_ref().map(|(y, released)| Seen { y, released });
-            let mut found = attack.reconstruct(&known, &own, shown, replacement, &y, &mut rng)?.reconstruction;
-            found.remarks.insert(
-                0,
-                format!(
-                    "scores estimated by a model of the adversary's own features, fitted to {} labelled records and {observed} \
-                     records seen",
-                    own.labels.len()
-                ),
-            );
-            Ok(found)
-        };
-        tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))
     }
 
     /// Asks again, as often as the job says; gives the first release, and the mean of all with what they showed.
@@ -384,71 +344,6 @@ impl Reconstructor {
         });
         pb::ReconstructedScores { rows: scored.released.records() as u64, accuracy }
     }
-
-    /// What this party knows of the model: its own share, and the passive parties' if all of them release theirs.
-    async fn known_model(&self, model: &ModelDescription, target: usize) -> Result<KnownModel, Refusal> {
-        let share = self.scorer.share(&model.version)?;
-        let internal = |e: AttackError| Refusal::internal(e.to_string());
-        let Some(bias) = share.parameters.bias().cloned() else {
-            return Err(Refusal::internal("this party's share has no bias"));
-        };
-        let true_bias = bias.clone();
-        let mut bias = bias;
-        let w_act = share.parameters.weights().clone();
-        let k = w_act.nrows();
-        let mut w_pas = DMatrix::zeros(k, 0);
-        for (name, features) in &model.passive_parties {
-            let Some((weights, shift)) = self.released_weights(model, name, *features, k).await? else {
-                // What belongs to parameters that are not used is not used either.
-                return KnownModel::black_box(w_act, true_bias, target).map_err(internal);
-            };
-            bias += shift;
-            let from = w_pas.ncols();
-            w_pas = w_pas.insert_columns(from, *features, 0.0);
-            w_pas.columns_mut(from, *features).copy_from(&weights);
-        }
-        KnownModel::white_box(w_act, bias, w_pas).map_err(internal)
-    }
-
-    /// The weights (k × d) a passive party releases, and what is to be added to the bias to read them (k); `None` if it grants
-    /// none or its address is not configured.
-    async fn released_weights(
-        &self,
-        model: &ModelDescription,
-        name: &str,
-        features: usize,
-        k: usize,
-    ) -> Result<Option<(DMatrix<f64>, DVector<f64>)>, Refusal> {
-        let Some((peer, client)) = self.passive.iter().find(|(peer, _)| peer.name.as_str() == name) else {
-            return Ok(None);
-        };
-        let request = pb::ReleaseParametersRequest { model_version: model.version.as_str().to_owned() };
-        let mut client = client.clone();
-        let asked = tokio::time::timeout(self.timeout, client.release_parameters(request)).await;
-        let answer = match asked {
-            Err(_) => {
-                return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{peer} did not answer in time")));
-            }
-            Ok(Err(status)) if status.code() == tonic::Code::PermissionDenied => return Ok(None),
-            Ok(Err(status)) => return Err(peer_failure(&peer.to_string(), &status)),
-            Ok(Ok(answer)) => answer.into_inner(),
-        };
-        let matrix = require("weights", answer.weights)?;
-        let wrong = |e: WireError| Refusal::internal(format!("{peer} answered with {e}"));
-        // One row per class on the wire: the transpose of one record per row.
-        let weights = decode_columns("weights", &matrix, k, Some(features)).map_err(wrong)?.transpose();
-        let shift = match answer.bias_shift.len() {
-            0 => DVector::zeros(k),
-            n if n == k && answer.bias_shift.iter().all(|v| v.is_finite()) => DVector::from_vec(answer.bias_shift),
-            _ => {
-                return Err(wrong(WireError::Range {
-                    field: "bias_shift",
-                    reason: "one finite number per class, or none",
-                }));
-            }
-        };
-        Ok(Some((weights, shift)))
-    }
 }
 
 /// Adaptive attacks keep bounds on every pair of classes, and averaging every answer: refuses what would not fit in memory, or
@@ -472,18 +367,6 @@ fn check_size(job: &Job, classes: usize, target: usize) -> Result<(), Refusal> {
         )));
     }
     Ok(())
-}
-
-/// What was released of the first `n` records.
-fn first(released: &ReleasedScores, n: usize) -> ReleasedScores {
-    match released {
-        ReleasedScores::Probabilities(m) => ReleasedScores::Probabilities(m.columns(0, n).into_owned()),
-        ReleasedScores::Numbers(m) => ReleasedScores::Numbers(m.columns(0, n).into_owned()),
-        ReleasedScores::Ciphertexts(m) => ReleasedScores::Ciphertexts(m.columns(0, n).into_owned()),
-        ReleasedScores::Labels { classes, labels } => {
-            ReleasedScores::Labels { classes: *classes, labels: labels.iter().take(n).copied().collect() }
-        }
-    }
 }
 
 /// The coordinator, behind one audit session, for attacks that ask by themselves.

@@ -1,6 +1,8 @@
 //! An audit, run by the auditor over the sockets of any deployment: a session per defense, every attack in it, every
 //! reconstruction scored by the party that holds the truth.
 
+mod without;
+
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -19,10 +21,12 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure,
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::RecordIds;
 
+use without::Without;
+
 use crate::report::Status as Outcome;
 use crate::report::{
-    AttackResult, Audit, Baselines, DefenseKnowledge, Errors, Observations, ParameterKnowledge, PartyError,
-    Policy as PolicyFacts, ThreatModel, Utility,
+    AttackResult, Audit, Baselines, DefenseKnowledge, Errors, ParameterKnowledge, PartyError, Policy as PolicyFacts,
+    ThreatModel, Utility,
 };
 
 /// Whom the auditor talks to, and as whom.
@@ -185,7 +189,7 @@ pub async fn run(
     // Whoever is told, or may suspect, that parameters are transformed tries to undo it.
     let suspect = shown.iter().all(|s| s.granted)
         && shown.iter().any(|s| s.transformed || s.trained_on_transformed || !s.disclosed);
-    let undo = "undo_transform".parse::<Method>().ok().filter(|_| plan.aware && suspect);
+    let undo = (plan.aware && suspect).then_some(Method::UndoTransform);
     let agnostic = plan.attacks.contains(&Method::Agnostic);
     let attacks: Vec<Method> = plan.attacks.iter().copied().filter(|m| *m != Method::Agnostic).collect();
     let refined = agnostic && plan.ids.len() >= REFINED_FROM;
@@ -225,7 +229,9 @@ pub async fn run(
             knowing.push(pb::AttackSpec { name: method.as_str().into(), settings: vec![setting("policy", policy)] });
         }
         if let Some(method) = undo {
-            knowing.push(attack_spec(method, policy));
+            let mut spec = attack_spec(method, policy);
+            spec.settings.push(setting("policy", policy));
+            knowing.push(spec);
         }
         let aware = match &attacked {
             Ok(_) if !knowing.is_empty() => {
@@ -329,85 +335,6 @@ fn baselines(scorings: &[Scoring]) -> Result<Baselines, Refusal> {
         Ok(joint(&parties))
     };
     Ok(Baselines { half: baseline(|o| o.half.as_ref())?, column_mean: baseline(|o| o.column_mean.as_ref())? })
-}
-
-/// Audits of records that the active party has no score of.
-struct Without<'a> {
-    active: &'a mut ActivePartyClient<Channel>,
-    targets: &'a Targets,
-    model: &'a pb::DescribeModelResponse,
-    seed: u64,
-    parameters: ParameterKnowledge,
-}
-
-impl Without<'_> {
-    /// No score is asked for.
-    async fn asking(
-        &mut self,
-        policy: PolicyFacts,
-        ids: &RecordIds,
-        scorings: &mut [Scoring],
-        baselines: &Baselines,
-    ) -> Result<Audit, Refusal> {
-        self.audit(policy, String::new(), 0, ids, scorings, baselines).await
-    }
-
-    /// Undefended scores of the first records are asked for, in a session.
-    async fn asking_for_some(
-        &mut self,
-        coordinator: &mut CoordinatorClient<Channel>,
-        ids: &RecordIds,
-        scorings: &mut [Scoring],
-        baselines: &Baselines,
-    ) -> Result<Audit, Refusal> {
-        let open = pb::OpenAuditRequest {
-            model_version: self.model.model_version.clone(),
-            policy: Some((&Policy::default()).into()),
-            ids: Some((&ids.slice(0, OBSERVED)).into()),
-            active_party: self.targets.active.name.as_str().to_owned(),
-        };
-        let opened = coordinator.open_audit(open).await.map_err(refused(&self.targets.coordinator))?.into_inner();
-        let policy = PolicyFacts::new("nothing").with("observed", OBSERVED);
-        let session = opened.audit_session;
-        let audit = self.audit(policy, session.clone(), OBSERVED, ids, scorings, baselines).await;
-        let close = pb::CloseAuditRequest { audit_session: session };
-        let closed = coordinator.close_audit(close).await;
-        let audit = audit?;
-        closed.map_err(refused(&self.targets.coordinator))?;
-        Ok(audit)
-    }
-
-    async fn audit(
-        &mut self,
-        policy: PolicyFacts,
-        audit_session: String,
-        observed: usize,
-        ids: &RecordIds,
-        scorings: &mut [Scoring],
-        baselines: &Baselines,
-    ) -> Result<Audit, Refusal> {
-        let spec =
-            pb::AttackSpec { name: Method::Agnostic.as_str().into(), settings: vec![setting("observed", observed)] };
-        let request = pb::ReconstructRequest {
-            audit_session,
-            model_version: self.model.model_version.clone(),
-            ids: Some(ids.into()),
-            attacks: vec![spec],
-            seed: self.seed,
-            queries: 0,
-        };
-        let Attacked { results, hidden, said, .. } =
-            attack(self.active, &self.targets.active, request, scorings, |_, _| ()).await?;
-        let mut threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
-        threat_model.parameters = if hidden { ParameterKnowledge::Hidden } else { self.parameters };
-        threat_model.observations = match observed {
-            0 => Observations::NoScore,
-            records => Observations::ScoresOfSome { records },
-        };
-        let mut audit = Audit::new(policy, threat_model, ids.len(), Utility::default(), baselines.clone());
-        (audit.attacks, audit.remarks) = (results, said);
-        Ok(audit)
-    }
 }
 
 /// What one session gave.
