@@ -192,16 +192,18 @@ pub async fn run(
     let undo = (plan.aware && suspect).then_some(Method::UndoTransform);
     let agnostic = plan.attacks.contains(&Method::Agnostic);
     let attacks: Vec<Method> = plan.attacks.iter().copied().filter(|m| *m != Method::Agnostic).collect();
+    // Without another attack there is nothing to run behind a policy.
+    let policies: &[Policy] = if attacks.is_empty() { &[] } else { &plan.policies };
     let refined = agnostic && plan.ids.len() >= REFINED_FROM;
-    let wanted = plan.policies.len() * (attacks.len() + usize::from(plan.aware) + usize::from(undo.is_some()))
+    let wanted = policies.len() * (attacks.len() + usize::from(plan.aware) + usize::from(undo.is_some()))
         + usize::from(agnostic)
         + usize::from(refined);
     let mut scorings = enough(scorings, wanted)?;
     let baselines = baselines(&scorings)?;
 
-    let total = plan.policies.len() * attacks.len();
+    let total = policies.len() * attacks.len();
     let mut audits: Vec<Audit> = Vec::new();
-    for (round, policy) in plan.policies.iter().enumerate() {
+    for (round, policy) in policies.iter().enumerate() {
         let open = pb::OpenAuditRequest {
             model_version: model.model_version.clone(),
             policy: Some(policy.into()),
