@@ -38,8 +38,8 @@ pub(super) fn maximise(above: &Quadratic, below: &Quadratic, radius: f64) -> Max
         let t = best.value;
         let y = ball_maximum(&(&above.squares - &below.squares * t), &(&above.linear - &below.linear * t), radius);
         let value = above.at(&y) / below.at(&y);
-        // Written so that a value that is not a number ends the search too.
-        if !(value > t) {
+        // A value that is not a number ends the search too.
+        if value.partial_cmp(&t) != Some(std::cmp::Ordering::Greater) {
             break;
         }
         let done = value - t <= 1e-15 * value.abs();

@@ -65,7 +65,8 @@ pub(super) fn descend(objective: &Objective, point: DMatrix<f64>) -> Descent {
         let mut direction = two_loops(&gradient, &pairs);
         project(&at.point, &mut direction);
         let mut slope = direction.dot(&gradient);
-        if !(slope < -1e-12 * at.gradient_norm * direction.norm()) {
+        let downhill = slope < -1e-12 * at.gradient_norm * direction.norm();
+        if !downhill {
             pairs.clear();
             direction = -&gradient;
             slope = -at.gradient_norm * at.gradient_norm;
