@@ -233,6 +233,10 @@ pub async fn run(
         if let Some(method) = undo {
             let mut spec = attack_spec(method, policy);
             spec.settings.push(setting("policy", policy));
+            // What it ends in knows the policy too, where that is an attack on one release.
+            if let Some(base) = adaptive.filter(|m| m.is_base() && *m != Method::Averaging) {
+                spec.settings.push(setting("base", base));
+            }
             knowing.push(spec);
         }
         let aware = match &attacked {
