@@ -67,7 +67,7 @@ fn another_schema_version_is_named() {
     document["schema_version"] = json!(3);
     document["new_in_2"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 2, this program reads version 1");
+    assert_eq!(error, "the report has schema version 3, this program reads version 2");
 }
 
 #[test]
