@@ -3,6 +3,8 @@
 pub mod attack;
 pub mod cli;
 pub mod config;
+mod parameters;
 pub mod reconstruct;
 pub mod scoring;
 pub mod service;
+mod told;

@@ -1,6 +1,8 @@
 //! Runs attacks for the auditor: asks for the session's records as any prediction does, attacks what comes back, and hands
 //! over the estimates. The truth is nowhere near.
 
+mod estimate;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,15 +16,14 @@ use vfl_shared::data::FeatureStore;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, reconstruct_event::Event};
-use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, encode_columns, pb, peer_failure, require,
-};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, encode_columns, pb, require};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::attack::Status as Outcome;
 use crate::attack::adaptive::{Answer, Averaged, ChosenShares, Gathered, OracleError, ShareOracle, average};
 use crate::attack::{AdversaryView, AttackError, Ended, KnownModel, Method, MethodError, Reconstruction, Settings};
+use crate::parameters::{Known, Undone};
 use crate::scoring::{ModelDescription, Scored, Scorer};
 
 /// The most attacks of one call.
@@ -64,6 +65,16 @@ struct Task {
     settings: Settings,
 }
 
+impl Task {
+    /// How many of the first of `records` records it needs the scores of.
+    fn asks(&self, records: usize) -> usize {
+        match self.method {
+            Method::Agnostic => self.settings.agnostic.observed,
+            _ => records,
+        }
+    }
+}
+
 /// A checked request.
 pub struct Job {
     audit_session: String,
@@ -102,10 +113,6 @@ impl Reconstructor {
     /// INVALID_ARGUMENT naming the field, the attack or the setting.
     pub fn check(&self, request: pb::ReconstructRequest) -> Result<Job, Refusal> {
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
-        // Without a session the live service would be asked, on its budget and under its policy.
-        if request.audit_session.is_empty() {
-            return Err(WireError::Missing { field: "audit_session" }.into());
-        }
         if ids.is_empty() {
             return Err(Refusal::invalid("no records were named"));
         }
@@ -122,7 +129,23 @@ impl Reconstructor {
             })
             .collect::<Result<Vec<_>, MethodError>>()
             .map_err(|e| Refusal::invalid(e.to_string()))?;
-        let descents = tasks.iter().filter(|t| t.method == Method::GradientInversion);
+        // Without a session the live service would be asked, on its budget and under its policy.
+        if request.audit_session.is_empty() && tasks.iter().any(|t| t.asks(ids.len()) > 0) {
+            let message = "`audit_session` is missing: only `agnostic` with `observed` = 0 runs without a score";
+            return Err(Refusal::invalid(message));
+        }
+        let most = |t: &&Task| t.method == Method::Agnostic && t.settings.agnostic.observed > ids.len();
+        if let Some(task) = tasks.iter().find(most) {
+            return Err(Refusal::invalid(format!(
+                "`observed` is {}, the request names {} records",
+                task.settings.agnostic.observed,
+                ids.len()
+            )));
+        }
+        let descents = tasks.iter().filter(|t| match t.method {
+            Method::Agnostic => t.settings.agnostic.base == Method::GradientInversion,
+            method => method == Method::GradientInversion,
+        });
         let steps: u64 = descents.map(|t| u64::from(t.settings.gradient_inversion.steps())).sum();
         if steps.saturating_mul(ids.len() as u64) > MAX_DESCENT_STEPS {
             return Err(Refusal::invalid(format!(
@@ -170,21 +193,25 @@ impl Reconstructor {
             )));
         }
         check_size(&job, model.class_names.len(), target)?;
-        let scored = self.scorer.score(&model, &job.ids, &job.audit_session, "").await?;
-        let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
-        if failed > 0 {
-            let message = format!(
-                "{failed} of the {} records were not scored; audit records that all parties hold",
-                job.ids.len()
-            );
-            return Err(Refusal::precondition(message));
-        }
-        send(events, Event::Scores(self.worth(&job.ids, &scored))).await?;
-        let known = self.known_model(&model, target).await?;
-        let known = Arc::new(known);
-        let y = self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?;
-        let (released, averaged) = self.repeated(&model, &job, scored.released).await?;
-        let (y, released) = (Arc::new(y), Arc::new(released));
+        // A record that no attack needs the score of is not asked about.
+        let asked = job.tasks.iter().map(|t| t.asks(job.ids.len())).max().unwrap_or(0);
+        let released = match asked {
+            0 => None,
+            _ => Some(self.first_release(&model, &job, asked, events).await?),
+        };
+        let Known { released: known, undone } =
+            Known::ask(&self.scorer, &self.passive, self.timeout, &model, target).await?;
+        let y = Arc::new(self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?);
+        let own = match job.tasks.iter().any(|t| t.method == Method::Agnostic) {
+            true => Some(Arc::new(self.own_records(&job.ids)?)),
+            false => None,
+        };
+        let (released, averaged) = match released {
+            Some(released) => self.repeated(&model, &job, released).await?,
+            // Nothing was asked for, and nothing looks at it.
+            None => (ReleasedScores::Probabilities(DMatrix::zeros(model.class_names.len(), 0)), None),
+        };
+        let released = Arc::new(released);
         for (done, mut task) in job.tasks.into_iter().enumerate() {
             let name = task.method.as_str();
             send(events, progress(done as u64 + 1, name)).await?;
@@ -202,6 +229,11 @@ impl Reconstructor {
                 send(events, Event::Result(found)).await?;
                 continue;
             }
+            if let (Method::Agnostic, Some(own)) = (task.method, &own) {
+                let ended = self.estimate_scores(own.clone(), known, y, released.clone(), &task, seed).await?;
+                send(events, Event::Result(result(name, &model, ended))).await?;
+                continue;
+            }
             let mut questions = String::new();
             let released = match (&averaged, task.method) {
                 (Some((mean, facts)), Method::Averaging) => {
@@ -213,8 +245,16 @@ impl Reconstructor {
             };
             // Held by the attack itself, which goes on to its end even if the auditor goes away.
             let turn = self.turn.clone().lock_owned().await;
+            let undone = undone.clone().filter(|_| task.method == Method::UndoTransform);
             let run = move || -> Result<Reconstruction, AttackError> {
                 let _turn = turn;
+                if let Some(Undone { model, told }) = undone {
+                    let view = AdversaryView::new(&model, &y, &released, task.settings.replacement)?;
+                    let base = task.settings.agnostic.base.build(&task.settings);
+                    let mut found = base.reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))?;
+                    found.remarks.insert(0, format!("undone as told, without an attack on the transform: {told}"));
+                    return Ok(found);
+                }
                 let view = AdversaryView::new(&known, &y, &released, task.settings.replacement)?;
                 // Each attack draws from a generator of its own, so that a list of attacks gives each what it gives alone.
                 task.method.build(&task.settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))
@@ -223,6 +263,26 @@ impl Reconstructor {
             send(events, Event::Result(pb::AttackResult { questions, ..result(name, &model, ended) })).await?;
         }
         send(events, progress(total, "done")).await
+    }
+
+    /// The release of the first `asked` records of a job, and a word on its worth.
+    async fn first_release(
+        &self,
+        model: &ModelDescription,
+        job: &Job,
+        asked: usize,
+        events: &mpsc::Sender<Result<pb::ReconstructEvent, Status>>,
+    ) -> Result<ReleasedScores, Refusal> {
+        let ids = job.ids.slice(0, asked);
+        let scored = self.scorer.score(model, &ids, &job.audit_session, "").await?;
+        let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
+        if failed > 0 {
+            let message =
+                format!("{failed} of the {asked} records were not scored; audit records that all parties hold");
+            return Err(Refusal::precondition(message));
+        }
+        send(events, Event::Scores(self.worth(&ids, &scored))).await?;
+        Ok(scored.released)
     }
 
     /// Asks again, as often as the job says; gives the first release, and the mean of all with what they showed.
@@ -283,56 +343,6 @@ impl Reconstructor {
             three_significant_digits(right as f64 / labels.len().max(1) as f64)
         });
         pb::ReconstructedScores { rows: scored.released.records() as u64, accuracy }
-    }
-
-    /// What this party knows of the model: its own share, and the passive parties' if all of them release theirs.
-    async fn known_model(&self, model: &ModelDescription, target: usize) -> Result<KnownModel, Refusal> {
-        let share = self.scorer.share(&model.version)?;
-        let internal = |e: AttackError| Refusal::internal(e.to_string());
-        let Some(bias) = share.parameters.bias().cloned() else {
-            return Err(Refusal::internal("this party's share has no bias"));
-        };
-        let w_act = share.parameters.weights().clone();
-        let k = w_act.nrows();
-        let mut w_pas = DMatrix::zeros(k, 0);
-        for (name, features) in &model.passive_parties {
-            let Some(weights) = self.released_weights(model, name, *features, k).await? else {
-                return KnownModel::black_box(w_act, bias, target).map_err(internal);
-            };
-            let from = w_pas.ncols();
-            w_pas = w_pas.insert_columns(from, *features, 0.0);
-            w_pas.columns_mut(from, *features).copy_from(&weights);
-        }
-        KnownModel::white_box(w_act, bias, w_pas).map_err(internal)
-    }
-
-    /// The weights (k × d) a passive party releases; `None` if it grants none or its address is not configured.
-    async fn released_weights(
-        &self,
-        model: &ModelDescription,
-        name: &str,
-        features: usize,
-        k: usize,
-    ) -> Result<Option<DMatrix<f64>>, Refusal> {
-        let Some((peer, client)) = self.passive.iter().find(|(peer, _)| peer.name.as_str() == name) else {
-            return Ok(None);
-        };
-        let request = pb::ReleaseParametersRequest { model_version: model.version.as_str().to_owned() };
-        let mut client = client.clone();
-        let asked = tokio::time::timeout(self.timeout, client.release_parameters(request)).await;
-        let answer = match asked {
-            Err(_) => {
-                return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{peer} did not answer in time")));
-            }
-            Ok(Err(status)) if status.code() == tonic::Code::PermissionDenied => return Ok(None),
-            Ok(Err(status)) => return Err(peer_failure(&peer.to_string(), &status)),
-            Ok(Ok(answer)) => answer.into_inner(),
-        };
-        let matrix = require("weights", answer.weights)?;
-        // One row per class on the wire: the transpose of one record per row.
-        let weights = decode_columns("weights", &matrix, k, Some(features))
-            .map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?;
-        Ok(Some(weights.transpose()))
     }
 }
 
@@ -434,6 +444,7 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
                 _ => Origin::Equations,
             };
             out.origin = origin.into();
+            out.remarks = found.remarks;
             let count = |ended| found.outcomes.iter().filter(|o| o.ended == ended).count() as u64;
             (out.nearest_consistent, out.step_limit) = (count(Ended::NearestConsistent), count(Ended::StepLimit));
             out.rank = found.solved.as_ref().map(|s| s.rank as u32);

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::pb::release_parameters_response::Kind;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::ModelVersion;
@@ -114,6 +115,10 @@ impl PassiveParty {
             }
         };
         let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer));
+        if matches!(answer.kind(), Kind::Transformed | Kind::Undisclosed) {
+            // Noise along directions of other parameters would not do what it is said to.
+            return Err(Refusal::internal(format!("{} did not answer with its true parameters", self.peer)));
+        }
         let weights = require("weights", answer.weights).map_err(wrong)?;
         // One row per class: read as one class per column, then turned.
         Ok(decode_columns("weights", &weights, classes, None).map_err(wrong)?.transpose())

@@ -1,6 +1,8 @@
 //! The whole way once: data split by columns, three services over loopback sockets, a model trained, served, attacked and
 //! defended, and a report.
 
+mod facts;
+
 use std::path::Path;
 
 use nalgebra::DMatrix;
@@ -8,7 +10,9 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use vfl_active_party::attack::Method;
 use vfl_coordinator::registry::TrainingSummary;
-use vfl_passive_party::config::Grant;
+use vfl_passive_party::config::{Grant, ReleasePolicy};
+use vfl_passive_party::transform::TransformConfig;
+use vfl_passive_party::words::transform_words;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::model::{ShareStore, TrainingConfig};
@@ -16,12 +20,15 @@ use vfl_shared::policy::{DefenseConfig, Policy, PolicyTextError};
 use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
 
+pub use facts::{deployment_facts, surfaces};
+
+use facts::draws_from_the_os;
+
 use crate::audit::{self, Findings, Plan};
-use crate::deployment::{Deployment, DeploymentSpec, WholeModel};
+use crate::deployment::{Deployment, DeploymentSpec, WholeModel, white_box};
 use crate::progress::{Progress, say};
 use crate::report::{
-    DataFacts, DefenseKnowledge, Deployment as DeploymentFacts, Generated, Party, Policy as PolicyFacts, Report, Role,
-    Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, TrainingFacts,
+    DataFacts, DefenseKnowledge, Generated, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint, ThreatModel,
 };
 
 /// What the demo is to run.
@@ -41,7 +48,11 @@ pub struct DemoPlan {
     pub records: usize,
     /// The policies audited; each also meets an adversary that knows it.
     pub policies: Vec<Policy>,
-    /// Whether to measure the error by number of passive features.
+    /// The transform under which passive parties release their parameters; `none` is the true ones.
+    pub transform: TransformConfig,
+    /// What passive parties do to their features before training.
+    pub training_transform: TransformConfig,
+    /// Whether to measure the error by number of passive features: with true parameters of a model of the features themselves.
     pub sweep: bool,
     /// Seed of everything random.
     pub seed: u64,
@@ -128,7 +139,12 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         dataset.class_names().len()
     ));
     let state = tempfile::tempdir()?;
-    let deployment = deploy(&dataset, &split, state.path(), plan.seed).await?;
+    let release = match plan.transform {
+        TransformConfig::None {} => white_box(),
+        ref transform => ReleasePolicy { to_active_party: Grant::Transformed(transform.clone()), ..white_box() },
+    };
+    let training_transform = plan.training_transform.clone();
+    let deployment = deploy(&dataset, &split, state.path(), plan.seed, release, training_transform).await?;
     let parties = plan.passive_parties;
     say(&format!("{} services are up on loopback, mutual TLS between all of them", 2 + parties));
 
@@ -150,10 +166,12 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
 
     let audited = test_ids.slice(0, plan.records);
+    let attacks: Vec<Method> = Method::GENERAL.into_iter().chain([Method::Agnostic]).collect();
     let audit_plan = Plan {
         ids: audited.clone(),
         policies: plan.policies.clone(),
-        attacks: Method::GENERAL.to_vec(),
+        attacks: attacks.clone(),
+        training_ids: Some(training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100),
         aware: true,
         queries: 100,
         seed: plan.seed,
@@ -167,13 +185,27 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         audited.len()
     ));
 
-    let whole = gather(&deployment, &dataset, &split, &published, plan, &training_ids)?;
+    // A model of transformed features cannot be dealt out in other columns.
+    let whole = match plan.sweep && plan.training_transform == (TransformConfig::None {}) {
+        true => Some(gather(&deployment, &dataset, &split, &published, plan, &training_ids)?),
+        false => None,
+    };
     deployment.stop().await?;
-    let sweep = if plan.sweep { Some(sweep(&dataset, &whole, plan, &audited).await?) } else { None };
+    let sweep = match &whole {
+        Some(whole) => Some(sweep(&dataset, whole, plan, &audited).await?),
+        None => None,
+    };
     Ok(report(plan, &dataset, &split, &findings, test_accuracy, sweep))
 }
 
-async fn deploy(dataset: &Dataset, split: &VerticalSplit, state: &Path, seed: u64) -> anyhow::Result<Deployment> {
+async fn deploy(
+    dataset: &Dataset,
+    split: &VerticalSplit,
+    state: &Path,
+    seed: u64,
+    release: ReleasePolicy,
+    training_transform: TransformConfig,
+) -> anyhow::Result<Deployment> {
     // A report is the same for the same seed, noise and all.
     let secret = Sha256::digest(format!("the noise of a demonstration, seed {seed}"));
     let secret: String = secret.iter().map(|b| format!("{b:02x}")).collect();
@@ -182,8 +214,8 @@ async fn deploy(dataset: &Dataset, split: &VerticalSplit, state: &Path, seed: u6
         tables: partition::divide(dataset, split, seed)?,
         state_dir: state.to_owned(),
         defenses: Vec::new(),
-        release: Grant::TrueParameters,
-        to_coordinator: Grant::TrueParameters,
+        release,
+        training_transform,
     })
     .await
 }
@@ -272,11 +304,13 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
         let passive: Vec<_> =
             split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
         whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
-        let deployment = deploy(dataset, &split, state.path(), plan.seed).await?;
+        let none = TransformConfig::None {};
+        let deployment = deploy(dataset, &split, state.path(), plan.seed, white_box(), none).await?;
         let audit_plan = Plan {
             ids: ids.clone(),
             policies: vec![Policy::default()],
             attacks: SWEPT.to_vec(),
+            training_ids: None,
             aware: false,
             queries: 1,
             seed: plan.seed,
@@ -328,6 +362,11 @@ fn report(
             plan.policies.iter().for_each(|policy| command.push_str(&format!(" --policy '{policy}'")));
         }
     }
+    for (option, transform) in [("transform", &plan.transform), ("train-transform", &plan.training_transform)] {
+        if *transform != (TransformConfig::None {}) {
+            command.push_str(&format!(" --{option} '{}'", transform_words(transform)));
+        }
+    }
     if plan.records != DEFAULT_RECORDS {
         command.push_str(&format!(" --records {}", plan.records));
     }
@@ -341,6 +380,8 @@ fn report(
         "training": plan.training,
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::GENERAL.map(Method::as_str),
+        "transform": transform_words(&plan.transform),
+        "training_transform": transform_words(&plan.training_transform),
     });
     let source = match dataset.name() {
         "synthetic" => "seeded generator, nothing real",
@@ -360,7 +401,7 @@ fn report(
     let title = format!("Cloison audit: {} with {d} passive features", dataset.name());
     let deployment = deployment_facts(findings, test_accuracy);
     let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
-    report.surfaces = surfaces();
+    report.surfaces = surfaces(findings);
     report.audits = findings.audits.clone();
     report.sweep = sweep;
     report.notes = vec![
@@ -368,42 +409,19 @@ fn report(
          An attack that is not listed may do better than both."
             .into(),
     ];
+    if report.sweep.is_some() && plan.transform != (TransformConfig::None {}) {
+        report.notes.push("The error by number of passive features is that of true parameters.".into());
+    }
+    if [&plan.transform, &plan.training_transform].into_iter().any(draws_from_the_os) {
+        report.notes.push(
+            "The transform is drawn from the operating system, not from the seed: another run has another.".into(),
+        );
+    }
     report
 }
 
+/// Records of the training that are attacked without a score.
+const TRAINING_RECORDS: usize = 1000;
+
 /// Records attacked unless told otherwise.
 pub const DEFAULT_RECORDS: usize = 1000;
-
-/// What the audits of the demo measure.
-#[must_use]
-pub fn surfaces() -> Vec<Surface> {
-    Surface::list(&[
-        SurfaceKind::ClassLabel,
-        SurfaceKind::RoundedScore,
-        SurfaceKind::ScoreVector,
-        SurfaceKind::ParametersTrue,
-    ])
-}
-
-/// The parties and their model, as the audit saw them.
-#[must_use]
-pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFacts {
-    let model = &findings.model;
-    let training = model.training.clone().unwrap_or_default();
-    let mut parties = vec![
-        Party::new("active", Role::Active, model.active_features as usize),
-        Party::new("coordinator", Role::Coordinator, 0),
-    ];
-    for (name, features) in &findings.feature_names {
-        parties.push(Party::with_feature_names(name.as_str(), Role::Passive, features.clone()));
-    }
-    DeploymentFacts {
-        parties,
-        model_version: model.model_version.clone(),
-        n_active: model.active_features as usize,
-        d_passive: findings.feature_names.iter().map(|(_, f)| f.len()).sum(),
-        classes: model.class_names.len(),
-        training: TrainingFacts { epochs: training.epochs.into(), steps: training.steps },
-        test_accuracy,
-    }
-}

@@ -13,6 +13,7 @@ use vfl_coordinator::config as coordinator;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 use vfl_passive_party::config as passive;
+use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{FeatureStore, FeatureTable, PartyTables};
 use vfl_shared::model::{PartyParameters, ShareStore, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
@@ -35,13 +36,27 @@ pub struct DeploymentSpec {
     pub state_dir: PathBuf,
     /// The defenses of the live service.
     pub defenses: Vec<DefenseConfig>,
-    /// What passive parties grant the active party.
-    pub release: passive::Grant,
-    /// What they grant the coordinator, for noise at the logits.
-    pub to_coordinator: passive::Grant,
+    /// What passive parties show of their parameters, each of its own.
+    pub release: passive::ReleasePolicy,
+    /// What passive parties do to their features before training.
+    pub training_transform: TransformConfig,
 }
 
 type Task = JoinHandle<Result<(), String>>;
+
+/// What passive parties show, and what of.
+#[derive(Clone)]
+struct Shown {
+    release: passive::ReleasePolicy,
+    training: passive::TrainingPolicy,
+}
+
+/// What the papers' threat model needs: the true parameters to the active party, and to the coordinator for noise at the logits.
+#[must_use]
+pub fn white_box() -> passive::ReleasePolicy {
+    let all = passive::Grant::TrueParameters;
+    passive::ReleasePolicy { to_active_party: all.clone(), to_coordinator: all, disclosed: true }
+}
 
 /// One running party.
 struct Running {
@@ -62,7 +77,7 @@ pub struct Deployment {
     coordinator: Running,
     active: Running,
     passive: Vec<(PartyName, Arc<FeatureTable>, Running)>,
-    release: passive::ReleasePolicy,
+    shown: Shown,
     active_features: usize,
 }
 
@@ -103,13 +118,14 @@ impl Deployment {
         };
         let auditor = credentials(Role::Auditor, &PartyName::new("auditor")?)?;
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
-        let release = passive::ReleasePolicy { to_active_party: spec.release, to_coordinator: spec.to_coordinator };
+        let training = passive::TrainingPolicy { transform: spec.training_transform };
+        let shown = Shown { release: spec.release, training };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
             let table = Arc::new(table);
             let credentials = credentials(Role::PassiveParty, &name)?;
             let dir = spec.state_dir.join(name.as_str());
-            let running = start_passive(credentials, dir, table.clone(), release, ANY_PORT).await?;
+            let running = start_passive(credentials, dir, table.clone(), shown.clone(), ANY_PORT).await?;
             parties.push((name, table, running));
         }
         parties.sort_by(|a, b| a.0.cmp(&b.0));
@@ -157,7 +173,7 @@ impl Deployment {
             coordinator,
             active,
             passive: parties,
-            release,
+            shown,
             active_features,
         })
     }
@@ -259,7 +275,7 @@ impl Deployment {
         let (name, table, running) = self.passive.get(index).ok_or_else(|| failed("there is no such passive party"))?;
         let credentials = self.credentials(Role::PassiveParty, name.as_str())?;
         let dir = self.party_dir(name.as_str());
-        let running = start_passive(credentials, dir, table.clone(), self.release, running.address).await?;
+        let running = start_passive(credentials, dir, table.clone(), self.shown.clone(), running.address).await?;
         self.passive[index].2 = running;
         Ok(())
     }
@@ -301,7 +317,7 @@ async fn start_passive(
     credentials: Credentials,
     state_dir: PathBuf,
     table: Arc<FeatureTable>,
-    release: passive::ReleasePolicy,
+    shown: Shown,
     address: SocketAddr,
 ) -> anyhow::Result<Running> {
     let (listener, address) = listen(address).await?;
@@ -309,7 +325,8 @@ async fn start_passive(
         credentials,
         state_dir,
         table,
-        release,
+        release: shown.release,
+        training: shown.training,
         audit: passive::AuditPolicy { allowed: true, ..Default::default() },
     };
     Ok(run(address, move |stop| async move {

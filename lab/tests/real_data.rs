@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use vfl_lab::demo::{DemoPlan, default_policies, run};
 use vfl_lab::report::{Audit, Outcome, Report};
+use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{BankColumns, DatasetName, DatasetSpec};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 
@@ -26,6 +27,8 @@ async fn demo(name: DatasetName, columns: BankColumns) -> Report {
         ..Default::default()
     });
     let plan = DemoPlan {
+        transform: TransformConfig::None {},
+        training_transform: TransformConfig::None {},
         data,
         first_column: 0,
         passive_features: None,

@@ -7,7 +7,9 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::model::{ShareStore, StoreError, StoredShare};
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::{Refusal, WireError, pb, require};
-use vfl_shared::types::{ModelVersion, RecordIds};
+use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ShapeError};
+
+use crate::transform::{FeatureMap, TransformError};
 
 /// The most records of one message.
 pub const MAX_ROWS: usize = 16_384;
@@ -19,6 +21,8 @@ pub struct LogitServer {
     pub table: Arc<FeatureTable>,
     /// This party's disk.
     pub store: ShareStore,
+    /// The features as models are trained on them, where a map stands between; d × n in the order of the table.
+    mapped: Option<FeatureBlock>,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
 }
 
@@ -26,7 +30,37 @@ impl LogitServer {
     /// Serves these features with the parameters of this store.
     #[must_use]
     pub fn new(table: Arc<FeatureTable>, store: ShareStore) -> Self {
-        Self { table, store, loaded: RwLock::default() }
+        Self { table, store, mapped: None, loaded: RwLock::default() }
+    }
+
+    /// The same with models trained on the features under this map: every record is mapped now, once.
+    ///
+    /// # Errors
+    /// [`TransformError::Input`] if the map is for another number of features.
+    pub fn with_map(self, map: &FeatureMap) -> Result<Self, TransformError> {
+        let mapped = Some(map.apply(self.table.block())?);
+        Ok(Self { mapped, ..self })
+    }
+
+    /// What models are trained on, of all records: d × n in the order of the table.
+    #[must_use]
+    pub fn block(&self) -> &FeatureBlock {
+        self.mapped.as_ref().unwrap_or_else(|| self.table.block())
+    }
+
+    /// What models are trained on, of the records at these positions of the table: d × n in the order given.
+    ///
+    /// # Errors
+    /// [`Refusal`] (INTERNAL) for a position past the end of the table.
+    pub fn rows(&self, positions: &[usize]) -> Result<FeatureBlock, Refusal> {
+        let Some(mapped) = &self.mapped else {
+            return self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()));
+        };
+        if positions.iter().any(|&p| p >= mapped.records()) {
+            return Err(Refusal::internal("a position past the end of the table"));
+        }
+        let rows = mapped.matrix().select_columns(positions);
+        FeatureBlock::new(rows).map_err(|e: ShapeError| Refusal::internal(e.to_string()))
     }
 
     /// Names of the features, in the order of the weights' columns.
@@ -86,7 +120,7 @@ impl LogitServer {
             })
             .collect();
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
-        let block = self.table.fetch_at(&held).map_err(|e| internal(&e))?;
+        let block = self.rows(&held)?;
         let logits = share.parameters.logit_share(&block).map_err(|e| internal(&e))?;
         Ok(pb::ComputeLogitsResponse { row_status, logit_shares: Some(logits.to_wire()) })
     }

@@ -15,16 +15,17 @@ use vfl_shared::model::{ShareStore, StoreError};
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, encode_columns, pb, require,
-};
-use vfl_shared::service::{PeerIdentity, Role, ServeError, caller, serve};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, require};
+use vfl_shared::service::{PeerIdentity, ServeError, caller, serve};
 use vfl_shared::training::Participant;
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
-use crate::config::{Grant, ReleasePolicy, Settings};
+use crate::config::{Settings, check_release};
 use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::LogitServer;
+use crate::showing::Showing;
+use crate::training_map::{self, TrainingMapError};
+use crate::transform::TransformError;
 
 /// Why the passive party cannot start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,15 @@ pub enum RunError {
     /// The record of scorings.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
+    /// The release policy.
+    #[error("[release]: {0}")]
+    Release(String),
+    /// The map that features go through before training.
+    #[error("[training]: {0}")]
+    TrainingMap(#[from] TrainingMapError),
+    /// A map that is not of these features.
+    #[error("[training]: {0}")]
+    Transform(#[from] TransformError),
     /// The transport.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -43,7 +53,7 @@ pub enum RunError {
 struct Service {
     identity: PeerIdentity,
     logits: Arc<LogitServer>,
-    release: ReleasePolicy,
+    showing: Arc<Showing>,
     audits_allowed: bool,
     evaluations: Arc<Evaluations>,
     stop: tokio_util::sync::CancellationToken,
@@ -61,12 +71,19 @@ pub async fn run(
     let store = ShareStore::open(&settings.state_dir)?;
     let evaluations = Arc::new(Evaluations::open(&settings.state_dir, settings.audit.max_scorings)?);
     let table = settings.table;
-    tracing::info!(records = table.len(), features = table.schema().len(), "serving logit shares");
+    let features = table.schema().len();
+    check_release(&settings.release, features).map_err(RunError::Release)?;
+    let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
+    let mut logits = LogitServer::new(table.clone(), store);
+    if let Some(map) = &map {
+        logits = logits.with_map(map)?;
+    }
+    tracing::info!(records = table.len(), features, "serving logit shares");
     let stop = tokio_util::sync::CancellationToken::new();
     let service = Service {
         identity: settings.credentials.identity().clone(),
-        logits: Arc::new(LogitServer::new(table, store)),
-        release: settings.release,
+        showing: Arc::new(Showing::new(&settings.state_dir, settings.release, settings.training.transform)),
+        logits: Arc::new(logits),
         audits_allowed: settings.audit.allowed,
         evaluations,
         stop: stop.clone(),
@@ -165,27 +182,10 @@ impl PassiveParty for Service {
         request: Request<pb::ReleaseParametersRequest>,
     ) -> Result<Response<pb::ReleaseParametersResponse>, Status> {
         let caller = caller(&request)?;
-        let (grant, key) = match caller.role() {
-            Role::Coordinator => (self.release.to_coordinator, "to_coordinator"),
-            _ => (self.release.to_active_party, "to_active_party"),
-        };
-        match grant {
-            Grant::Nothing => {
-                let message = format!(
-                    "the release policy of this passive party grants the {} no parameters (`{key}` in [release])",
-                    caller.role().words()
-                );
-                Err(Refusal::new(RefusalKind::PermissionDenied, message).into())
-            }
-            Grant::TrueParameters => {
-                let share = self.logits.share(request.into_inner().model_version)?;
-                tracing::info!(caller = %caller, "true parameters released");
-                // One row per class: the transpose of "one record per row".
-                let weights = encode_columns(&share.parameters.weights().transpose());
-                let feature_names = share.feature_names.clone();
-                Ok(Response::new(pb::ReleaseParametersResponse { weights: Some(weights), feature_names }))
-            }
-        }
+        let version = request.into_inner().model_version;
+        let answer = self.showing.release(&self.logits, caller.role(), version).await?;
+        tracing::info!(caller = %caller, "parameters released");
+        Ok(Response::new(answer))
     }
 
     type EvaluateReconstructionStream = Responses<pb::EvaluateReconstructionResponse>;
@@ -200,10 +200,10 @@ impl PassiveParty for Service {
             return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
         }
         let mut asks = request.into_inner();
-        let (logits, evaluations) = (self.logits.clone(), self.evaluations.clone());
+        let (logits, evaluations, showing) = (self.logits.clone(), self.evaluations.clone(), self.showing.clone());
         let (answers, outgoing) = mpsc::channel(4);
         tokio::spawn(async move {
-            if let Err(status) = evaluate(&logits, &evaluations, &mut asks, &answers).await {
+            if let Err(status) = evaluate(&logits, &evaluations, &showing, &mut asks, &answers).await {
                 tracing::info!(auditor = %auditor, reason = %status.message(), "scoring refused");
                 let _ = answers.send(Err(status)).await;
             }
@@ -215,22 +215,29 @@ impl PassiveParty for Service {
 async fn evaluate(
     logits: &Arc<LogitServer>,
     evaluations: &Arc<Evaluations>,
+    showing: &Showing,
     asks: &mut Streaming<pb::EvaluateReconstructionRequest>,
     answers: &mpsc::Sender<Result<pb::EvaluateReconstructionResponse, Status>>,
 ) -> Result<(), Status> {
     let answer = |message| pb::EvaluateReconstructionResponse { message: Some(message) };
-    let first = asks.message().await?.and_then(|m| m.message);
-    let Some(Ask::Ids(ids)) = first else {
+    let first = asks.message().await?;
+    let Some(pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids)), model_version }) = first else {
         return Err(Refusal::invalid("the first message of a scoring names the records").into());
     };
     let ids = RecordIds::try_from(ids)?;
+    let version = match model_version.as_str() {
+        "" => None,
+        _ => Some(WireError::model_version(model_version)?),
+    };
     // Counting on disk waits for the disk: not on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
     let evaluation = off_thread(move || counted.start(&held.table, &ids)).await?;
     let evaluation = Arc::new(evaluation);
     let (d, n) = evaluation.shape();
     let (half, column_mean) = evaluation.baselines();
+    let shown = showing.described(logits, version.as_ref()).await?;
     let opened = pb::EvaluationOpened {
+        shown: Some(shown),
         feature_names: logits.feature_names(),
         half: Some(half),
         column_mean: Some(column_mean),
@@ -258,11 +265,12 @@ async fn off_thread<T: Send + 'static>(
 }
 
 fn training_block(logits: &LogitServer, ids: &RecordIds) -> Result<FeatureBlock, Refusal> {
-    let missing = ids.iter().filter(|id| logits.table.position(id).is_none()).count();
+    let held: Vec<usize> = ids.iter().filter_map(|id| logits.table.position(id)).collect();
+    let missing = ids.len() - held.len();
     if missing > 0 {
         let message =
             format!("{missing} of the {} training records are not held here; align the parties first", ids.len());
         return Err(Refusal::new(RefusalKind::NotFound, message));
     }
-    logits.table.fetch(ids).map_err(|e| WireError::Content { field: "records", reason: e.to_string() }.into())
+    logits.rows(&held)
 }

@@ -1,6 +1,6 @@
 //! `cloison audit`: the auditor of a running deployment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Deserialize;
@@ -44,6 +44,8 @@ pub struct AuditArgs {
 struct AuditConfig {
     /// A file with record ids, one a line.
     ids: PathBuf,
+    /// A file with ids of training records, which `agnostic` is run on too.
+    training_ids: Option<PathBuf>,
     seed: u64,
     attacks: Vec<String>,
     tls: TlsFiles,
@@ -90,17 +92,18 @@ impl AuditArgs {
             Pipeline::check(&policy.defenses)
                 .map_err(|e| CliError::input(file.error(format!("policy `{policy}`: {e}"))))?;
         }
-        let text = std::fs::read_to_string(&v.ids)
-            .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", v.ids.display())))?;
-        let ids = RecordIds::new(text.lines().filter(|l| !l.is_empty()))
-            .map_err(|e| CliError::Input(format!("{}: {e}", v.ids.display())))?;
+        let (text, ids) = read_ids(&v.ids)?;
         let targets = Targets {
             credentials,
             coordinator: v.coordinator.peer(Role::Coordinator),
             active: v.active_party.peer(Role::ActiveParty),
             passive: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
         };
-        let plan = Plan { ids, policies, attacks, aware: v.aware, queries: v.queries, seed: v.seed };
+        let training_ids = v.training_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
+        if training_ids.is_some() && !attacks.contains(&Method::Agnostic) {
+            return Err(CliError::input(file.error("`training_ids` is for `agnostic`, which is not among `attacks`")));
+        }
+        let plan = Plan { ids, policies, attacks, training_ids, aware: v.aware, queries: v.queries, seed: v.seed };
         let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
         let findings = run(&targets, &plan, |done, _, stage| bar.at(done as u64, stage)).await;
         let findings = findings.map_err(CliError::failed)?;
@@ -130,13 +133,22 @@ impl AuditArgs {
         let title = format!("Cloison audit of model {}", deployment.model_version);
         let command = "cloison audit --config audit.toml";
         let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
-        report.surfaces = surfaces();
+        report.surfaces = surfaces(&findings);
         report.audits = findings.audits;
         if none_missing(&report) {
             report.notes.push("No audit without a defense was made: accuracy is that of the first defense.".into());
         }
         super::deliver(&report, &self.out, self.json)
     }
+}
+
+/// A file with record ids, one a line.
+fn read_ids(path: &Path) -> Result<(String, RecordIds), CliError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", path.display())))?;
+    let ids = RecordIds::new(text.lines().filter(|l| !l.is_empty()))
+        .map_err(|e| CliError::Input(format!("{}: {e}", path.display())))?;
+    Ok((text, ids))
 }
 
 fn none_missing(report: &Report) -> bool {

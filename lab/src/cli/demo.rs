@@ -8,6 +8,10 @@ use vfl_shared::data::{BankColumns, Dataset, DatasetName, DatasetSpec, Encoding,
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 
 use vfl_coordinator::defense::Pipeline;
+use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
+use vfl_passive_party::training_map::possible;
+use vfl_passive_party::transform::TransformConfig;
+use vfl_passive_party::words::parse_transform;
 use vfl_shared::policy::Policy;
 
 use crate::demo::{DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run, vertical_split};
@@ -95,6 +99,7 @@ Examples:
   cloison demo                                                       embedded data, report in out/
   cloison demo --dataset satellite --data-dir DIR --passive-features 12
   cloison demo --dataset satellite --data-dir DIR --passive-features 18 --policy all --no-sweep
+  cloison demo --passive-features 6 --transform complement --no-sweep
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {
     #[command(flatten)]
@@ -109,6 +114,12 @@ pub struct DemoArgs {
     /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label.
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
+    /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon = 0.1)`. Default: the true ones.
+    #[arg(long, value_name = "TRANSFORM", default_value = "none")]
+    transform: String,
+    /// Train on features under a transform: negate, complement, permute, `selective (features = [0, 1])`, random_orthonormal.
+    #[arg(long, value_name = "TRANSFORM", default_value = "none")]
+    train_transform: String,
     /// Leave out the error by number of passive features.
     #[arg(long)]
     no_sweep: bool,
@@ -127,6 +138,8 @@ impl Default for DemoArgs {
             records: DEFAULT_RECORDS,
             epochs: 150,
             policies: Vec::new(),
+            transform: "none".into(),
+            train_transform: "none".into(),
             no_sweep: false,
             out: "out".into(),
             json: false,
@@ -149,7 +162,8 @@ impl DemoArgs {
         let data = self.data.spec()?;
         // What is wrong with the input is known before anything is started.
         let dataset = vfl_shared::data::load(&data).map_err(CliError::input)?;
-        self.data.split(&dataset)?;
+        let split = self.data.split(&dataset)?;
+        let (transform, training_transform) = self.transforms(&split)?;
         if self.records.min(dataset.split().test.len()) < 100 {
             return Err(CliError::Input("an audit takes at least 100 test records; raise --records".into()));
         }
@@ -163,11 +177,28 @@ impl DemoArgs {
             training,
             records: self.records,
             policies,
+            transform,
+            training_transform,
             sweep: !self.no_sweep,
             seed: self.data.seed,
         };
         let report = run(&plan).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
         super::deliver(&report, &self.out, self.json)
+    }
+
+    /// Both transforms, checked against the features of each passive party.
+    fn transforms(&self, split: &VerticalSplit) -> Result<(TransformConfig, TransformConfig), CliError> {
+        let released = parse_transform(&self.transform).map_err(|e| CliError::Input(format!("--transform: {e}")))?;
+        let trained = parse_transform(&self.train_transform);
+        let trained = trained.map_err(|e| CliError::Input(format!("--train-transform: {e}")))?;
+        let policy =
+            ReleasePolicy { to_active_party: Grant::Transformed(released.clone()), ..ReleasePolicy::default() };
+        for party in split.passive() {
+            let d = party.columns.len();
+            check_release(&policy, d).map_err(|e| CliError::Input(format!("--transform: {e}")))?;
+            possible(&trained, d).map_err(|e| CliError::Input(format!("--train-transform: {e}")))?;
+        }
+        Ok((released, trained))
     }
 }
 

@@ -45,13 +45,14 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
     stdout.flush()?;
     match args.role {
         Part::Passive => {
-            use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings};
+            use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings, TrainingPolicy};
             let data = args.dir.join("data");
             let settings = Settings {
                 credentials: credentials(&args.dir, "passive")?,
                 state_dir: args.dir.join("state/passive"),
                 table: Arc::new(FeatureTable::from_csv(&data.join("passive.schema.toml"), &data.join("passive.csv"))?),
                 release: ReleasePolicy::default(),
+                training: TrainingPolicy::default(),
                 audit: AuditPolicy::default(),
             };
             Ok(vfl_passive_party::service::run(settings, listener, std::future::pending()).await?)

@@ -113,13 +113,13 @@ impl Party {
     /// A party whose features are not named.
     #[must_use]
     pub fn new(name: impl Into<String>, role: Role, features: usize) -> Self {
-        Self { name: name.into(), role, features, feature_names: Vec::new() }
+        Self { name: name.into(), role, features, feature_names: Vec::new(), parameters_shown: None }
     }
 
     /// A party with named features.
     #[must_use]
     pub fn with_feature_names(name: impl Into<String>, role: Role, feature_names: Vec<String>) -> Self {
-        Self { name: name.into(), role, features: feature_names.len(), feature_names }
+        Self { name: name.into(), role, features: feature_names.len(), feature_names, parameters_shown: None }
     }
 }
 

@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::surface::Surface;
 use super::threat::ThreatModel;
 
-/// Version of the document's schema. It goes up with any change that an old reader would misread or refuse.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the document's schema. It goes up with any change that an old reader would misread or refuse. Since 2 there are
+/// audits of records without a score, and parties say what they show of their parameters.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,6 +136,9 @@ pub struct Party {
     /// Their names in order, or none (names are public by agreement; leave them out where they are not).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_names: Vec<String>,
+    /// What a passive party shows the active party of its parameters, in words, where the report knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters_shown: Option<String>,
 }
 
 /// What training did. No wall-clock time: it would differ from run to run.

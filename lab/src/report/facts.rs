@@ -241,7 +241,10 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
         .iter()
         .map(|party| match party.role {
             Role::Active => format!("{} (active, {})", party.name, counted(party.features, "feature")),
-            Role::Passive => format!("{} (passive, {})", party.name, counted(party.features, "feature")),
+            Role::Passive => {
+                let shows = party.parameters_shown.as_ref().map(|s| format!("; shows: {s}")).unwrap_or_default();
+                format!("{} (passive, {}{shows})", party.name, counted(party.features, "feature"))
+            }
             Role::Coordinator => format!("{} (coordinator)", party.name),
         })
         .collect();

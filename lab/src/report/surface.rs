@@ -87,8 +87,13 @@ impl Surface {
                 let audited = audited.contains(&surface);
                 let note = match (surface, audited) {
                     (SurfaceKind::Training, _) => TRAINING_DISCLOSURE.to_owned(),
-                    (SurfaceKind::Nothing, _) => {
-                        "without an answer there is nothing to attack; the baselines show what guessing achieves".into()
+                    (SurfaceKind::Nothing, true) => {
+                        "attacked in this report: records that the active party has no score of, by scores that it estimates \
+                         from labels of its own"
+                            .into()
+                    }
+                    (SurfaceKind::Nothing, false) => {
+                        "not attacked in this report; the baselines show what guessing achieves".into()
                     }
                     (_, true) => "attacked in this report".into(),
                     (_, false) => "not attacked in this report, which says nothing about it".into(),

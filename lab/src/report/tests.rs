@@ -64,10 +64,10 @@ fn unknown_fields_are_refused_at_every_level() {
 #[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(2);
-    document["new_in_2"] = json!(true);
+    document["schema_version"] = json!(3);
+    document["new_in_3"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 2, this program reads version 1");
+    assert_eq!(error, "the report has schema version 3, this program reads version 2");
 }
 
 #[test]

@@ -53,6 +53,13 @@ pub enum DefenseKnowledge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Observations {
+    /// Never: what is known of a record is its other features, and labels of other records.
+    NoScore,
+    /// The first of the attacked records once, the others never.
+    ScoresOfSome {
+        /// How many.
+        records: usize,
+    },
     /// Once.
     OneScorePerRecord,
     /// Several times, with what randomness the defense has.
@@ -99,10 +106,15 @@ impl ThreatModel {
                 ParameterKnowledge::Hidden => "knows no passive parameter (black box)".into(),
             },
             match self.defense {
+                _ if self.observations == Observations::NoScore => "estimates scores from labels of its own".into(),
                 DefenseKnowledge::Unknown => "takes what is released for the true scores (defense unknown)".into(),
                 DefenseKnowledge::Known => "knows the defense and its parameters".into(),
             },
             match self.observations {
+                Observations::NoScore => "sees no score of the records it attacks".into(),
+                Observations::ScoresOfSome { records } => {
+                    format!("sees the undefended scores of {records} of the records it attacks, none of the others")
+                }
                 Observations::OneScorePerRecord => "sees one score per record".into(),
                 Observations::Repeated { times } => format!("sees {times} releases per record"),
             },

@@ -30,6 +30,7 @@ use super::support::{
 
 async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
     let plan = Plan {
+        training_ids: None,
         ids: test_ids(&here.dataset, 0, records),
         aware: false,
         queries: 1,
@@ -98,7 +99,7 @@ async fn least_squares_is_exact_up_to_k_minus_1_features_and_a_label_stops_it() 
 /// Without parameters the attacks that need them say so; what needs none runs, and the baselines are scored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_black_box_stops_the_attacks_that_need_parameters() {
-    let here = trained(1, 2, 1).await.again(|spec| spec.release = Grant::Nothing).await;
+    let here = trained(1, 2, 1).await.again(|spec| spec.release.to_active_party = Grant::Nothing).await;
     let findings = audit(&here, 100, &Method::ALL).await;
     for audit in &findings.audits {
         assert_eq!(audit.threat_model.parameters, ParameterKnowledge::Hidden);

@@ -110,8 +110,8 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
     // Without the grant the coordinator says whose it is.
     let deployment = here.deployment;
     deployment.stop().await.unwrap();
-    let spec = super::support::spec(here.dir.path(), &here.dataset, &here.split);
-    let spec = vfl_lab::deployment::DeploymentSpec { to_coordinator: Grant::Nothing, ..spec };
+    let mut spec = super::support::spec(here.dir.path(), &here.dataset, &here.split);
+    spec.release.to_coordinator = Grant::Nothing;
     let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
     let mut auditor = coordinator_client(&deployment, Role::Auditor);
     let open = pb::OpenAuditRequest {
@@ -128,6 +128,7 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
 
 async fn audits(here: &Trained, policies: &[&str], queries: u32) -> Vec<Audit> {
     let plan = Plan {
+        training_ids: None,
         ids: test_ids(&here.dataset, 0, 150),
         policies: policies.iter().map(|p| p.parse().unwrap()).collect(),
         attacks: vec![Method::ClampedHalfStar],

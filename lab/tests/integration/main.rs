@@ -11,3 +11,4 @@ mod refusals;
 mod roles;
 mod support;
 mod training;
+mod transforms;

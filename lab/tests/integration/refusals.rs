@@ -280,12 +280,12 @@ fn attack(name: &str, key: &str, value: &str) -> pb::AttackSpec {
 
 fn ask_ids(ids: &pb::RecordIds) -> pb::EvaluateReconstructionRequest {
     use pb::evaluate_reconstruction_request::Message as Ask;
-    pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids.clone())) }
+    pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids.clone())), ..Default::default() }
 }
 
 fn ask_estimates(estimates: pb::Matrix) -> pb::EvaluateReconstructionRequest {
     use pb::evaluate_reconstruction_request::Message as Ask;
-    pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)) }
+    pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)), ..Default::default() }
 }
 
 fn predictions(table: &mut Table, here: &Trained, good: &Good) {
@@ -626,7 +626,7 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
 
 fn evaluation(table: &mut Table, here: &Trained, good: &Good) {
     let path = "/vfl.v1.PassiveParty/EvaluateReconstruction";
-    let empty = pb::EvaluateReconstructionRequest { message: None };
+    let empty = pb::EvaluateReconstructionRequest::default();
     table.add(path, "a first message without records", vec![empty.clone()], ARGUMENT, "names the records");
     table.add(path, "estimates before the records", vec![ask_estimates(filled(1, 2))], ARGUMENT, "names the records");
     for (bad, ids, says) in bad_ids().into_iter().skip(1) {
@@ -746,7 +746,7 @@ async fn every_bad_input_gets_its_code() {
 async fn what_is_not_allowed_or_not_there_yet() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let mut spec = spec(dir.path(), &dataset, &split(&dataset, 1, 2));
-    spec.release = Grant::Nothing;
+    spec.release.to_active_party = Grant::Nothing;
     let deployment = Deployment::start_with(spec, |_, settings| {
         settings.training.allowed = false;
         settings.audit.allowed = false;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use tonic::transport::Channel;
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_passive_party::config::Grant;
+use vfl_lab::deployment::{Deployment, DeploymentSpec, white_box};
+use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -48,8 +48,8 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
         tables: partition::divide(dataset, split, 9).unwrap(),
         state_dir: dir.to_owned(),
         defenses: Vec::new(),
-        release: Grant::TrueParameters,
-        to_coordinator: Grant::TrueParameters,
+        release: white_box(),
+        training_transform: TransformConfig::None {},
     }
 }
 

@@ -106,4 +106,18 @@ impl FeatureMap {
         }
         FeatureBlock::new(mapped).map_err(|e| TransformError::Input(e.to_string()))
     }
+
+    /// A map put together again from H (d × d) and t (d), as a party has them on its disk.
+    ///
+    /// # Errors
+    /// [`TransformError::Input`] if H is not d × d or a value is not finite.
+    pub fn from_parts(matrix: DMatrix<f64>, shift: DVector<f64>) -> Result<Self, TransformError> {
+        let d = shift.len();
+        if matrix.shape() != (d, d) || !matrix.iter().chain(shift.iter()).all(|v| v.is_finite()) {
+            return Err(TransformError::Input(format!(
+                "a map of {d} features is a finite {d} × {d} matrix and a shift"
+            )));
+        }
+        Ok(Self { matrix, shift })
+    }
 }

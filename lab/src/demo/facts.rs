@@ -1,0 +1,66 @@
+//! What the findings of an audit say of the deployment, for a report.
+
+use vfl_passive_party::transform::TransformConfig;
+
+use crate::audit::Findings;
+use crate::report::{
+    Deployment as DeploymentFacts, Observations, ParameterKnowledge, Party, Role, Surface, SurfaceKind, TrainingFacts,
+};
+
+/// What the audits have measured: the releases, records without a score, and the parameters as they are shown.
+#[must_use]
+pub fn surfaces(findings: &Findings) -> Vec<Surface> {
+    let mut audited = vec![SurfaceKind::ClassLabel, SurfaceKind::RoundedScore, SurfaceKind::ScoreVector];
+    if findings.audits.iter().any(|a| a.threat_model.observations == Observations::NoScore) {
+        audited.push(SurfaceKind::Nothing);
+    }
+    let parameters = match findings.parameters() {
+        ParameterKnowledge::True => SurfaceKind::ParametersTrue,
+        ParameterKnowledge::Transformed => SurfaceKind::ParametersTransformed,
+        ParameterKnowledge::Hidden | ParameterKnowledge::Auxiliary { .. } => SurfaceKind::ParametersHidden,
+    };
+    audited.push(parameters);
+    let shown: Vec<String> = findings
+        .feature_names
+        .iter()
+        .zip(&findings.shown)
+        .map(|((party, _), s)| format!("{party}: {}", s.description))
+        .collect();
+    let said = |surface: Surface| match surface.surface == SurfaceKind::ParametersTransformed && surface.audited {
+        true => surface.with_note(format!("attacked in this report: {}", shown.join("; "))),
+        false => surface,
+    };
+    Surface::list(&audited).into_iter().map(said).collect()
+}
+
+/// The parties and their model, as the audit saw them.
+#[must_use]
+pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFacts {
+    let model = &findings.model;
+    let training = model.training.clone().unwrap_or_default();
+    let mut parties = vec![
+        Party::new("active", Role::Active, model.active_features as usize),
+        Party::new("coordinator", Role::Coordinator, 0),
+    ];
+    for (name, features) in &findings.feature_names {
+        parties.push(Party::with_feature_names(name.as_str(), Role::Passive, features.clone()));
+    }
+    for (party, shown) in parties.iter_mut().skip(2).zip(&findings.shown) {
+        party.parameters_shown = Some(shown.description.clone());
+    }
+    DeploymentFacts {
+        parties,
+        model_version: model.model_version.clone(),
+        n_active: model.active_features as usize,
+        d_passive: findings.feature_names.iter().map(|(_, f)| f.len()).sum(),
+        classes: model.class_names.len(),
+        training: TrainingFacts { epochs: training.epochs.into(), steps: training.steps },
+        test_accuracy,
+    }
+}
+
+/// Whether what a transform comes to is not settled by the parameters and records.
+pub(super) fn draws_from_the_os(transform: &TransformConfig) -> bool {
+    use TransformConfig as T;
+    !matches!(transform, T::None {} | T::Negate {} | T::Complement {} | T::Selective { .. } | T::LeastSquaresOptimal {})
+}

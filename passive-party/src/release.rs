@@ -1,0 +1,383 @@
+//! What of this party's parameters has been shown, to whom: made once for each model version and role, kept on disk before the
+//! first answer, and the same ever after. Two different releases of one W_pas would give more away than either.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use vfl_shared::files::write_atomic;
+use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::rpc::Refusal;
+use vfl_shared::service::Role;
+use vfl_shared::types::ModelVersion;
+
+use crate::logits::LogitServer;
+use crate::training_map::secret;
+use crate::transform::{Rewritten, TransformConfig, rewrite};
+use crate::words::transform_words;
+
+const SCHEMA: u32 = 1;
+
+/// Releases kept in memory.
+const MAX_LOADED: usize = 8;
+
+/// Why a stored release cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseError {
+    /// The disk refuses.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read or write.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is not what was written.
+    #[error("{} is damaged: {reason}; it holds what was shown of a model: restore it from a backup, or train again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Parameters as they are shown to a role.
+#[derive(Clone, PartialEq)]
+pub struct Release {
+    /// How they are made from the true ones.
+    pub transform: TransformConfig,
+    /// k × d; `None`: the true ones.
+    pub weights: Option<DMatrix<f64>>,
+    /// What is added to the bias to read them; k entries.
+    pub bias_shift: DVector<f64>,
+    /// g = ‖W_pas − W_n‖²_F / (d k) (V (33)), in squared units of a weight.
+    pub interpretability: f64,
+    /// How many records a fitted transform was fitted to.
+    pub records: usize,
+    /// Seconds since 1970.
+    pub released_at_s: u64,
+}
+
+/// Shows what was done, not what came of it.
+impl fmt::Debug for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Release({}, values withheld)", self.transform.name())
+    }
+}
+
+/// A release, without its values: what a list of them shows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReleaseFacts {
+    /// The model version.
+    pub version: String,
+    /// The role it is shown to.
+    pub role: String,
+    /// The transform.
+    pub transform: TransformConfig,
+    /// g (V (33)).
+    pub interpretability: f64,
+    /// How many records a fitted transform was fitted to.
+    pub records: usize,
+    /// Seconds since 1970.
+    pub released_at_s: u64,
+}
+
+/// The content of a file. Private: beside the weights shown to one role it says how they were made.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReleaseFile {
+    schema: u32,
+    version: String,
+    role: String,
+    transform: TransformConfig,
+    /// k rows of d weights; absent for the true ones, which the share holds.
+    weights: Option<Vec<Vec<f64>>>,
+    bias_shift: Vec<f64>,
+    interpretability: f64,
+    records: usize,
+    released_at_s: u64,
+    /// Of this file with an empty hash, so that a changed digit is found.
+    sha256: String,
+}
+
+impl ReleaseFile {
+    fn hashed(mut self) -> Self {
+        self.sha256 = String::new();
+        // Numbers and strings: serialisation cannot fail, and an empty text would not match on reading.
+        let content = serde_json::to_vec(&self).unwrap_or_default();
+        self.sha256 = Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect();
+        self
+    }
+
+    fn read(path: &Path) -> Result<Option<Self>, ReleaseError> {
+        let content = match std::fs::read(path) {
+            Ok(content) => content,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(ReleaseError::Io { action: "read", path: path.to_owned(), source }),
+        };
+        let damaged = |reason: String| ReleaseError::Damaged { path: path.to_owned(), reason };
+        let file: Self = serde_json::from_slice(&content).map_err(|e| damaged(vfl_shared::cli::json_error(&e)))?;
+        let said = file.sha256.clone();
+        let file = file.hashed();
+        if file.schema != SCHEMA || file.sha256 != said {
+            return Err(damaged("its content does not match its hash".into()));
+        }
+        Ok(Some(file))
+    }
+
+    fn release(self, path: &Path, shape: (usize, usize)) -> Result<Release, ReleaseError> {
+        let (k, d) = shape;
+        let fits = |rows: &Vec<Vec<f64>>| rows.len() == k && rows.iter().all(|row| row.len() == d);
+        if self.bias_shift.len() != k || !self.weights.as_ref().is_none_or(fits) {
+            let reason = format!("it is not of {k} classes and {d} features");
+            return Err(ReleaseError::Damaged { path: path.to_owned(), reason });
+        }
+        Ok(Release {
+            transform: self.transform,
+            weights: self.weights.map(|rows| DMatrix::from_row_iterator(k, d, rows.into_iter().flatten())),
+            bias_shift: DVector::from_vec(self.bias_shift),
+            interpretability: self.interpretability,
+            records: self.records,
+            released_at_s: self.released_at_s,
+        })
+    }
+}
+
+type Loaded = HashMap<(ModelVersion, Role), Arc<Release>>;
+
+/// All releases of a state directory.
+pub struct Releases {
+    dir: PathBuf,
+    /// Held while a release is made, so that it is made once.
+    loaded: Arc<tokio::sync::Mutex<Loaded>>,
+}
+
+impl fmt::Debug for Releases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Releases({})", self.dir.display())
+    }
+}
+
+impl Releases {
+    /// The releases in a state directory; nothing is read before it is asked for.
+    #[must_use]
+    pub fn new(state_dir: &Path) -> Self {
+        Self { dir: dir(state_dir), loaded: Arc::default() }
+    }
+
+    /// What `role` is shown of a version under `transform`: what it was shown before, or what is made and stored now.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION if it was shown something made by another transform, or if the transform does not go with these
+    /// parameters; INTERNAL naming a damaged file or a disk that refuses.
+    pub async fn shown(
+        &self,
+        logits: &Arc<LogitServer>,
+        version: &ModelVersion,
+        role: Role,
+        transform: &TransformConfig,
+    ) -> Result<Arc<Release>, Refusal> {
+        let mut loaded = self.loaded.clone().lock_owned().await;
+        let key = (version.clone(), role);
+        let found = match loaded.get(&key) {
+            Some(found) => found.clone(),
+            None => {
+                let path = self.dir.join(format!("{version}-{role}.json"));
+                let (logits, transform) = (logits.clone(), transform.clone());
+                // The lock goes along: the work goes on to its end even if the caller goes away.
+                let work = move || {
+                    let release = Arc::new(load_or_make(&path, &logits, &key, &transform)?);
+                    // Versions in use are few; a caller that walks through old ones must not fill the memory.
+                    if loaded.len() >= MAX_LOADED {
+                        loaded.clear();
+                    }
+                    loaded.insert(key, release.clone());
+                    Ok::<_, Refusal>(release)
+                };
+                tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the transform failed"))??
+            }
+        };
+        if found.transform == *transform {
+            return Ok(found);
+        }
+        Err(Refusal::precondition(format!(
+            "the parameters of model {version} were released to the {} under transform `{}` already, and are not released \
+             under `{}`: two releases of the same parameters give more away than either; train a new model, or set \
+             [release] back",
+            role.words(),
+            transform_words(&found.transform),
+            transform_words(transform)
+        )))
+    }
+}
+
+fn dir(state_dir: &Path) -> PathBuf {
+    state_dir.join("releases")
+}
+
+fn load_or_make(
+    path: &Path,
+    logits: &LogitServer,
+    (version, role): &(ModelVersion, Role),
+    transform: &TransformConfig,
+) -> Result<Release, Refusal> {
+    let internal = |e: ReleaseError| Refusal::internal(e.to_string());
+    let share = logits.share(version.as_str().to_owned())?;
+    let w_pas = share.parameters.weights();
+    if let Some(file) = ReleaseFile::read(path).map_err(internal)? {
+        if file.version != version.as_str() || file.role != role.as_str() {
+            let reason = "it is of another model or role".to_owned();
+            return Err(internal(ReleaseError::Damaged { path: path.to_owned(), reason }));
+        }
+        return file.release(path, w_pas.shape()).map_err(internal);
+    }
+    let true_ones = *transform == TransformConfig::None {};
+    let made = match true_ones {
+        true => {
+            Rewritten { weights: w_pas.clone(), bias_shift: DVector::zeros(w_pas.nrows()), matrix: None, search: None }
+        }
+        false => rewrite(transform, w_pas, Some(logits.block()), &mut secret())
+            .map_err(|e| Refusal::precondition(format!("the parameters of model {version} cannot be released: {e}")))?,
+    };
+    let finite = made.weights.iter().chain(made.bias_shift.iter()).all(|v| v.is_finite());
+    if !finite || made.weights.shape() != w_pas.shape() || made.bias_shift.len() != w_pas.nrows() {
+        let message = format!("transform `{}` gave no parameters of this shape", transform.name());
+        return Err(Refusal::internal(message));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
+    let rows = |m: &DMatrix<f64>| m.row_iter().map(|r| r.iter().copied().collect()).collect();
+    let file = ReleaseFile {
+        schema: SCHEMA,
+        version: version.as_str().to_owned(),
+        role: role.as_str().to_owned(),
+        transform: transform.clone(),
+        weights: (!true_ones).then(|| rows(&made.weights)),
+        bias_shift: made.bias_shift.iter().copied().collect(),
+        interpretability: interpretability(w_pas, &made.weights),
+        records: logits.block().records(),
+        released_at_s: now,
+        sha256: String::new(),
+    }
+    .hashed();
+    let content = serde_json::to_vec(&file).unwrap_or_default();
+    write_atomic(path, &content, true)
+        .map_err(|source| internal(ReleaseError::Io { action: "write", path: path.to_owned(), source }))?;
+    tracing::info!(%version, %role, transform = transform.name(), "parameters made ready for release");
+    file.release(path, w_pas.shape()).map_err(internal)
+}
+
+/// g of V (33): ‖W − W_n‖²_F / (d k), in squared units of a weight; 0 for no feature.
+fn interpretability(w: &DMatrix<f64>, shown: &DMatrix<f64>) -> f64 {
+    (w - shown).norm_squared() / w.len().max(1) as f64
+}
+
+/// What has been released from a state directory, by model version and role.
+///
+/// # Errors
+/// [`ReleaseError`] naming the file.
+pub fn releases(state_dir: &Path) -> Result<Vec<ReleaseFacts>, ReleaseError> {
+    let dir = dir(state_dir);
+    let io = |source| ReleaseError::Io { action: "read", path: dir.clone(), source };
+    let entries = match std::fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(io(source)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(io)?.path();
+        // Beside them may lie what a crash left of one that was being written.
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
+        if let Some(file) = ReleaseFile::read(&path)? {
+            found.push(ReleaseFacts {
+                version: file.version,
+                role: file.role,
+                transform: file.transform,
+                interpretability: file.interpretability,
+                records: file.records,
+                released_at_s: file.released_at_s,
+            });
+        }
+    }
+    found.sort_by(|a, b| (a.released_at_s, &a.version, &a.role).cmp(&(b.released_at_s, &b.version, &b.role)));
+    Ok(found)
+}
+
+/// Releases as a table for people, oldest first.
+#[must_use]
+pub fn release_table(releases: &[ReleaseFacts]) -> String {
+    if releases.is_empty() {
+        return "No parameters have been released.\n".into();
+    }
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ =
+        writeln!(out, "{:<20} {:<20} {:<14} {:>10} {:>9}  transform", "released (UTC)", "model", "to", "g", "records");
+    for r in releases {
+        let _ = writeln!(
+            out,
+            "{:<20} {:<20} {:<14} {:>10} {:>9}  {}",
+            utc(r.released_at_s),
+            r.version,
+            r.role,
+            three_significant_digits(r.interpretability),
+            r.records,
+            transform_words(&r.transform)
+        );
+    }
+    out.push_str("g: mean squared distance of the released parameters from the true ones, per weight (V (33)).\n");
+    out
+}
+
+/// `2026-11-21 20:37:46`, of the Gregorian calendar.
+fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let (mut year, mut day) = (1970, days % 146_097);
+    // The calendar repeats every 400 years.
+    let cycles = days / 146_097;
+    while day >= 365 + u64::from(leap(year)) {
+        day -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < length {
+            break;
+        }
+        day -= length;
+        month += 1;
+    }
+    let year = year + 400 * cycles;
+    format!("{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}", day + 1, rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // From `date -u -d @N`.
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_795_293_466, "2026-11-21 20:37:46"),
+            (4_107_542_399, "2100-02-28 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
+}

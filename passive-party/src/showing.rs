@@ -1,0 +1,176 @@
+//! What each role is shown of the parameters, and what it is told of that.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::rpc::pb::release_parameters_response::Kind;
+use vfl_shared::rpc::{Refusal, RefusalKind, WireError, encode_columns, pb};
+use vfl_shared::service::Role;
+use vfl_shared::types::ModelVersion;
+
+use crate::config::{Grant, ReleasePolicy};
+use crate::logits::LogitServer;
+use crate::release::{Release, Releases, releases};
+use crate::transform::TransformConfig;
+use crate::words::transform_words;
+
+/// The release policy at work.
+#[derive(Debug)]
+pub struct Showing {
+    policy: ReleasePolicy,
+    /// What is done to the features before training.
+    trained_on: TransformConfig,
+    releases: Releases,
+}
+
+impl Showing {
+    /// Follows a policy for models trained on features under `trained_on`, with the releases of a state directory. What was
+    /// released under another policy is logged.
+    #[must_use]
+    pub fn new(state_dir: &Path, policy: ReleasePolicy, trained_on: TransformConfig) -> Self {
+        let to_active = Role::ActiveParty.as_str();
+        match (policy.to_active_party.transform(), releases(state_dir)) {
+            (_, Err(error)) => tracing::warn!(%error, "a stored release cannot be read"),
+            (Some(now), Ok(before)) => {
+                for release in before.iter().filter(|r| r.role == to_active && r.transform != now) {
+                    tracing::warn!(
+                        version = %release.version, released_under = release.transform.name(), policy = now.name(),
+                        "the parameters of this model were released under another transform and are refused under this one"
+                    );
+                }
+            }
+            (None, Ok(_)) => {}
+        }
+        Self { policy, trained_on, releases: Releases::new(state_dir) }
+    }
+
+    /// What a caller of this role is shown of a version.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED without a grant, FAILED_PRECONDITION for a version that is not here, and as [`Releases::shown`].
+    pub async fn release(
+        &self,
+        logits: &Arc<LogitServer>,
+        role: Role,
+        version: String,
+    ) -> Result<pb::ReleaseParametersResponse, Refusal> {
+        let (grant, key) = match role {
+            Role::Coordinator => (&self.policy.to_coordinator, "to_coordinator"),
+            _ => (&self.policy.to_active_party, "to_active_party"),
+        };
+        let Some(transform) = grant.transform() else {
+            let message = format!(
+                "the release policy of this passive party grants the {} no parameters (`{key}` in [release])",
+                role.words()
+            );
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        };
+        let version = WireError::model_version(version)?;
+        let share = logits.share(version.as_str().to_owned())?;
+        let true_ones = share.parameters.weights();
+        // One row per class: the transpose of "one record per row".
+        let mut answer = pb::ReleaseParametersResponse {
+            weights: Some(encode_columns(&true_ones.transpose())),
+            feature_names: share.feature_names.clone(),
+            ..Default::default()
+        };
+        // The coordinator gets the true ones and is told so; what it does with them the active party does not see.
+        if role == Role::Coordinator {
+            answer.set_kind(Kind::True);
+            return Ok(answer);
+        }
+        let release = self.releases.shown(logits, &version, role, &transform).await?;
+        if let Some(weights) = &release.weights {
+            answer.weights = Some(encode_columns(&weights.transpose()));
+        }
+        if !self.policy.disclosed {
+            answer.set_kind(Kind::Undisclosed);
+            return Ok(answer);
+        }
+        let trained_on = match self.trained_on {
+            TransformConfig::None {} => String::new(),
+            ref map => format!("trained on transformed features: {}", transform_words(map)),
+        };
+        if release.weights.is_none() {
+            answer.set_kind(Kind::True);
+            answer.transform = trained_on;
+            return Ok(answer);
+        }
+        answer.set_kind(Kind::Transformed);
+        answer.transform = match trained_on.as_str() {
+            "" => transform_words(&transform),
+            _ => format!("{}; {trained_on}", transform_words(&transform)),
+        };
+        // Of a transform at a secret distance the distance is what is secret.
+        answer.interpretability = (!secret_distance(&transform)).then_some(release.interpretability);
+        if release.bias_shift.iter().any(|&b| b != 0.0) {
+            answer.bias_shift = release.bias_shift.iter().copied().collect();
+        }
+        Ok(answer)
+    }
+
+    /// What the active party is shown, for the auditor: of a version, with the distance its transform came to.
+    ///
+    /// # Errors
+    /// As [`Releases::shown`].
+    pub async fn described(
+        &self,
+        logits: &Arc<LogitServer>,
+        version: Option<&ModelVersion>,
+    ) -> Result<pb::ShownParameters, Refusal> {
+        let release = match (&self.policy.to_active_party, version) {
+            (Grant::Transformed(transform), Some(version)) => {
+                Some(self.releases.shown(logits, version, Role::ActiveParty, transform).await?)
+            }
+            _ => None,
+        };
+        Ok(self.words(release.as_deref()))
+    }
+
+    fn words(&self, release: Option<&Release>) -> pb::ShownParameters {
+        let transform = self.policy.to_active_party.transform();
+        let granted = transform.is_some();
+        let transform = transform.filter(|t| *t != TransformConfig::None {});
+        let trained_on = match &self.trained_on {
+            TransformConfig::None {} => None,
+            map => Some(format!("trained on transformed features: {}", transform_words(map))),
+        };
+        let mut description = match (granted, &transform, &trained_on) {
+            (false, _, None) => "nothing".to_owned(),
+            (false, _, Some(map)) => format!("nothing ({map})"),
+            (true, None, None) => "true parameters".to_owned(),
+            (true, None, Some(map)) => map.clone(),
+            (true, Some(transform), map) => {
+                let mut said = format!("transformed: {}", transform_words(transform));
+                if let Some(release) = release {
+                    said.push_str(&format!(", g = {}", three_significant_digits(release.interpretability)));
+                }
+                if let Some(map) = map {
+                    said.push_str(&format!("; {map}"));
+                }
+                said
+            }
+        };
+        if granted && !self.policy.disclosed {
+            description.push_str("; the active party is told only that parameters may be transformed");
+        }
+        pb::ShownParameters {
+            granted,
+            transformed: transform.is_some(),
+            trained_on_transformed: trained_on.is_some(),
+            disclosed: self.policy.disclosed,
+            description,
+        }
+    }
+}
+
+/// Whether the settings leave the distance itself to chance.
+fn secret_distance(transform: &TransformConfig) -> bool {
+    match transform {
+        TransformConfig::Stiefel { randomised, .. }
+        | TransformConfig::SingleFeature { randomised, .. }
+        | TransformConfig::Binary { randomised, .. } => *randomised,
+        _ => false,
+    }
+}

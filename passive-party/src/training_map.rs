@@ -1,0 +1,258 @@
+//! The map that features go through before a model is trained on them (R section VII-A): made once for a state directory and
+//! kept there, since every model stored beside it is of features under this very map.
+
+use std::path::{Path, PathBuf};
+
+use nalgebra::{DMatrix, DVector};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use vfl_shared::files::write_atomic;
+
+use crate::transform::{FeatureMap, TransformConfig, TransformError};
+use crate::words::transform_words;
+
+const SCHEMA: u32 = 1;
+
+/// Why there is no map.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainingMapError {
+    /// The disk refuses.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read or write.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is not what was written.
+    #[error("{} is damaged: {reason}; without it no model stored beside it can be served: restore it from a backup", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The models in the directory belong to another map.
+    #[error(
+        "the models in {} were trained on features transformed by {stored}, `transform` is now {configured}: set it back, or \
+         name another state_dir and train there", dir.display()
+    )]
+    Other {
+        /// The state directory.
+        dir: PathBuf,
+        /// What is stored.
+        stored: String,
+        /// What the config says.
+        configured: String,
+    },
+    /// No map of the features.
+    #[error(transparent)]
+    Transform(#[from] TransformError),
+}
+
+/// The content of the file. Whoever has it undoes the transform.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MapFile {
+    schema: u32,
+    transform: TransformConfig,
+    /// H, d rows of d values.
+    matrix: Vec<Vec<f64>>,
+    /// t, d values.
+    shift: Vec<f64>,
+    /// Of this file with an empty hash, so that a changed digit is found.
+    sha256: String,
+}
+
+impl MapFile {
+    fn hash(&self) -> String {
+        let Self { schema, transform, matrix, shift, .. } = self;
+        let content = serde_json::to_vec(&(schema, transform, matrix, shift)).unwrap_or_default();
+        Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+/// A generator for maps that are made to see whether they can be.
+pub(crate) fn trial() -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(0)
+}
+
+/// A generator seeded by the operating system.
+pub(crate) fn secret() -> ChaCha20Rng {
+    let mut seed = [0; 32];
+    rand::rng().fill_bytes(&mut seed);
+    ChaCha20Rng::from_seed(seed)
+}
+
+/// Checks that a state directory and a config agree, without making anything. `features` is this party's d.
+///
+/// # Errors
+/// As [`open`].
+pub fn check(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<(), TrainingMapError> {
+    match stored(state_dir, config, features)? {
+        Some(_) => Ok(()),
+        None => Ok(possible(config, features)?),
+    }
+}
+
+/// Whether a model can be trained on `features` features under a transform.
+///
+/// # Errors
+/// Why not, as [`FeatureMap::new`] says.
+pub fn possible(config: &TransformConfig, features: usize) -> Result<(), TransformError> {
+    match config {
+        TransformConfig::None {} => Ok(()),
+        other => FeatureMap::new(other, features, &mut trial()).map(drop),
+    }
+}
+
+/// The map of a state directory, made now if there is none yet; `None` for `none`, which leaves no file.
+///
+/// # Errors
+/// [`TrainingMapError`]: a transform that is no map of `features` features, a directory whose models belong to another one, a
+/// damaged file, or a disk that refuses.
+pub fn open(
+    state_dir: &Path,
+    config: &TransformConfig,
+    features: usize,
+) -> Result<Option<FeatureMap>, TrainingMapError> {
+    let found = stored(state_dir, config, features)?;
+    if found.is_some() || *config == (TransformConfig::None {}) {
+        return Ok(found);
+    }
+    let map = FeatureMap::new(config, features, &mut secret())?;
+    let mut file = MapFile {
+        schema: SCHEMA,
+        transform: config.clone(),
+        matrix: map.matrix().row_iter().map(|r| r.iter().copied().collect()).collect(),
+        shift: map.shift().iter().copied().collect(),
+        sha256: String::new(),
+    };
+    file.sha256 = file.hash();
+    let path = path(state_dir);
+    let content = serde_json::to_vec(&file).unwrap_or_default();
+    write_atomic(&path, &content, true).map_err(|source| TrainingMapError::Io { action: "write", path, source })?;
+    Ok(Some(map))
+}
+
+fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join("feature_map.json")
+}
+
+/// The map on disk, if there is one; an error if it or the models there are of another transform than `config`.
+fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<Option<FeatureMap>, TrainingMapError> {
+    let other = |stored: String| TrainingMapError::Other {
+        dir: state_dir.to_owned(),
+        stored,
+        configured: transform_words(config),
+    };
+    let path = path(state_dir);
+    let content = match std::fs::read(&path) {
+        Ok(content) => content,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            // Models without a map are of the features as they are.
+            if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
+                return Err(other("none".into()));
+            }
+            return Ok(None);
+        }
+        Err(source) => return Err(TrainingMapError::Io { action: "read", path, source }),
+    };
+    let damaged = |reason: &str| TrainingMapError::Damaged { path: path.clone(), reason: reason.to_owned() };
+    // What serde says of a file may quote it.
+    let file: MapFile = serde_json::from_slice(&content).map_err(|e| damaged(&vfl_shared::cli::json_error(&e)))?;
+    let d = file.shift.len();
+    if file.schema != SCHEMA || file.sha256 != file.hash() || file.matrix.len() != d {
+        return Err(damaged("its content does not match its hash"));
+    }
+    if file.matrix.iter().any(|row| row.len() != d) {
+        return Err(damaged("its rows are of different lengths"));
+    }
+    if file.transform != *config {
+        return Err(other(transform_words(&file.transform)));
+    }
+    if d != features {
+        return Err(other(format!("{} for {d} features (this party now holds {features})", file.transform.name())));
+    }
+    let matrix = DMatrix::from_row_iterator(d, d, file.matrix.into_iter().flatten());
+    Ok(Some(FeatureMap::from_parts(matrix, DVector::from_vec(file.shift))?))
+}
+
+fn holds_models(state_dir: &Path) -> Result<bool, TrainingMapError> {
+    let path = state_dir.join("versions");
+    match std::fs::read_dir(&path) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(TrainingMapError::Io { action: "read", path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMPLEMENT: TransformConfig = TransformConfig::Complement {};
+    const NONE: TransformConfig = TransformConfig::None {};
+
+    #[test]
+    fn a_map_is_made_once_and_belongs_to_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(open(dir.path(), &NONE, 3).unwrap().is_none());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no map, no file");
+        check(dir.path(), &COMPLEMENT, 3).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "checking makes nothing");
+        let map = open(dir.path(), &COMPLEMENT, 3).unwrap().unwrap();
+        let content = std::fs::read(path(dir.path())).unwrap();
+        assert_eq!(open(dir.path(), &COMPLEMENT, 3).unwrap().unwrap(), map);
+        assert_eq!(std::fs::read(path(dir.path())).unwrap(), content);
+        for other in [TransformConfig::Negate {}, NONE] {
+            let refused = open(dir.path(), &other, 3).unwrap_err().to_string();
+            assert!(refused.contains("complement") && refused.contains(other.name()), "{refused}");
+            assert_eq!(check(dir.path(), &other, 3).unwrap_err().to_string(), refused);
+        }
+        let refused = open(dir.path(), &COMPLEMENT, 4).unwrap_err().to_string();
+        assert!(refused.contains("3 features") && refused.contains('4'), "{refused}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(path(dir.path())).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn models_without_a_map_keep_one_from_being_made() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("versions")).unwrap();
+        open(dir.path(), &COMPLEMENT, 2).map(drop).unwrap();
+        std::fs::remove_file(path(dir.path())).unwrap();
+        std::fs::write(dir.path().join("versions/m-1.json"), "{}").unwrap();
+        assert!(open(dir.path(), &NONE, 2).unwrap().is_none());
+        let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
+        assert!(refused.contains("none") && refused.contains("state_dir"), "{refused}");
+    }
+
+    #[test]
+    fn a_changed_file_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        open(dir.path(), &COMPLEMENT, 2).unwrap();
+        let content = std::fs::read_to_string(path(dir.path())).unwrap();
+        for bad in [content.replacen("-1.0", "-1.5", 1), content[..content.len() / 2].to_owned(), "{}".to_owned()] {
+            assert_ne!(bad, content);
+            std::fs::write(path(dir.path()), bad).unwrap();
+            let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
+            assert!(refused.contains("feature_map.json") && refused.contains("damaged"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_map_of_features_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = check(dir.path(), &TransformConfig::LeastSquaresOptimal {}, 2).unwrap_err().to_string();
+        assert!(refused.contains("least_squares_optimal") && refused.contains("trained parameters"), "{refused}");
+    }
+}
