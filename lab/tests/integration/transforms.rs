@@ -10,7 +10,7 @@ use vfl_passive_party::config::{AuditPolicy, Grant, Settings, TrainingPolicy};
 use vfl_passive_party::release::{release_table, releases};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::model::ShareStore;
-use vfl_shared::numerics::row_differences;
+use vfl_shared::numerics::{PseudoInverse, row_differences};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
@@ -248,7 +248,7 @@ async fn a_complement_release_adds_what_the_closed_form_says() {
     for (d, attack) in [(8, Method::HalfStar), (3, Method::ClampedHalfStar)] {
         let here = trained(1, d, 4).await.again(shown(TransformConfig::Complement {})).await;
         let a = row_differences(&true_weights(&here));
-        let p = a.clone().pseudo_inverse(1e-9).unwrap() * &a;
+        let p = PseudoInverse::new(&a).unwrap().matrix * &a;
         let u = centred(&here, records);
         let per = (d * records) as f64;
         // Tr(P K_½) is the mean of ‖P u‖².
@@ -378,7 +378,8 @@ async fn the_agnostic_attack_alone_runs_without_a_session() {
     let here = trained(1, 3, 4).await;
     let auditor = channel(&credentials(&here.deployment, Role::Auditor), &here.deployment.active_peer()).unwrap();
     let mut active = pb::active_party_client::ActivePartyClient::new(auditor).max_decoding_message_size(16 << 20);
-    let refused: [&[(&str, &[(&str, &str)])]; 3] =
+    type Asked<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
+    let refused: [Asked; 3] =
         [&[("half_star", &[])], &[("agnostic", &[("observed", "10")])], &[("agnostic", &[]), ("half", &[])]];
     for attacks in refused {
         let status = active.reconstruct(reconstruct(&here, attacks)).await.unwrap_err();

@@ -2,6 +2,7 @@
 
 mod assess;
 mod case;
+mod releases;
 mod transform;
 
 use clap::{Parser, Subcommand};
@@ -9,6 +10,7 @@ use vfl_shared::cli::{CheckArgs, CliError, ServeArgs};
 use vfl_shared::service::shutdown_signal;
 
 pub use assess::AssessArgs;
+pub use releases::ReleasesArgs;
 pub use transform::TransformArgs;
 
 use crate::config::Settings;
@@ -27,6 +29,7 @@ Examples:
   passive-party assess --case case.json                      what would releasing the parameters give away?
   passive-party transform --case case.json --transform complement --out release.json
                                                              what to release in their place
+  passive-party releases --config passive-party.toml         what was released, to whom and how far from the truth?
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default info)."
 )]
@@ -45,6 +48,8 @@ enum Command {
     Assess(AssessArgs),
     /// Rewrite parameters for release, so that whoever takes them for the true ones reconstructs something else.
     Transform(TransformArgs),
+    /// List the parameters that were released: model, role, transform, distance from the true ones, when.
+    Releases(ReleasesArgs),
 }
 
 impl Cli {
@@ -61,6 +66,7 @@ impl Cli {
             Command::Check(args) => args.run(Settings::read, |s| &s.credentials).await,
             Command::Assess(args) => args.run(),
             Command::Transform(args) => args.run(),
+            Command::Releases(args) => args.run(),
         }
     }
 }
