@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use vfl_lab::reproduce::{
-    CurveRole, Document, Figure, Options, ReproduceError, Subject, SubjectSpec, render_page, render_table, run, write,
+    CurveRole, Document, Figure, Options, Protocol, ReproduceError, Subject, SubjectSpec, Training, render_page,
+    render_table, run, write,
 };
 use vfl_shared::data::{BankColumns, DatasetName};
 
@@ -27,7 +28,15 @@ fn data() -> Option<PathBuf> {
 }
 
 fn spec(dataset: DatasetName) -> SubjectSpec {
-    SubjectSpec { dataset, data_dir: data(), bank_columns: BankColumns::Authors, model: None, seed: 7 }
+    SubjectSpec {
+        dataset,
+        data_dir: data(),
+        bank_columns: BankColumns::Authors,
+        model: None,
+        seed: 7,
+        protocol: Protocol::R,
+        training: Training::InOnePlace,
+    }
 }
 
 /// The model that the authors of R trained, with their test set.
