@@ -2,12 +2,14 @@
 //! bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2).
 
 mod central;
+mod converged;
 mod learner;
 mod parameters;
 mod schedule;
 mod store;
 
 pub use central::{CentralFit, train_central};
+pub use converged::{ConvergedFit, train_converged};
 pub use learner::{LearnerError, PartyLearner};
 pub use parameters::PartyParameters;
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
