@@ -2,6 +2,7 @@
 //!
 //! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
 
+mod complement;
 mod contender;
 mod document;
 mod error;
@@ -12,6 +13,7 @@ mod noise;
 mod one_feature;
 mod page;
 mod plot;
+mod retrained;
 mod shadow;
 mod sockets;
 mod starts;
@@ -94,6 +96,8 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::JFig11a => shadow::run(subject, options),
         Figure::RFig6 | Figure::VFig2 => moments::run(figure, subject, options),
         Figure::VFig6 => moments::covariance(subject, options),
+        Figure::RFig8 | Figure::RFig9 | Figure::RFig10 | Figure::RFig11 => complement::run(figure, subject, options),
+        Figure::RFig12 => retrained::run(subject, options),
         _ => Err(ReproduceError::NothingToRun { notes: "not yet".into() }),
     }?;
     if document.curves.is_empty() && document.heat_map.is_none() {
