@@ -5,6 +5,8 @@ pub mod assess;
 pub mod cli;
 pub mod config;
 pub mod evaluation;
+mod linear;
 pub mod logits;
+mod moments;
 pub mod service;
 pub mod transform;

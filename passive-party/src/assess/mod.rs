@@ -15,16 +15,14 @@
 //! The expectations are means over the records that are given: the closed forms hold for these very records to rounding,
 //! and for others as far as their moments are the same.
 
-mod moments;
-
-use faer::{Mat, Side};
 use nalgebra::DMatrix;
 use serde::Serialize;
 use vfl_shared::metrics::{MetricError, half_error, mse};
-use vfl_shared::numerics::{DecompositionError, PseudoInverse, row_differences};
+use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::FeatureBlock;
 
-use moments::Moments;
+use crate::linear::{System, square_svd, symmetric_eigen};
+use crate::moments::Moments;
 
 /// Why nothing can be said.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -153,12 +151,12 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
     if !w_pas.iter().all(|w| w.is_finite()) {
         return Err(AssessError::Weight);
     }
-    let (a, inverse) = solve(w_pas)?;
-    let (rank, nul) = (inverse.rank, d - inverse.rank);
-    let empirical = attack(&a, &inverse.matrix, x)?;
+    let system = System::of(w_pas).map_err(|e| unsolved(&e))?;
+    let (rank, nul) = (system.inverse.rank, d - system.inverse.rank);
+    let empirical = attack(&system.a, &system.inverse.matrix, x)?;
 
-    let moments = Moments::of(x)?;
-    let p = &inverse.matrix * &a;
+    let moments = Moments::of(x).ok_or(AssessError::Overflow { what: "the moments of the records" })?;
+    let p = system.projector();
     let complement = DMatrix::identity(d, d) - &p;
     let per_feature = |trace: f64| trace.max(0.0) / d as f64;
     // Tr(Q K) = Σ Q ∘ K for symmetric matrices: d² products in place of d³.
@@ -216,18 +214,11 @@ impl Assessment {
     }
 }
 
-/// A and A⁺, both for A divided by its greatest magnitude: A⁺A, and with it every estimate, is the same for any multiple of
-/// A, and weights of any size can then be decomposed.
-fn solve(w_pas: &DMatrix<f64>) -> Result<(DMatrix<f64>, PseudoInverse), AssessError> {
-    let mut a = row_differences(w_pas);
-    let scale = a.amax();
-    if scale > 0.0 {
-        a.apply(|v| *v /= scale);
-    }
-    match PseudoInverse::new(&a) {
-        Ok(inverse) => Ok((a, inverse)),
-        Err(DecompositionError::NotFinite) => Err(AssessError::Overflow { what: "differences of passive weights" }),
-        Err(DecompositionError::NoConvergence) => Err(AssessError::NoConvergence { what: "A = J W_pas" }),
+/// What a decomposition of A that failed means here.
+fn unsolved(error: &DecompositionError) -> AssessError {
+    match error {
+        DecompositionError::NotFinite => AssessError::Overflow { what: "differences of passive weights" },
+        DecompositionError::NoConvergence => AssessError::NoConvergence { what: "A = J W_pas" },
     }
 }
 
@@ -248,17 +239,16 @@ fn attack(a: &DMatrix<f64>, inverse: &DMatrix<f64>, x: &DMatrix<f64>) -> Result<
 
 /// Eigenvalues of a matrix of second moments, greatest first.
 fn spectrum(k: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
-    let eigenvalues = Mat::from_fn(k.nrows(), k.ncols(), |i, j| k[(i, j)]).self_adjoint_eigenvalues(Side::Lower);
-    let mut values = eigenvalues.map_err(|_| AssessError::NoConvergence { what: "the moments" })?;
+    let (values, _) = symmetric_eigen(k).map_err(|_| AssessError::NoConvergence { what: "the moments" })?;
+    let mut values: Vec<f64> = values.iter().copied().collect();
     values.sort_unstable_by(|a, b| b.total_cmp(a));
     Ok(values)
 }
 
 /// Singular values of a square matrix.
 fn singular_values(m: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
-    Mat::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)])
-        .singular_values()
-        .map_err(|_| AssessError::NoConvergence { what: "A⁺A K₀" })
+    let (_, values, _) = square_svd(m).map_err(|_| AssessError::NoConvergence { what: "A⁺A K₀" })?;
+    Ok(values.iter().copied().collect())
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 use std::path::PathBuf;
 
+use faer::Mat;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
+use vfl_shared::numerics::{PseudoInverse, row_differences};
 
 use super::*;
 

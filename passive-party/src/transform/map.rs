@@ -1,9 +1,10 @@
 //! Transforms of the features, x → H x + t, for a model that is trained on the transformed ones.
 
 use nalgebra::{DMatrix, DVector};
-use rand::Rng;
+use rand::{Rng, RngExt};
 use vfl_shared::types::FeatureBlock;
 
+use super::orthonormal::orthonormal;
 use super::{TransformConfig, TransformError};
 
 /// x → H x + t with an orthonormal H (d × d) and t (d). A secret of the passive party: whoever has it undoes it.
@@ -23,17 +24,59 @@ impl std::fmt::Debug for FeatureMap {
 impl FeatureMap {
     /// The map of a transform that needs no trained parameters, for `d` features; `rng` makes what is secret in it.
     ///
+    /// | transform | H | t |
+    /// |---|---|---|
+    /// | `none` | I | 0 |
+    /// | `negate` | −I | 0 |
+    /// | `complement` | −I | 1 |
+    /// | `selective` | −1 on the diagonal at the features named, 1 elsewhere | 1 at the features named, 0 elsewhere |
+    /// | `permute` | a permutation, each of the d! equally likely | 0 |
+    /// | `random_orthonormal` | uniform on the orthogonal group, either determinant | 0 |
+    ///
+    /// All but `negate` and `random_orthonormal` keep features in [0, 1].
+    ///
     /// # Errors
-    /// [`TransformError::NotOfFeatures`] for the others; [`TransformError::Setting`].
+    /// [`TransformError::NotOfFeatures`] for the others; [`TransformError::Setting`] for a position in `selective` that is not
+    /// below `d` or stands there twice; [`TransformError::Input`] for d = 0.
     pub fn new(config: &TransformConfig, d: usize, rng: &mut dyn Rng) -> Result<Self, TransformError> {
-        let _ = &rng;
-        let identity = DMatrix::identity(d, d);
-        match config {
-            TransformConfig::None {} => Ok(Self { matrix: identity, shift: DVector::zeros(d) }),
-            TransformConfig::Negate {} => Ok(Self { matrix: -identity, shift: DVector::zeros(d) }),
-            TransformConfig::Complement {} => Ok(Self { matrix: -identity, shift: DVector::from_element(d, 1.0) }),
-            other => Err(TransformError::NotOfFeatures { transform: other.name() }),
+        if d == 0 {
+            return Err(TransformError::Input("there is no feature to transform".into()));
         }
+        let identity = DMatrix::identity(d, d);
+        let still = DVector::zeros(d);
+        let (matrix, shift) = match config {
+            TransformConfig::None {} => (identity, still),
+            TransformConfig::Negate {} => (-identity, still),
+            TransformConfig::Complement {} => (-identity, DVector::from_element(d, 1.0)),
+            TransformConfig::Selective { features } => {
+                let (mut matrix, mut shift) = (identity, still);
+                for &at in features {
+                    let refuse = |reason| Err(TransformError::Setting { transform: config.name(), reason });
+                    if at >= d {
+                        return refuse(format!("`features` names position {at}, expected 0 to {}", d - 1));
+                    }
+                    if shift[at] != 0.0 {
+                        return refuse(format!("`features` names position {at} twice; name each once"));
+                    }
+                    matrix[(at, at)] = -1.0;
+                    shift[at] = 1.0;
+                }
+                (matrix, shift)
+            }
+            TransformConfig::Permute {} => {
+                let mut order: Vec<usize> = (0..d).collect();
+                for last in (1..d).rev() {
+                    order.swap(last, rng.random_range(0..=last));
+                }
+                (DMatrix::from_fn(d, d, |i, j| f64::from(order[i] == j)), still)
+            }
+            TransformConfig::RandomOrthonormal {} => (orthonormal(d, rng), still),
+            TransformConfig::LeastSquaresOptimal {}
+            | TransformConfig::Stiefel { .. }
+            | TransformConfig::SingleFeature { .. }
+            | TransformConfig::Binary { .. } => return Err(TransformError::NotOfFeatures { transform: config.name() }),
+        };
+        Ok(Self { matrix, shift })
     }
 
     /// H, d × d.

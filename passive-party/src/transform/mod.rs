@@ -5,12 +5,21 @@
 //! and W_n = W_pas R is released (R remark 6, V section V-B). [`FeatureMap`] changes the features before training, x → H x + t:
 //! then the model itself is another one, W_n = W_pas Hᵀ, and its parameters are released as they are (R section VII-A).
 
+mod binary;
 mod config;
+mod fraction;
+mod least_squares;
 mod map;
+mod orthonormal;
+mod single_feature;
+mod stiefel;
 
 use nalgebra::{DMatrix, DVector};
-use rand::Rng;
+use rand::{Rng, RngExt};
+use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::FeatureBlock;
+
+use crate::moments::Moments;
 
 pub use config::{StiefelCase, TransformConfig};
 pub use map::FeatureMap;
@@ -52,7 +61,8 @@ pub struct Rewritten {
     /// W_n, k × d.
     pub weights: DMatrix<f64>,
     /// What the active party adds to its bias to read the released parameters as a model of features in [0, 1]: W_pas 1 for
-    /// `complement`, else 0. k entries.
+    /// `complement`, the sum of the columns it negates for `selective`, else 0. k entries. With x → H x + t the map of the
+    /// features, W_n (H x + t) + `bias_shift` = W_pas x.
     pub bias_shift: DVector<f64>,
     /// R with W_n = W_pas R, where the transform is such a matrix; d × d, orthonormal. Secret: whoever has it undoes the
     /// transform.
@@ -85,6 +95,26 @@ impl std::fmt::Debug for Rewritten {
 /// Rewrites `w_pas` (k × d) for release. `x` holds the records (d × n) whose moments a fitted transform uses; `rng` makes what
 /// is secret in it.
 ///
+/// | transform | W_n | needs records |
+/// |---|---|---|
+/// | `none`, `negate`, `complement`, `permute`, `selective`, `random_orthonormal` | W_pas Hᵀ of the [`FeatureMap`] | no |
+/// | `least_squares_optimal` | W_pas Hᵀ with H = −V Uᵀ, A⁺A K₀ = U S Vᵀ, R theorem 3 | yes |
+/// | `stiefel` | W_pas R, R a minimum of V (39) or (48) over the orthogonal group, by a search over many starts | yes |
+/// | `single_feature` | the maximum of V (50) within distance ε, any k | no |
+/// | `binary` | the maximum of V (54) within distance ε | yes |
+///
+/// **Distance ε.** `single_feature` and `binary` depend on J W_n alone (a shift common to all classes changes no estimate), so
+/// that the search is over J W_n, in a ball; what is left of ε goes into the common shift, and g = ε exactly. They refuse an ε
+/// within which J W_n = 0 could be reached: the error would have no bound there, and the release would say nothing. `stiefel`
+/// aims at ε by a penalty and meets it about. With `randomised` the distance is drawn uniformly from [0, ε]; whether ε is
+/// allowed is decided before. ε = 0 gives W_pas itself.
+///
+/// **`stiefel`, defaults.** `case`: `i` for d ≥ k, else `ii`. `penalty`: λ = 100 (1/d) Tr K₀ / ε², the error of `zero` over ε²;
+/// a relative miss of g by 1 % then costs 1 % of that error, and what comes out has g within a few per cent of ε, whatever the
+/// scale of the weights. `starts`: 32. Half of the starts have determinant −1, since a descent never leaves its component; in
+/// each half the first is near the identity, the others are uniform. The point taken is the one with the least objective, the
+/// first of equals: it depends on the generator and not on the number of threads.
+///
 /// # Errors
 /// [`TransformError`] naming the setting, or the input that is missing or misshapen.
 pub fn rewrite(
@@ -93,14 +123,108 @@ pub fn rewrite(
     x: Option<&FeatureBlock>,
     rng: &mut dyn Rng,
 ) -> Result<Rewritten, TransformError> {
-    let _ = (x, &rng);
-    let (k, _) = w_pas.shape();
-    let zero = DVector::zeros(k);
-    let rewritten = |weights, bias_shift| Rewritten { weights, bias_shift, matrix: None, search: None };
-    match config {
-        TransformConfig::None {} => Ok(rewritten(w_pas.clone(), zero)),
-        TransformConfig::Negate {} => Ok(rewritten(-w_pas, zero)),
-        TransformConfig::Complement {} => Ok(rewritten(-w_pas, w_pas.column_sum())),
-        other => Err(TransformError::Setting { transform: other.name(), reason: "is not built yet".into() }),
+    let (k, d) = w_pas.shape();
+    if k < 2 || d == 0 {
+        let message =
+            format!("the passive weights are {k} × {d}, expected at least 2 classes (binary is k = 2) and 1 feature");
+        return Err(TransformError::Input(message));
+    }
+    if !w_pas.iter().all(|w| w.is_finite()) {
+        return Err(TransformError::Input("a passive weight is not finite".into()));
+    }
+    let transform = config.name();
+    let epsilon = |epsilon: f64, randomised: bool| Distance::new(transform, epsilon, randomised);
+    let mut rewritten = match config {
+        TransformConfig::None {}
+        | TransformConfig::Negate {}
+        | TransformConfig::Complement {}
+        | TransformConfig::Permute {}
+        | TransformConfig::Selective { .. }
+        | TransformConfig::RandomOrthonormal {} => {
+            let map = FeatureMap::new(config, d, rng)?;
+            let weights = w_pas * map.matrix().transpose();
+            let bias_shift = -(&weights * map.shift());
+            Rewritten { weights, bias_shift, matrix: Some(map.matrix().transpose()), search: None }
+        }
+        TransformConfig::LeastSquaresOptimal {} => least_squares::rewrite(w_pas, &moments(transform, d, x)?)?,
+        TransformConfig::Stiefel { epsilon: level, randomised, case, penalty, starts } => {
+            let settings = stiefel::Settings::new(w_pas, *case, *penalty, *starts)?;
+            let distance = epsilon(*level, *randomised)?;
+            let moments = moments(transform, d, x)?;
+            let level = distance.draw(rng);
+            stiefel::rewrite(w_pas, &moments, level, &settings, rng)?
+        }
+        TransformConfig::SingleFeature { epsilon: level, randomised } => {
+            let distance = epsilon(*level, *randomised)?;
+            single_feature::rewrite(w_pas, &distance, rng)?
+        }
+        TransformConfig::Binary { epsilon: level, randomised } => {
+            let distance = epsilon(*level, *randomised)?;
+            binary::check(w_pas, &distance)?;
+            let moments = moments(transform, d, x)?;
+            binary::rewrite(w_pas, &moments, distance.draw(rng))?
+        }
+    };
+    // Negated zeros would tell which columns were negated where nothing else does.
+    rewritten.weights.apply(|w| *w += 0.0);
+    rewritten.bias_shift.apply(|b| *b += 0.0);
+    if rewritten.weights.iter().chain(&rewritten.bias_shift).all(|v| v.is_finite()) {
+        Ok(rewritten)
+    } else {
+        Err(TransformError::Input("the passive weights are too large: what is rewritten overflows".into()))
     }
 }
+
+/// V's interpretability level, checked.
+struct Distance {
+    epsilon: f64,
+    randomised: bool,
+}
+
+impl Distance {
+    fn new(transform: &'static str, epsilon: f64, randomised: bool) -> Result<Self, TransformError> {
+        if epsilon >= 0.0 && epsilon.is_finite() {
+            return Ok(Self { epsilon, randomised });
+        }
+        Err(TransformError::Setting { transform, reason: format!("`epsilon` is {epsilon}, expected 0 or more") })
+    }
+
+    /// ε, or where it is secret a uniform draw from [0, ε] (V remarks 10, 13).
+    fn draw(&self, rng: &mut dyn Rng) -> f64 {
+        if self.randomised { self.epsilon * rng.random::<f64>() } else { self.epsilon }
+    }
+
+    /// Refuses a distance of `bound` or more, from which on the error has none.
+    fn below(&self, transform: &'static str, bound: f64, reached: &str) -> Result<(), TransformError> {
+        if self.epsilon == 0.0 || self.epsilon < bound {
+            return Ok(());
+        }
+        let epsilon = self.epsilon;
+        let reason = format!("`epsilon` is {epsilon}, expected less than {bound:.6e}: {reached}");
+        Err(TransformError::Setting { transform, reason })
+    }
+}
+
+/// The moments of the records that a transform is fitted to.
+fn moments(transform: &'static str, d: usize, x: Option<&FeatureBlock>) -> Result<Moments, TransformError> {
+    let x = x.map(FeatureBlock::matrix).filter(|x| x.ncols() > 0).ok_or(TransformError::NeedsRecords { transform })?;
+    if x.nrows() != d {
+        let message = format!("the records have {} features, the passive weights have {d} columns", x.nrows());
+        return Err(TransformError::Input(message));
+    }
+    Moments::of(x).ok_or_else(|| {
+        TransformError::Input("the moments of the records overflow: features are expected in [0, 1]".into())
+    })
+}
+
+impl From<DecompositionError> for TransformError {
+    fn from(error: DecompositionError) -> Self {
+        Self::Input(match error {
+            DecompositionError::NotFinite => "the passive weights are too large: their products overflow".into(),
+            DecompositionError::NoConvergence => "a decomposition of the passive weights did not converge".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
