@@ -42,7 +42,7 @@ impl Attack for ChebyshevExact {
         let (estimates, outcomes) = centres(system, b_prime, |b| Ok(system.in_box()?.least_squares(b).x))?;
         let solved = system.solved(&estimates, b_prime);
         let status = if solved.nullity == 0 { Status::Unique } else { Status::Centre { rank: solved.rank } };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes })
+        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, remarks: Vec::new() })
     }
 }
 

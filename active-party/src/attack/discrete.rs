@@ -141,6 +141,7 @@ impl<A: Attack> Attack for ExactBinary<A> {
                 status: Status::BestFit { rank },
                 solved,
                 outcomes: Vec::new(),
+                remarks: Vec::new(),
             }
         } else {
             let w_act = beside(model.active_weights(), &w_pas.select_columns(&binary));

@@ -1,5 +1,6 @@
 //! Why an attack cannot run.
 
+use vfl_shared::metrics::MetricError;
 use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::{ReleasedScores, ShapeError};
 
@@ -118,6 +119,40 @@ pub enum AttackError {
     NeedsOracle {
         /// The attack.
         attack: &'static str,
+    },
+    /// The attack needs records with labels, and was given a release.
+    #[error(
+        "{attack} attacks records that were never scored, by a model of the adversary's own: it needs records with labels \
+         (`training` in a case)"
+    )]
+    NoLabelled {
+        /// The attack.
+        attack: &'static str,
+    },
+    /// A label that is no class.
+    #[error("the label of labelled record {record} is no class: expected 0 to {}", .classes - 1)]
+    Label {
+        /// Its position, from 0.
+        record: usize,
+        /// Number of classes.
+        classes: usize,
+    },
+    /// A weight of an objective that is none.
+    #[error("`{what}` is {got}, expected a finite number of at least 0")]
+    Weight {
+        /// The setting.
+        what: &'static str,
+        /// What came.
+        got: f64,
+    },
+    /// Scores and estimates of them that cannot be compared.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+    /// An attack that cannot be built upon.
+    #[error("`base` is {got}, expected an attack that knows the parameters and runs on one release")]
+    Base {
+        /// What came.
+        got: &'static str,
     },
     /// The coordinator could not be asked.
     #[error(transparent)]

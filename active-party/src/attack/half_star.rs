@@ -25,6 +25,6 @@ impl Attack for HalfStar {
         }
         let solved = system.solved(&estimates, view.b_prime());
         let status = if solved.nullity == 0 { Status::Unique } else { Status::NearestHalf { rank: solved.rank } };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes: Vec::new() })
+        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes: Vec::new(), remarks: Vec::new() })
     }
 }

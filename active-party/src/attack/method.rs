@@ -15,7 +15,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MethodError {
     /// No attack of that name.
-    #[error("there is no attack {name:?}; there are: {}", Method::ALL.into_iter().chain([Method::ChosenShares]).map(Method::as_str).collect::<Vec<_>>().join(", "))]
+    #[error("there is no attack {name:?}; there are: {}", Method::ALL.into_iter().chain(Method::APART).map(Method::as_str).collect::<Vec<_>>().join(", "))]
     Name {
         /// What came, cut to 80 characters.
         name: String,
@@ -81,6 +81,8 @@ pub enum Method {
     Averaging,
     /// Adaptive: logit shares of the adversary's own choice.
     ChosenShares,
+    /// Scores that were never asked for, estimated from the adversary's own labelled records.
+    Agnostic,
 }
 
 impl Method {
@@ -106,6 +108,10 @@ impl Method {
         Self::NoiseDirection,
         Self::Averaging,
     ];
+
+    /// Those that do not run on one release: `chosen_shares` asks by itself
+    /// ([`ChosenShares`](super::adaptive::ChosenShares)), `agnostic` needs labelled records ([`Agnostic`](super::Agnostic)).
+    pub const APART: [Self; 2] = [Self::ChosenShares, Self::Agnostic];
 
     /// The adaptive attacks. `averaging` is worth more on the [mean of several releases](super::adaptive::average) than on one,
     /// and `chosen_shares` runs on none: it asks by itself ([`ChosenShares`](super::adaptive::ChosenShares)).
@@ -159,15 +165,26 @@ impl Method {
             Self::NoiseDirection => "noise_direction",
             Self::Averaging => "averaging",
             Self::ChosenShares => "chosen_shares",
+            Self::Agnostic => "agnostic",
         }
     }
 
-    /// The attack itself, with these settings. What [`Method::ChosenShares`] gives says only that it needs a coordinator to
-    /// ask.
+    /// Whether another attack can be built upon it: it knows the parameters and runs on one release.
+    #[must_use]
+    pub fn is_base(self) -> bool {
+        Self::ALL.contains(&self) && self.plain(&Settings::default()).requirements().parameters
+    }
+
+    /// The attack itself, with these settings. What the ones [apart](Method::APART) give says only what they need.
     #[must_use]
     pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
+        Box::new(Checked(settings.knowledge.wrap(self.plain(settings))))
+    }
+
+    /// The attack without what is known of the features.
+    pub(super) fn plain(self, settings: &Settings) -> Box<dyn Attack> {
         let known = &settings.adaptive;
-        let attack: Box<dyn Attack> = match self {
+        match self {
             Self::Random => Box::new(Random),
             Self::Zero => Box::new(Constant(0.0)),
             Self::Half => Box::new(Constant(0.5)),
@@ -187,23 +204,23 @@ impl Method {
             Self::CodebookCell => Box::new(CodebookCell { centre: known.centre.unwrap_or(Centre::Likely) }),
             Self::NoiseDirection => Box::new(NoiseDirection { known: known.clone() }),
             Self::Averaging => Box::new(Averaging { known: known.clone(), queries: settings.averaged }),
-            Self::ChosenShares => Box::new(Asks),
-        };
-        Box::new(Checked(settings.knowledge.wrap(attack)))
+            Self::ChosenShares => Box::new(Apart(AttackError::NeedsOracle { attack: "chosen_shares" })),
+            Self::Agnostic => Box::new(Apart(AttackError::NoLabelled { attack: "agnostic" })),
+        }
     }
 }
 
-/// An attack that does not run on a release.
+/// An attack that does not run on a release, with the reason.
 #[derive(Debug)]
-struct Asks;
+struct Apart(AttackError);
 
-impl Attack for Asks {
+impl Attack for Apart {
     fn requirements(&self) -> Requirements {
         Requirements { parameters: true }
     }
 
     fn reconstruct(&self, _view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        Err(AttackError::NeedsOracle { attack: "chosen_shares" })
+        Err(self.0.clone())
     }
 }
 
@@ -241,7 +258,7 @@ impl FromStr for Method {
     fn from_str(name: &str) -> Result<Self, MethodError> {
         Self::ALL
             .into_iter()
-            .chain([Self::ChosenShares])
+            .chain(Self::APART)
             .find(|m| m.as_str() == name)
             .ok_or_else(|| MethodError::Name { name: clip(name) })
     }

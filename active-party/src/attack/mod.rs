@@ -5,6 +5,7 @@
 
 pub mod adaptive;
 mod affine;
+pub mod agnostic;
 mod baseline;
 mod chebyshev_exact;
 mod coalition;
@@ -24,6 +25,7 @@ mod system;
 mod view;
 
 pub use adaptive::{Centre, KnownPolicy, adaptive_for};
+pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, LabelledRecords, OutOfRange, Seen};
 pub use baseline::{Constant, Random};
 pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use coalition::{Coalition, Party, Role};
@@ -147,6 +149,8 @@ pub struct Reconstruction {
     pub solved: Option<Solved>,
     /// One per record for methods that work record by record, else empty.
     pub outcomes: Vec<RecordOutcome>,
+    /// What the attack has to say in words: which transform it undid, and on what evidence. Never a feature value or a score.
+    pub remarks: Vec<String>,
 }
 
 /// Facts of a solved system.

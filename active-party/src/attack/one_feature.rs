@@ -194,7 +194,7 @@ impl Attack for OneFeature {
         let ambiguous = self.case.ends(b_prime.as_slice()).is_none();
         let status = if ambiguous { Status::Baseline } else { Status::Scaled };
         let estimates = DMatrix::from_vec(1, found.len(), found);
-        Ok(Reconstruction { estimates, status, solved: None, outcomes: Vec::new() })
+        Ok(Reconstruction { estimates, status, solved: None, outcomes: Vec::new(), remarks: Vec::new() })
     }
 }
 

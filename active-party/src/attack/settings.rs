@@ -1,9 +1,10 @@
 //! Settings of attacks, as `key=value` pairs give them.
 
 use super::adaptive::{Centre, KnownPolicy};
+use super::agnostic::{AgnosticSettings, OutOfRange};
 use super::gradient_inversion::{GradientInversion, Iterate, Loss, Start};
 use super::method::clip;
-use super::{Descent, MethodError, OneFeatureCase, Replacement, ShadowBias, ShadowFit, StatedKnowledge};
+use super::{Descent, Method, MethodError, OneFeatureCase, Replacement, ShadowBias, ShadowFit, StatedKnowledge};
 
 /// Settings of attacks. Each attack looks at its own.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -24,6 +25,8 @@ pub struct Settings {
     pub adaptive: KnownPolicy,
     /// How many different answers were averaged into the release.
     pub averaged: usize,
+    /// Of the agnostic attack: `base`, `observed`, `alpha`, `beta`, `l2`, `out_of_range`.
+    pub agnostic: AgnosticSettings,
 }
 
 /// A setting: its name, and what it takes, with the default.
@@ -86,6 +89,24 @@ const CENTRE: Key = (
 const AVERAGED: Key =
     ("averaged", "how many different answers averaging was given the mean of: a whole number above 0 (default 1)");
 
+const BASE: Key = (
+    "base",
+    "the attack that agnostic and undo_transform run in the end: one that knows the parameters and runs on one release \
+     (default clamped_half_star)",
+);
+const OBSERVED: Key =
+    ("observed", "how many records agnostic asks about first, to refine its model: a whole number (default 0)");
+const ALPHA: Key =
+    ("alpha", "weight of the scores seen, in the model of agnostic: a number of at least 0 (default 1; nothing for labels)");
+const BETA: Key =
+    ("beta", "weight of the predicted classes seen, in the model of agnostic: a number of at least 0 (default 0)");
+const L2: Key = ("l2", "weight of the squared weights, in the model of agnostic: a number of at least 0 (default 0.001)");
+const OUT_OF_RANGE: Key = (
+    "out_of_range",
+    "what agnostic makes of estimates out of range: `keep`, `clamp`, `half` (these become 1/2) or `all_half` (all of the record \
+     do) (default clamp)",
+);
+
 impl Settings {
     /// The settings there are, each with what it takes.
     pub const KEYS: &'static [Key] = &[
@@ -109,6 +130,12 @@ impl Settings {
         SIGMA_KNOWN,
         CENTRE,
         AVERAGED,
+        BASE,
+        OBSERVED,
+        ALPHA,
+        BETA,
+        L2,
+        OUT_OF_RANGE,
     ];
 
     /// The names of all settings, with commas.
@@ -178,10 +205,21 @@ impl Settings {
             SIGMA_KNOWN => self.adaptive.scale_known = value.trim().parse().ok()?,
             CENTRE => self.adaptive.centre = Some(Centre::named(value.trim())?),
             AVERAGED => self.averaged = value.trim().parse().ok().filter(|n| *n > 0)?,
+            BASE => self.agnostic.base = value.trim().parse().ok().filter(|m: &Method| m.is_base())?,
+            OBSERVED => self.agnostic.observed = value.trim().parse().ok()?,
+            ALPHA => self.agnostic.alpha = weight(value)?,
+            BETA => self.agnostic.beta = weight(value)?,
+            L2 => self.agnostic.l2 = weight(value)?,
+            OUT_OF_RANGE => self.agnostic.out_of_range = OutOfRange::named(value.trim())?,
             _ => self.gradient_inversion = set_gradient_inversion(self.gradient_inversion, key, value)?,
         }
         Some(())
     }
+}
+
+/// A finite number of at least 0.
+fn weight(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|n: &f64| *n >= 0.0 && n.is_finite())
 }
 
 /// Finite numbers with separators.

@@ -121,6 +121,11 @@ impl Replacement {
             Err(AttackError::Floor { got: zero_floor })
         }
     }
+
+    /// A score, or what stands for it.
+    pub(super) fn of(self, score: f64) -> f64 {
+        if score > 0.0 { score } else { self.zero_floor }
+    }
 }
 
 impl Default for Replacement {

@@ -81,6 +81,21 @@ impl UtilityTotals {
         Ok(totals)
     }
 
+    /// What estimates are off from a release, the release standing first as the scores do in [`UtilityTotals::of`].
+    pub(super) fn of_estimates(released: &ReleasedScores, estimated: &ConfidenceScores) -> Result<Self, MetricError> {
+        // The count of kept classes is symmetric, the divergence is not.
+        let labels = Self::of(estimated, released)?;
+        let mut totals = Self { records: labels.records, kept: labels.kept, ..Self::default() };
+        if let ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) = released {
+            for (c, p) in c.column_iter().zip(estimated.matrix().column_iter()) {
+                totals.kl += kl(c.as_slice(), p.as_slice());
+                totals.total_variation += variation(c.as_slice(), p.as_slice());
+            }
+            totals.vectors = totals.records;
+        }
+        Ok(totals)
+    }
+
     /// Number of records.
     #[must_use]
     pub fn records(&self) -> u64 {

@@ -173,7 +173,7 @@ impl Attack for Averaging {
         }
         let solved = system.solved(&estimates, view.b_prime());
         let status = Status::Centre { rank: solved.rank };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes })
+        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, remarks: Vec::new() })
     }
 }
 

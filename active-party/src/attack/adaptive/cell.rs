@@ -161,7 +161,7 @@ impl<'a> Cells<'a> {
         }
         let solved = system.solved(&estimates, self.view.b_prime());
         let status = Status::Centre { rank: solved.rank };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes })
+        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, remarks: Vec::new() })
     }
 
     /// `objective` is the distance by which the estimate misses the set.

@@ -249,6 +249,6 @@ impl Attack for GradientInversion {
             });
         }
         let solved = system.solved(&estimates, view.b_prime());
-        Ok(Reconstruction { estimates, status: Status::Descent, solved: Some(solved), outcomes })
+        Ok(Reconstruction { estimates, status: Status::Descent, solved: Some(solved), outcomes, remarks: Vec::new() })
     }
 }

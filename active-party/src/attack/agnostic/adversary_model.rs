@@ -1,0 +1,105 @@
+//! The adversary's own model of the scores, from its own features alone (V section IV-B).
+
+use std::fmt;
+
+use nalgebra::{DMatrix, DVector};
+use vfl_shared::metrics::{ScoreMismatch, score_mismatch};
+use vfl_shared::numerics::Lbfgs;
+use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
+
+use super::super::affine::affine;
+use super::super::view::same;
+use super::super::{AttackError, Replacement};
+use super::{AgnosticObjective, AgnosticSettings, LabelledRecords, Seen};
+
+/// ĉ = softmax(W y + b), an estimate of the joint model's scores. `Debug` shows the shape.
+#[derive(Clone, PartialEq)]
+pub struct AdversaryModel {
+    weights: DMatrix<f64>,
+    bias: DVector<f64>,
+}
+
+impl fmt::Debug for AdversaryModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (k, d) = self.weights.shape();
+        write!(f, "AdversaryModel({k} × {d}, values withheld)")
+    }
+}
+
+/// How the fit of an adversary model ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdversaryFit {
+    /// [The objective](AgnosticObjective) at the end.
+    pub objective: f64,
+    /// Largest magnitude of an entry of its gradient there.
+    pub gradient_norm: f64,
+    /// Steps taken.
+    pub iterations: u32,
+    /// Whether the gradient fell to the tolerance. If not, the model is where the steps led.
+    pub converged: bool,
+}
+
+impl AdversaryModel {
+    /// Fits V (8), or V (9) with what was `seen`: [the objective](AgnosticObjective), minimised from W = 0, b = 0. With α > 0 it
+    /// is not convex, and what is found is the minimum that lies downhill from there.
+    ///
+    /// # Errors
+    /// As [`AgnosticObjective::new`]; [`AttackError::NotFinite`] if the fit runs away.
+    pub fn fit(
+        settings: &AgnosticSettings,
+        classes: usize,
+        own: &LabelledRecords,
+        seen: Option<Seen<'_>>,
+        replacement: Replacement,
+    ) -> Result<(Self, AdversaryFit), AttackError> {
+        let objective = AgnosticObjective::new(settings, classes, own, seen, replacement)?;
+        let start = vec![0.0; objective.parameters()];
+        let found = Lbfgs::default().minimise(&start, &mut |x, gradient| objective.flat(x, gradient));
+        if !(found.value.is_finite() && found.x.iter().all(|v| v.is_finite())) {
+            return Err(AttackError::NotFinite { what: "the fit of the adversary model" });
+        }
+        let (weights, bias) = found.x.split_at(classes * own.y.features());
+        let model = Self {
+            weights: DMatrix::from_column_slice(classes, own.y.features(), weights),
+            bias: DVector::from_column_slice(bias),
+        };
+        let fit = AdversaryFit {
+            objective: found.value,
+            gradient_norm: found.gradient_norm,
+            iterations: found.iterations,
+            converged: found.converged,
+        };
+        Ok((model, fit))
+    }
+
+    /// W, k × d_act.
+    #[must_use]
+    pub fn weights(&self) -> &DMatrix<f64> {
+        &self.weights
+    }
+
+    /// b, k.
+    #[must_use]
+    pub fn bias(&self) -> &DVector<f64> {
+        &self.bias
+    }
+
+    /// ĉ of records, k × n.
+    ///
+    /// # Errors
+    /// [`AttackError::View`] if `y` (d_act × n) has another number of features, or the logits overflow.
+    pub fn scores(&self, y: &FeatureBlock) -> Result<ConfidenceScores, AttackError> {
+        same("active features", "features", self.weights.ncols(), y.features())?;
+        Ok(ConfidenceScores::softmax(Logits::new(affine(&self.weights, Some(&self.bias), y.matrix()))?))
+    }
+
+    /// How far ĉ is from what was released (V remark 18): what the active party gains by asking.
+    ///
+    /// # Errors
+    /// [`AttackError::View`] as [`AdversaryModel::scores`], or if the release is of another size.
+    pub fn mismatch(&self, seen: Seen<'_>) -> Result<ScoreMismatch, AttackError> {
+        same("scores of records seen", "classes", self.bias.len(), seen.released.classes())?;
+        same("scores of records seen", "records", seen.y.records(), seen.released.records())?;
+        Ok(score_mismatch(seen.released, &self.scores(seen.y)?)?)
+    }
+}

@@ -1,0 +1,172 @@
+//! Agnostic attacks: on records that the adversary has no score of (V section IV).
+//!
+//! The active party has labelled records of its own, those of the training among them. A model fitted to its own features and
+//! those labels estimates the scores of any record, asked about or not; the estimate takes the scores' place in an attack of
+//! the white box. Scores of *other* records, which it did ask for, refine the model. No defense of the scores touches the
+//! attack on records that are never asked about.
+
+mod adversary_model;
+mod objective;
+mod out_of_range;
+
+use nalgebra::DMatrix;
+use rand::Rng;
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use super::view::same;
+use super::{AdversaryView, AttackError, KnownModel, Method, Reconstruction, Replacement, Settings};
+
+pub use adversary_model::{AdversaryFit, AdversaryModel};
+pub use objective::AgnosticObjective;
+pub use out_of_range::OutOfRange;
+
+/// Labelled records of the adversary's own. `Debug` shows no value.
+#[derive(Clone, PartialEq)]
+pub struct LabelledRecords {
+    /// Its features of them, d_act × n_t.
+    pub y: FeatureBlock,
+    /// The class of each, from 0 and below k.
+    pub labels: Vec<u32>,
+}
+
+impl std::fmt::Debug for LabelledRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LabelledRecords({:?}, {} labels)", self.y, self.labels.len())
+    }
+}
+
+/// Records already asked about: the adversary's own features, and what was released.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// d_act × n_p.
+    pub y: &'a FeatureBlock,
+    /// Of the same records, of any kind. Of labels and ciphertexts only the predicted class is used (V section IV-B1).
+    pub released: &'a ReleasedScores,
+}
+
+/// Settings of the agnostic attack.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AgnosticSettings {
+    /// Weight α ≥ 0 of the squared log-ratios to scores seen. Nothing where labels or ciphertexts were released.
+    pub alpha: f64,
+    /// Weight β ≥ 0 of the cross-entropy to the predicted classes seen.
+    pub beta: f64,
+    /// Weight of ‖W‖²_F, at least 0.
+    pub l2: f64,
+    /// The attack of the white box that the estimated scores go to.
+    pub base: Method,
+    /// What becomes of estimates out of range. It takes the place of the clipping of `clamped_least_squares` and
+    /// `clamped_half_star`.
+    pub out_of_range: OutOfRange,
+    /// n_p, how many records to ask about first, for callers that ask. The attack itself does not look at it.
+    pub observed: usize,
+}
+
+impl Default for AgnosticSettings {
+    /// α = 1, β = 0 (V remark 1), l2 = 1e-3 (V names no weight), clamped `half_star`, nothing asked first.
+    fn default() -> Self {
+        Self {
+            alpha: 1.0,
+            beta: 0.0,
+            l2: 1e-3,
+            base: Method::ClampedHalfStar,
+            out_of_range: OutOfRange::Clamp,
+            observed: 0,
+        }
+    }
+}
+
+/// The attack.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Agnostic {
+    /// Its own settings.
+    pub settings: AgnosticSettings,
+    /// Settings of the base attack. The release it sees is one of scores as they are, whatever was released of other records.
+    pub inner: Settings,
+}
+
+impl From<&Settings> for Agnostic {
+    fn from(settings: &Settings) -> Self {
+        Self { settings: settings.agnostic, inner: settings.clone() }
+    }
+}
+
+/// What the attack found. `Debug` shows shapes only.
+#[derive(Clone, PartialEq)]
+pub struct AgnosticFound {
+    /// The estimates of the targets.
+    pub reconstruction: Reconstruction,
+    /// ĉ of the targets, k × n.
+    pub scores: DMatrix<f64>,
+    /// The adversary model.
+    pub model: AdversaryModel,
+    /// How its fit ended.
+    pub fit: AdversaryFit,
+}
+
+impl std::fmt::Debug for AgnosticFound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AgnosticFound({:?}, {:?}, {:?})", self.reconstruction, self.model, self.fit)
+    }
+}
+
+impl Agnostic {
+    /// Fits an adversary model to the labelled records and what was seen, estimates the scores of the `targets` (own features,
+    /// d_act × n), and attacks them with the base. Nothing that was released of the targets comes in.
+    ///
+    /// # Errors
+    /// As [`AdversaryModel::fit`]; [`AttackError::Base`] for a base that does not run on one release in the white box;
+    /// [`AttackError::View`] if the parts differ in features; [`AttackError::NeedsParameters`] in the black box; those of the base.
+    pub fn reconstruct(
+        &self,
+        known: &KnownModel,
+        own: &LabelledRecords,
+        seen: Option<Seen<'_>>,
+        replacement: Replacement,
+        targets: &FeatureBlock,
+        rng: &mut dyn Rng,
+    ) -> Result<AgnosticFound, AttackError> {
+        let base = self.base()?;
+        known.passive_weights()?;
+        let features = known.active_weights().ncols();
+        same("active features of labelled records", "features", features, own.y.features())?;
+        let (model, fit) = AdversaryModel::fit(&self.settings, known.classes(), own, seen, replacement)?;
+        let scores = model.scores(targets)?.into_matrix();
+        let released = ReleasedScores::Probabilities(scores.clone());
+        let view = AdversaryView::new(known, targets, &released, replacement)?;
+        let mut reconstruction = base.reconstruct(&view, rng)?;
+        if !reconstruction.estimates.iter().all(|v| v.is_finite()) {
+            return Err(AttackError::NotFinite { what: "an estimate" });
+        }
+        reconstruction.remarks.extend(self.remarks(&fit, seen));
+        Ok(AgnosticFound { reconstruction, scores, model, fit })
+    }
+
+    /// The base attack with the rule in place of its clipping, in the ranges stated.
+    fn base(&self) -> Result<Box<dyn super::Attack>, AttackError> {
+        let AgnosticSettings { base, out_of_range: rule, .. } = self.settings;
+        if !base.is_base() {
+            return Err(AttackError::Base { got: base.as_str() });
+        }
+        let unclipped = match base {
+            Method::ClampedHalfStar => Method::HalfStar,
+            Method::ClampedLeastSquares => Method::LeastSquares,
+            other => other,
+        };
+        let ruled = out_of_range::Ruled { inner: unclipped.plain(&self.inner), rule };
+        Ok(self.inner.knowledge.wrap(Box::new(ruled)))
+    }
+
+    fn remarks(&self, fit: &AdversaryFit, seen: Option<Seen<'_>>) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if !fit.converged {
+            remarks.push(format!("the fit of the adversary model stopped after {} steps, short of a minimum", fit.iterations));
+        }
+        let labels =
+            seen.is_some_and(|s| matches!(s.released, ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_)));
+        if labels && self.settings.beta == 0.0 {
+            remarks.push("what was released has no scores for alpha to refine the adversary model by; set beta above 0".into());
+        }
+        remarks
+    }
+}

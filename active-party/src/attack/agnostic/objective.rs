@@ -1,0 +1,184 @@
+//! What an adversary model is fitted to: V (8), and V (9) where records were asked about before.
+
+use nalgebra::{DMatrix, DVector};
+use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
+
+use super::super::affine::affine;
+use super::super::view::same;
+use super::super::{AttackError, Replacement};
+use super::{AgnosticSettings, LabelledRecords, Seen};
+
+/// The objective in the weights W (k × d_act) and the bias b (k), for given records.
+///
+/// With ĉ = softmax(W y + b), H the cross-entropy in nats, n_t labelled records with labels u and n_p records seen:
+///
+/// (1/(n_t + n_p)) (Σ H(ĉ, u) + β Σ H(ĉ, û)) + (α/n_p) Σ Σ_m (ln ĉ_m − ln c_m)² + l2 ‖W‖²_F,
+///
+/// the second and third sum over the records seen, û their predicted classes, c their scores. Without such records, or with
+/// α = β = 0, it is (1/n_t) Σ H(ĉ, u) + l2 ‖W‖²_F. The bias is free. Labels and ciphertexts are no scores: for them α counts
+/// as 0. Convex for α = 0 only.
+#[derive(Clone)]
+pub struct AgnosticObjective<'a> {
+    classes: usize,
+    own: Part<'a>,
+    seen: Option<Part<'a>>,
+    l2: f64,
+}
+
+/// Records with what the model is to say of them.
+#[derive(Clone)]
+struct Part<'a> {
+    y: &'a FeatureBlock,
+    /// yᵀ, for the gradient.
+    transposed: DMatrix<f64>,
+    labels: Vec<u32>,
+    /// Of the cross-entropy of one record.
+    entropy_weight: f64,
+    /// ln c, k × n, if there are scores.
+    logarithms: Option<DMatrix<f64>>,
+    /// Of the squared log-ratios of one record.
+    ratio_weight: f64,
+}
+
+/// Shows shapes only.
+impl std::fmt::Debug for AgnosticObjective<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seen = self.seen.as_ref().map_or(0, |s| s.labels.len());
+        write!(f, "AgnosticObjective({} classes, {} + {seen} records, values withheld)", self.classes, self.own.labels.len())
+    }
+}
+
+impl<'a> AgnosticObjective<'a> {
+    /// Of the adversary's labelled records and what it saw before; `replacement` stands for scores of 0.
+    ///
+    /// # Errors
+    /// [`AttackError::NoLabelled`] without a labelled record; [`AttackError::Label`] for a label that is no class;
+    /// [`AttackError::Weight`] if α, β or l2 is negative or not finite; [`AttackError::View`] if parts differ in size.
+    pub fn new(
+        settings: &AgnosticSettings,
+        classes: usize,
+        own: &'a LabelledRecords,
+        seen: Option<Seen<'a>>,
+        replacement: Replacement,
+    ) -> Result<Self, AttackError> {
+        for (what, got) in [("alpha", settings.alpha), ("beta", settings.beta), ("l2", settings.l2)] {
+            if !(got >= 0.0 && got.is_finite()) {
+                return Err(AttackError::Weight { what, got });
+            }
+        }
+        if classes < 2 {
+            return Err(ShapeError::TooFewClasses { what: "the adversary model", got: classes }.into());
+        }
+        let records = own.labels.len();
+        same("labelled records", "records", records, own.y.records())?;
+        if records == 0 {
+            return Err(AttackError::NoLabelled { attack: "agnostic" });
+        }
+        if let Some(record) = own.labels.iter().position(|l| *l as usize >= classes) {
+            return Err(AttackError::Label { record, classes });
+        }
+        let seen = seen.filter(|s| s.y.records() > 0 || s.released.records() > 0);
+        let seen = seen.filter(|_| settings.alpha > 0.0 || settings.beta > 0.0);
+        if let Some(Seen { y, released }) = seen {
+            same("scores of records seen", "classes", classes, released.classes())?;
+            same("active features of records seen", "features", own.y.features(), y.features())?;
+            same("active features of records seen", "records", released.records(), y.records())?;
+        }
+        let observed = seen.map_or(0, |s| s.released.records());
+        let weight = 1.0 / (records + observed) as f64;
+        let seen = seen
+            .map(|Seen { y, released }| {
+                let logarithms = match released {
+                    ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => {
+                        Some(c.map(|c| replacement.of(c).ln())).filter(|_| settings.alpha > 0.0)
+                    }
+                    ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_) => None,
+                };
+                if logarithms.as_ref().is_some_and(|l| !l.iter().all(|v| v.is_finite())) {
+                    return Err(AttackError::NotFinite { what: "the logarithm of a score seen" });
+                }
+                Ok(Part {
+                    y,
+                    transposed: y.matrix().transpose(),
+                    labels: released.predicted_labels(),
+                    entropy_weight: settings.beta * weight,
+                    logarithms,
+                    ratio_weight: settings.alpha / observed as f64,
+                })
+            })
+            .transpose()?;
+        let own = Part {
+            y: &own.y,
+            transposed: own.y.matrix().transpose(),
+            labels: own.labels.clone(),
+            entropy_weight: weight,
+            logarithms: None,
+            ratio_weight: 0.0,
+        };
+        Ok(Self { classes, own, seen, l2: settings.l2 })
+    }
+
+    /// Number of parameters: k (d_act + 1), W column by column and then b.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        self.classes * (self.own.y.features() + 1)
+    }
+
+    /// The objective at W (k × d_act) and b, with its gradients in both.
+    ///
+    /// # Panics
+    /// If W or b is of another shape.
+    #[must_use]
+    pub fn at(&self, weights: &DMatrix<f64>, bias: &DVector<f64>) -> (f64, DMatrix<f64>, DVector<f64>) {
+        assert_eq!(weights.shape(), (self.classes, self.own.y.features()), "shape of the weights");
+        assert_eq!(bias.len(), self.classes, "length of the bias");
+        let mut value = self.l2 * weights.norm_squared();
+        let mut of_weights = weights * (2.0 * self.l2);
+        let mut of_bias = DVector::zeros(self.classes);
+        for part in std::iter::once(&self.own).chain(&self.seen) {
+            let mut slopes = affine(weights, Some(bias), part.y.matrix());
+            value += part.value_and_slopes(&mut slopes);
+            of_weights.gemm(1.0, &slopes, &part.transposed, 1.0);
+            of_bias += slopes.column_sum();
+        }
+        (value, of_weights, of_bias)
+    }
+
+    /// The same on all parameters in one vector, as a minimiser has them.
+    pub(super) fn flat(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
+        let at = self.classes * self.own.y.features();
+        let weights = DMatrix::from_column_slice(self.classes, self.own.y.features(), &x[..at]);
+        let (value, of_weights, of_bias) = self.at(&weights, &DVector::from_column_slice(&x[at..]));
+        gradient[..at].copy_from_slice(of_weights.as_slice());
+        gradient[at..].copy_from_slice(of_bias.as_slice());
+        value
+    }
+}
+
+impl Part<'_> {
+    /// Puts the derivatives in the logits in place of the logits, and gives the value.
+    fn value_and_slopes(&self, logits: &mut DMatrix<f64>) -> f64 {
+        let mut value = 0.0;
+        for (record, mut z) in logits.column_iter_mut().enumerate() {
+            let top = z.max();
+            let log_sum = top + z.iter().map(|z| (z - top).exp()).sum::<f64>().ln();
+            let label = self.labels[record] as usize;
+            // z becomes ln ĉ.
+            z.add_scalar_mut(-log_sum);
+            value -= self.entropy_weight * z[label];
+            // ∂/∂z_j: of the entropy ĉ_j − [j = label], of Σ r² with r = ln ĉ − ln c: 2 r_j − 2 ĉ_j Σ r.
+            let (mut pulled, mut factor) = (None, self.entropy_weight);
+            if let Some(logarithms) = &self.logarithms {
+                let ratios = &z - logarithms.column(record);
+                value += self.ratio_weight * ratios.norm_squared();
+                factor -= 2.0 * self.ratio_weight * ratios.sum();
+                pulled = Some(ratios);
+            }
+            for (j, z) in z.iter_mut().enumerate() {
+                *z = factor * z.exp() + pulled.as_ref().map_or(0.0, |r| 2.0 * self.ratio_weight * r[j]);
+            }
+            z[label] -= self.entropy_weight;
+        }
+        value
+    }
+}
