@@ -6,13 +6,14 @@
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::KnownModel;
+use vfl_passive_party::transform::{Rewritten, TransformConfig, rewrite};
 use vfl_shared::model::train_converged;
 use vfl_shared::numerics::Lbfgs;
 
 use super::contender::{Wanted, pick};
 use super::document::{Check, Curve, CurveRole, Document};
 use super::retrained::{complemented, l2};
-use super::subject::{Drawn, Subject};
+use super::subject::{Drawn, Purpose, Subject, generator};
 use super::sweep::{EQUAL, Plan, Window, select, sweep};
 use super::white_box::{axis, eight, fill};
 use super::{Figure, Options, ReproduceError, blank};
@@ -34,8 +35,12 @@ const WINDOWS: usize = 12;
 fn after(window: &Window) -> Result<KnownModel, ReproduceError> {
     let failed = |error| ReproduceError::Attack { curve: "after".into(), d: window.d, k0: window.k0, error };
     let w_pas = window.model.passive_weights().map_err(failed)?;
-    let bias = window.model.bias() + w_pas.column_sum();
-    KnownModel::white_box(window.model.active_weights().clone(), bias, -w_pas).map_err(failed)
+    // Nothing random is in this transform.
+    let rewritten = rewrite(&TransformConfig::Complement {}, w_pas, None, &mut generator(0, Purpose::Attack, 0));
+    let transform = |error| ReproduceError::Transform { transform: "complement".into(), d: window.d, k0: window.k0, error };
+    let Rewritten { weights, bias_shift, .. } = rewritten.map_err(transform)?;
+    let bias = window.model.bias() + bias_shift;
+    KnownModel::white_box(window.model.active_weights().clone(), bias, weights).map_err(failed)
 }
 
 /// (4/d) Tr(P K_½) over the given passive features (d × n): what both linear attacks lose (R section VIII-D).
@@ -83,9 +88,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let x: Vec<f64> = swept.points.iter().map(|p| p.d as f64 / subject.features() as f64).collect();
     for attack in ["least_squares", "half_star"] {
         if let Some((before, after)) = pair(&document, attack) {
-            document.checks.push(rises(attack, &dimensions, &before.mean, &after.mean));
-            document.checks.push(rises_as_told(attack, &dimensions, (&before.mean, &after.mean), &by_formula));
-            let closed: Vec<f64> = before.mean.iter().zip(&by_formula).map(|(b, i)| b + i).collect();
+            document.checks.push(rises(attack, &dimensions, &before, &after));
+            document.checks.push(rises_as_told(attack, &dimensions, (&before, &after), &by_formula));
+            let closed: Vec<f64> = before.iter().zip(&by_formula).map(|(b, i)| b + i).collect();
             document.curves.push(Curve {
                 name: format!("{attack}_after_closed_form"),
                 role: CurveRole::ClosedForm,
@@ -98,7 +103,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     }
     for (attack, ..) in ATTACKS.iter().filter(|(a, ..)| !matches!(*a, "least_squares" | "half_star")) {
         if let Some((before, after)) = pair(&document, attack) {
-            document.checks.push(rises(attack, &dimensions, &before.mean, &after.mean));
+            document.checks.push(rises(attack, &dimensions, &before, &after));
         }
     }
     document.checks.push(retrained(subject, dimensions[dimensions.len() / 2])?);
@@ -116,8 +121,10 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-fn pair<'a>(document: &'a Document, attack: &str) -> Option<(&'a Curve, &'a Curve)> {
-    Some((document.curve(attack)?, document.curve(&format!("{attack}_after"))?))
+/// The means of an attack before and after.
+fn pair(document: &Document, attack: &str) -> Option<(Vec<f64>, Vec<f64>)> {
+    let of = |name: &str| document.curve(name).map(|curve| curve.mean.clone());
+    Some((of(attack)?, of(&format!("{attack}_after"))?))
 }
 
 /// R: all attacks become less successful.

@@ -2,6 +2,8 @@
 //!
 //! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
 
+mod adversary_model;
+mod agnostic;
 mod complement;
 mod contender;
 mod document;
@@ -22,6 +24,7 @@ mod subject;
 mod sweep;
 mod table;
 mod theorem2;
+mod tradeoff;
 mod white_box;
 mod workers;
 
@@ -85,8 +88,12 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     let fixed = |what, given: bool| {
         if given { Err(ReproduceError::NoChoice { figure: figure.as_str(), what }) } else { Ok(()) }
     };
-    fixed("attacks", matches!(figure, Figure::RFig5 | Figure::RFig7) && !options.attacks.is_empty())?;
-    fixed("numbers of passive features", figure == Figure::RFig7 && !options.dimensions.is_empty())?;
+    use Figure as F;
+    let attacks = matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14 | F::JFig11a);
+    fixed("attacks", !attacks && !options.attacks.is_empty())?;
+    let of_data = figure.training() == Training::None;
+    fixed("numbers of passive features", (of_data || matches!(figure, F::RFig7 | F::VFig10)) && !options.dimensions.is_empty())?;
+    fixed("windows", (of_data || figure == F::RFig7) && options.windows.is_some())?;
     let document = match figure {
         Figure::RFig4 => white_box::run(subject, options),
         Figure::RFig5 => theorem2::run(subject, options),
@@ -98,7 +105,10 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::VFig6 => moments::covariance(subject, options),
         Figure::RFig8 | Figure::RFig9 | Figure::RFig10 | Figure::RFig11 => complement::run(figure, subject, options),
         Figure::RFig12 => retrained::run(subject, options),
-        _ => Err(ReproduceError::NothingToRun { notes: "not yet".into() }),
+        Figure::VFig3 | Figure::VFig4 | Figure::VFig5 | Figure::VFig7 => agnostic::run(figure, subject, options),
+        Figure::VFig8 => adversary_model::run(subject, options),
+        Figure::VFig9 | Figure::VFig10 | Figure::VFig11 | Figure::VFig13 => tradeoff::run(figure, subject, options),
+        Figure::VFig12 => tradeoff::by_features(subject, options),
     }?;
     if document.curves.is_empty() && document.heat_map.is_none() {
         return Err(ReproduceError::NothingToRun { notes: document.notes.join("; ") });
@@ -108,7 +118,10 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
 
 /// Adds to the documents of one run, one per data set, what the papers say of these together.
 pub fn compare(figure: Figure, documents: &mut [Document]) {
-    moments::compare(figure, documents);
+    match figure {
+        Figure::VFig8 => adversary_model::compare(documents),
+        _ => moments::compare(figure, documents),
+    }
 }
 
 /// A document with the facts in, and no curve yet.

@@ -209,6 +209,41 @@ impl Subject {
         &self.model
     }
 
+    /// Draws records that the adversary has seen the scores of, from the test records, and targets from all the others,
+    /// training records among them.
+    pub(super) fn draw_agnostic(&self, seen: usize, records: Option<usize>, seed: u64) -> (Drawn, Drawn) {
+        let n = self.x.ncols();
+        let mut rng = generator(seed, Purpose::Auxiliary, 0);
+        let seen = rand::seq::index::sample(&mut rng, n, seen.min(n)).into_vec();
+        let mut free = vec![true; n + self.others.ncols()];
+        seen.iter().for_each(|&r| free[r] = false);
+        let all: Vec<usize> = (0..free.len()).filter(|&r| free[r]).collect();
+        let wanted = records.map_or(all.len(), |wanted| wanted.min(all.len()));
+        let mut rng = generator(seed, Purpose::Records, 0);
+        let targets: Vec<usize> =
+            rand::seq::index::sample(&mut rng, all.len(), wanted).iter().map(|i| all[i]).collect();
+        let feature = |row: usize, r: usize| if r < n { self.x[(row, r)] } else { self.others[(row, r - n)] };
+        let x = DMatrix::from_fn(self.features(), targets.len(), |row, j| feature(row, targets[j]));
+        // Scores of training records are not served: they are of the stored parameters.
+        let mut scores = &self.weights * &x;
+        scores.column_iter_mut().for_each(|mut z| z += &self.bias);
+        vfl_shared::numerics::softmax_columns(&mut scores);
+        for (mut to, &r) in scores.column_iter_mut().zip(&targets) {
+            if r < n {
+                to.copy_from(&self.scores.column(r));
+            }
+        }
+        (
+            Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) },
+            Drawn { x, scores },
+        )
+    }
+
+    /// Features of the test records, d_t × n.
+    pub(super) fn test_records(&self) -> &DMatrix<f64> {
+        &self.x
+    }
+
     /// The features of all records, d_t × n: test records first.
     pub(super) fn all_records(&self) -> DMatrix<f64> {
         let mut all = self.x.clone().resize_horizontally(self.x.ncols() + self.others.ncols(), 0.0);
@@ -250,6 +285,8 @@ pub(super) enum Purpose {
     Auxiliary = 3,
     /// Repetitions of an experiment.
     Repetition = 4,
+    /// What is secret in a transform of one split.
+    Transform = 5,
 }
 
 /// The generator of a seed for a purpose and an item below 2⁵⁶.
