@@ -16,7 +16,13 @@ impl Attack for Constant {
 
     fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let estimates = DMatrix::from_element(view.target_features(), view.records(), self.0);
-        Ok(Reconstruction { estimates, status: Status::Baseline, solved: None, outcomes: Vec::new(), remarks: Vec::new() })
+        Ok(Reconstruction {
+            estimates,
+            status: Status::Baseline,
+            solved: None,
+            outcomes: Vec::new(),
+            remarks: Vec::new(),
+        })
     }
 }
 
@@ -31,6 +37,12 @@ impl Attack for Random {
 
     fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let estimates = DMatrix::from_fn(view.target_features(), view.records(), |_, _| rng.random::<f64>());
-        Ok(Reconstruction { estimates, status: Status::Baseline, solved: None, outcomes: Vec::new(), remarks: Vec::new() })
+        Ok(Reconstruction {
+            estimates,
+            status: Status::Baseline,
+            solved: None,
+            outcomes: Vec::new(),
+            remarks: Vec::new(),
+        })
     }
 }

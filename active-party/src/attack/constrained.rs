@@ -74,5 +74,11 @@ fn reconstruction(
         objective: o.objective,
     });
     let status = if solved.nullity == 0 { Status::Unique } else { status(solved.rank) };
-    Reconstruction { outcomes: outcomes.collect(), estimates: found.x, status, solved: Some(solved), remarks: Vec::new() }
+    Reconstruction {
+        outcomes: outcomes.collect(),
+        estimates: found.x,
+        status,
+        solved: Some(solved),
+        remarks: Vec::new(),
+    }
 }

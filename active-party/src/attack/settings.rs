@@ -96,11 +96,14 @@ const BASE: Key = (
 );
 const OBSERVED: Key =
     ("observed", "how many records agnostic asks about first, to refine its model: a whole number (default 0)");
-const ALPHA: Key =
-    ("alpha", "weight of the scores seen, in the model of agnostic: a number of at least 0 (default 1; nothing for labels)");
+const ALPHA: Key = (
+    "alpha",
+    "weight of the scores seen, in the model of agnostic: a number of at least 0 (default 1; nothing for labels)",
+);
 const BETA: Key =
     ("beta", "weight of the predicted classes seen, in the model of agnostic: a number of at least 0 (default 0)");
-const L2: Key = ("l2", "weight of the squared weights, in the model of agnostic: a number of at least 0 (default 0.001)");
+const L2: Key =
+    ("l2", "weight of the squared weights, in the model of agnostic: a number of at least 0 (default 0.001)");
 const OUT_OF_RANGE: Key = (
     "out_of_range",
     "what agnostic makes of estimates out of range: `keep`, `clamp`, `half` (these become 1/2) or `all_half` (all of the record \

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod adaptive;
+mod agnostic;
 mod black_box;
 mod chebyshev;
 mod curves;

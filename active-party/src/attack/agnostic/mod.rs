@@ -160,12 +160,17 @@ impl Agnostic {
     fn remarks(&self, fit: &AdversaryFit, seen: Option<Seen<'_>>) -> Vec<String> {
         let mut remarks = Vec::new();
         if !fit.converged {
-            remarks.push(format!("the fit of the adversary model stopped after {} steps, short of a minimum", fit.iterations));
+            remarks.push(format!(
+                "the fit of the adversary model stopped after {} steps, short of a minimum",
+                fit.iterations
+            ));
         }
         let labels =
             seen.is_some_and(|s| matches!(s.released, ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_)));
         if labels && self.settings.beta == 0.0 {
-            remarks.push("what was released has no scores for alpha to refine the adversary model by; set beta above 0".into());
+            remarks.push(
+                "what was released has no scores for alpha to refine the adversary model by; set beta above 0".into(),
+            );
         }
         remarks
     }

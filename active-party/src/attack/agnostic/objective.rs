@@ -44,7 +44,12 @@ struct Part<'a> {
 impl std::fmt::Debug for AgnosticObjective<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seen = self.seen.as_ref().map_or(0, |s| s.labels.len());
-        write!(f, "AgnosticObjective({} classes, {} + {seen} records, values withheld)", self.classes, self.own.labels.len())
+        write!(
+            f,
+            "AgnosticObjective({} classes, {} + {seen} records, values withheld)",
+            self.classes,
+            self.own.labels.len()
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod case;
 mod one_feature;
+mod own_records;
 mod records;
 mod shadow_model;
 
@@ -39,19 +40,26 @@ pub struct AttackArgs {
 
 /// Examples, kinds, attacks and settings; the last two from the lists the code itself reads.
 fn after_help() -> String {
-    let attacks = Method::ALL.map(Method::as_str).join(", ");
+    let attacks = Method::ALL.into_iter().chain([Method::Agnostic]).map(Method::as_str).collect::<Vec<_>>().join(", ");
     let settings: String = Settings::KEYS.iter().map(|(name, takes)| format!("\n  {name}: {takes}")).collect();
     format!(
         "\
 Examples:
   active-party attack --case case.json --attack half_star,least_squares --out estimates.json
   active-party attack --case case.json --attack half_star --set zero_floor=0.005 --out -
+  active-party attack --case never_asked.json --attack agnostic --set alpha=1 --set out_of_range=half --out estimates.json
+  active-party attack --case transformed.json --attack undo_transform --set column_means=0.4,0.1,0.7 --out estimates.json
   active-party attack --case one_feature.json --out features.json
   active-party attack --case auxiliary.json --set shadow_fit=gradient --out weights.json
 
 A case holds `schema` (1), `kind`, and what the kind asks for (k classes; binary is k = 2):
   attack: `w_act`, `w_pas` (k rows each), `b`, and `records` with `id`, `y_act`, scores `c`.
-    Gives the estimates of every attack named.
+    Gives the estimates of every attack named, with its remarks, which go to standard error too.
+    For agnostic also `training` records with `y_act`, `label` (from 0), and if there are, `observed` ones with `y_act`, `c`;
+    its `records` need no `c`, and one that is there is not looked at. As in
+      {{\"schema\": 1, \"kind\": \"attack\", \"w_act\": [[0.5], [-0.5]], \"w_pas\": [[1, 2], [0, 1]], \"b\": [0, 0],
+       \"training\": [{{\"y_act\": [0.2], \"label\": 0}}, {{\"y_act\": [0.9], \"label\": 1}}], \"records\": [{{\"id\": \"r1\", \"y_act\": [0.3]}}]}}
+    For undo_transform, if there are, `auxiliary` records with `y_act`, `x_pas`, `c`.
   one_feature: `case` (1, 2, 3, +- or -+) and `v`, one value per record.
     Gives `x_hat`, null where it is undefined.
   shadow_model: `w_act`, `b`, and `auxiliary` records with `id`, `y_act`, `x_pas`, `c`.
@@ -77,8 +85,12 @@ impl AttackArgs {
         let shown = self.case.display();
         let text = std::fs::read_to_string(&self.case)
             .map_err(|e| CliError::Input(format!("cannot read the case file {shown}: {e}")))?;
-        let content = attack_case(&text, &self.attack, &settings, self.seed)
+        let Answer { content, remarks } = answer_case(&text, &self.attack, &settings, self.seed)
             .map_err(|reason| CliError::Input(format!("case file {shown}: {reason}")))?;
+        // Beside the output, which may go to standard output.
+        for remark in remarks {
+            eprintln!("{remark}");
+        }
         if self.out.as_os_str() == "-" {
             return std::io::stdout().write_all(&content).map_err(CliError::failed);
         }
@@ -87,18 +99,25 @@ impl AttackArgs {
     }
 }
 
-/// Runs the named attacks on the text of a case file and gives the text of the output file.
-pub(crate) fn attack_case(
-    text: &str,
-    names: &[impl AsRef<str>],
-    settings: &Settings,
-    seed: u64,
-) -> Result<Vec<u8>, String> {
+/// The text of an output file, and what is to be said beside it.
+struct Answer {
+    content: Vec<u8>,
+    remarks: Vec<String>,
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(content: Vec<u8>) -> Self {
+        Self { content, remarks: Vec::new() }
+    }
+}
+
+/// Runs the named attacks on the text of a case file.
+fn answer_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Answer, String> {
     let kind = Kind::of(text)?;
     match kind {
         Kind::Attack => records::run(text, &kind.methods(names)?, settings, seed),
-        Kind::OneFeature => kind.own_method(names).and_then(|()| one_feature::run(text)),
-        Kind::ShadowModel => kind.own_method(names).and_then(|()| shadow_model::run(text, settings)),
+        Kind::OneFeature => kind.own_method(names).and_then(|()| one_feature::run(text)).map(Answer::from),
+        Kind::ShadowModel => kind.own_method(names).and_then(|()| shadow_model::run(text, settings)).map(Answer::from),
     }
 }
 

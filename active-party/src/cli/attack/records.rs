@@ -1,13 +1,19 @@
 //! Cases of kind `attack`: records of a model whose parameters are known, and the attacks on them that were asked for.
 
+use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
 use super::case::{columns, own_parameters, weights};
-use super::output;
-use crate::attack::{AdversaryView, AttackError, KnownModel, Method, Settings};
+use super::own_records::{self, Auxiliary, Labelled, Observed};
+use super::{Answer, output};
+use crate::attack::agnostic::AdversaryFit;
+use crate::attack::{
+    AdversaryView, Agnostic, AgnosticFound, AttackError, AuxiliaryRecords, KnownModel, LabelledRecords, Method,
+    Reconstruction, Seen, Settings,
+};
 
 /// A case file. What an attack must not see has no place to go to.
 #[derive(Deserialize)]
@@ -21,6 +27,15 @@ struct Case {
     w_pas: Vec<Vec<f64>>,
     b: Vec<f64>,
     records: Vec<CaseRecord>,
+    /// For `agnostic`: labelled records of the adversary's own.
+    #[serde(default)]
+    training: Vec<Labelled>,
+    /// For `agnostic`: records asked about before.
+    #[serde(default)]
+    observed: Vec<Observed>,
+    /// For `undo_transform`: records whose passive features are known.
+    #[serde(default)]
+    auxiliary: Vec<Auxiliary>,
     #[serde(default, rename = "truth")]
     _truth: serde::de::IgnoredAny,
     #[serde(default, rename = "expected")]
@@ -32,7 +47,9 @@ struct Case {
 struct CaseRecord {
     id: String,
     y_act: Vec<f64>,
-    c: Vec<f64>,
+    /// Not there for records that were never asked about.
+    #[serde(default)]
+    c: Option<Vec<f64>>,
 }
 
 #[derive(Serialize)]
@@ -50,13 +67,41 @@ struct AttackOutput {
     nullity: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     condition_number: Option<f64>,
+    /// What the attack has to say in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
+    /// Of the adversary's own model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<Model>,
     estimates: Vec<Estimate>,
+}
+
+#[derive(Serialize)]
+struct Model {
+    objective: f64,
+    iterations: u32,
+    converged: bool,
+    /// Of its scores and those of the `observed` records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mismatch: Option<Mismatch>,
+}
+
+#[derive(Serialize)]
+struct Mismatch {
+    records: u64,
+    total_variation: Option<f64>,
+    /// In nats; null where it is infinite.
+    kl_divergence: Option<f64>,
+    labels_differ: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct Estimate {
     id: String,
     x: Vec<f64>,
+    /// Scores as estimated, where they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    c: Option<Vec<f64>>,
     /// ‖A x − b'‖₂
     #[serde(skip_serializing_if = "Option::is_none")]
     residual: Option<f64>,
@@ -68,46 +113,118 @@ struct Estimate {
     objective: Option<f64>,
 }
 
+/// A case, checked.
+struct Given {
+    model: KnownModel,
+    y: FeatureBlock,
+    /// What was released of the records; `Err` with the record that has no score.
+    released: Result<ReleasedScores, usize>,
+    training: LabelledRecords,
+    seen: Option<(FeatureBlock, ReleasedScores)>,
+    auxiliary: Option<AuxiliaryRecords>,
+}
+
+/// What one attack found.
+struct Found {
+    reconstruction: Reconstruction,
+    model: Option<Model>,
+    scores: Option<DMatrix<f64>>,
+}
+
 /// Runs the attacks.
-pub(super) fn run(text: &str, methods: &[Method], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
+pub(super) fn run(text: &str, methods: &[Method], settings: &Settings, seed: u64) -> Result<Answer, String> {
     let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
-    let (w_act, bias) = own_parameters(&case.w_act, case.b)?;
-    let k = bias.len();
-    let w_pas = weights("w_pas", k, &case.w_pas)?;
-    if w_pas.ncols() == 0 {
-        return Err("`w_pas` has no column, so there is nothing to attack".into());
-    }
-    if case.records.is_empty() {
-        return Err("`records` is empty".into());
-    }
     let ids = RecordIds::new(case.records.iter().map(|r| &r.id)).map_err(|e| format!("`records`: {e}"))?;
-    let y = columns("y_act", w_act.ncols(), case.records.iter().map(|r| &r.y_act))?;
-    let c = columns("c", k, case.records.iter().map(|r| &r.c))?;
-    let y = FeatureBlock::new(y).map_err(|e| format!("`y_act`: {e}"))?;
-    let model = KnownModel::white_box(w_act, bias, w_pas).map_err(|e| e.to_string())?;
-    let released = ReleasedScores::Numbers(c);
-    let view =
-        AdversaryView::new(&model, &y, &released, settings.replacement).map_err(|e: AttackError| e.to_string())?;
+    let given = Given::read(case, settings)?;
     let mut attacks = Vec::with_capacity(methods.len());
+    let mut said = Vec::new();
     for method in methods {
-        let found = method.build(settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed));
-        let found = found.map_err(|e| format!("{method}: {e}"))?;
+        let Found { reconstruction: found, model, scores } =
+            given.attack(*method, settings, seed).map_err(|e| format!("{method}: {e}"))?;
         let estimates = ids.iter().zip(found.estimates.column_iter()).enumerate().map(|(i, (id, x))| Estimate {
             id: id.to_owned(),
             x: x.iter().copied().collect(),
+            c: scores.as_ref().map(|c| c.column(i).iter().copied().collect()),
             residual: found.solved.as_ref().map(|s| s.residuals[i]),
             ended: found.outcomes.get(i).map(|o| o.ended.as_str()),
             iterations: found.outcomes.get(i).map(|o| o.iterations),
             objective: found.outcomes.get(i).map(|o| o.objective),
         });
+        said.extend(found.remarks.iter().map(|remark| format!("{method}: {remark}")));
         attacks.push(AttackOutput {
             name: method.as_str(),
             status: found.status.as_str(),
             rank: found.solved.as_ref().map(|s| s.rank),
             nullity: found.solved.as_ref().map(|s| s.nullity),
             condition_number: found.solved.as_ref().map(|s| s.condition_number),
+            model,
             estimates: estimates.collect(),
+            remarks: found.remarks,
         });
     }
-    output(&Output { attacks })
+    Ok(Answer { content: output(&Output { attacks })?, remarks: said })
+}
+
+impl Given {
+    fn read(case: Case, settings: &Settings) -> Result<Self, String> {
+        let (w_act, bias) = own_parameters(&case.w_act, case.b)?;
+        let (k, d_act) = w_act.shape();
+        let w_pas = weights("w_pas", k, &case.w_pas)?;
+        if w_pas.ncols() == 0 {
+            return Err("`w_pas` has no column, so there is nothing to attack".into());
+        }
+        if case.records.is_empty() {
+            return Err("`records` is empty".into());
+        }
+        let y = columns("y_act", d_act, case.records.iter().map(|r| &r.y_act))?;
+        let y = FeatureBlock::new(y).map_err(|e| format!("`y_act`: {e}"))?;
+        let released = match case.records.iter().position(|r| r.c.is_none()) {
+            Some(at) => Err(at),
+            None => {
+                let scores: Vec<_> = case.records.iter().filter_map(|r| r.c.as_ref()).collect();
+                Ok(ReleasedScores::Numbers(columns("c", k, scores.into_iter())?))
+            }
+        };
+        let mut observed = case.observed;
+        if settings.agnostic.observed > 0 {
+            observed.truncate(settings.agnostic.observed);
+        }
+        let seen = if observed.is_empty() { None } else { Some(own_records::observed(k, d_act, &observed)?) };
+        let sizes = (k, d_act, w_pas.ncols());
+        let auxiliary = match case.auxiliary.as_slice() {
+            [] => None,
+            records => Some(own_records::auxiliary(sizes, records, settings.replacement)?),
+        };
+        let training = own_records::training(k, d_act, &case.training)?;
+        let model = KnownModel::white_box(w_act, bias, w_pas).map_err(|e| e.to_string())?;
+        Ok(Self { model, y, released, training, seen, auxiliary })
+    }
+
+    fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Found, String> {
+        let rng = &mut ChaCha20Rng::seed_from_u64(seed);
+        let told = |e: AttackError| e.to_string();
+        if method == Method::Agnostic {
+            let seen = self.seen.as_ref().map(|(y, released)| Seen { y, released });
+            let attack = Agnostic::from(settings);
+            let found = attack.reconstruct(&self.model, &self.training, seen, settings.replacement, &self.y, rng);
+            let AgnosticFound { reconstruction, scores, model, fit } = found.map_err(told)?;
+            let mismatch = seen.map(|seen| model.mismatch(seen)).transpose().map_err(told)?.map(|m| Mismatch {
+                records: m.records,
+                total_variation: m.total_variation,
+                kl_divergence: m.kl_divergence,
+                labels_differ: m.labels_differ,
+            });
+            let AdversaryFit { objective, iterations, converged, .. } = fit;
+            let model = Some(Model { objective, iterations, converged, mismatch });
+            return Ok(Found { reconstruction, model, scores: Some(scores) });
+        }
+        let released = self.released.as_ref().map_err(|at| {
+            format!(
+                "record {at} of `records` has no scores `c`; without them only agnostic runs, on `training` records"
+            )
+        })?;
+        let view = AdversaryView::new(&self.model, &self.y, released, settings.replacement).map_err(told)?;
+        let found = method.build(settings).reconstruct(&view, rng);
+        Ok(Found { reconstruction: found.map_err(told)?, model: None, scores: None })
+    }
 }

@@ -2,6 +2,10 @@ use std::collections::HashMap;
 
 use super::*;
 
+fn attack_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
+    answer_case(text, names, settings, seed).map(|answer| answer.content)
+}
+
 fn golden_dir() -> PathBuf {
     std::env::var_os("CLOISON_GOLDEN_DIR")
         .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from)
