@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel, LabelledRecords, Method, Replacement, Seen,
-    Settings,
+    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel, LabelledRecords, Method,
+    Replacement, Seen, Settings,
 };
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -127,9 +127,8 @@ impl Experiment<'_> {
         let estimates = half_star(&window.model, y, &estimated, Method::HalfStar).map_err(failed)?;
         let errors = squared_error_by_record(&estimates, truth)?;
         let system = window.model.system().map_err(failed)?;
-        let ratios = |c: &DMatrix<f64>| {
-            DMatrix::from_fn(c.nrows() - 1, c.ncols(), |m, j| c[(m + 1, j)].ln() - c[(m, j)].ln())
-        };
+        let ratios =
+            |c: &DMatrix<f64>| DMatrix::from_fn(c.nrows() - 1, c.ncols(), |m, j| c[(m + 1, j)].ln() - c[(m, j)].ln());
         let off = system.pseudo_inverse() * (ratios(&found.scores) - ratios(self.targets.scores()));
         let centred = truth.map(|v| v - 0.5);
         let rest = &centred - system.pseudo_inverse() * (system.matrix() * &centred);
@@ -198,7 +197,14 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         let line = lines.get(i);
         document.attacks.push(AttackFacts {
             curve: (*name).into(),
-            method: if line.is_some() { "agnostic" } else if *name == "vfl" { "clamped_half_star" } else { name }.into(),
+            method: if line.is_some() {
+                "agnostic"
+            } else if *name == "vfl" {
+                "clamped_half_star"
+            } else {
+                name
+            }
+            .into(),
             settings: line
                 .iter()
                 .flat_map(|line| {
@@ -232,7 +238,8 @@ fn closed_form(told: &[(usize, usize, f64, f64)]) -> Check {
     let off = |measured: f64, told: f64| (measured - told).abs() / told.max(1.0);
     let worst = told.iter().fold(0.0f64, |worst, (.., m, t)| worst.max(off(*m, *t)));
     Check {
-        claim: "without clipping the error of am is (1/d) Tr((I − A⁺A) K_½) + (1/d) E‖A⁺(ĉ' − c')‖² (V (13), (21))".into(),
+        claim: "without clipping the error of am is (1/d) Tr((I − A⁺A) K_½) + (1/d) E‖A⁺(ĉ' − c')‖² (V (13), (21))"
+            .into(),
         holds: worst <= 1e-9,
         comparisons: told.len() as u64,
         detail: format!("largest difference, relative above 1: {worst:.1e}"),
@@ -291,7 +298,12 @@ fn checks(figure: Figure, document: &Document, dimensions: &[usize], classes: us
         }
         Figure::VFig4 => {
             checks.push(say(("vfl", "ram_100"), 1.0, "with exact scores the error is at most that of ram_100", &any));
-            checks.push(say(("ram_100", "am"), 1.0, "100 scores of other records make the attack better (V section VI-A)", &any));
+            checks.push(say(
+                ("ram_100", "am"),
+                1.0,
+                "100 scores of other records make the attack better (V section VI-A)",
+                &any,
+            ));
             let claim = "100 scores help most where few features are passive: ram_100 is at most half of am there (V section VI-A)";
             checks.push(say(("ram_100", "am"), 0.5, claim, &few));
             let claim = "100 labels of other records make the attack no worse, slightly better (V section VI-A)";
@@ -305,7 +317,12 @@ fn checks(figure: Figure, document: &Document, dimensions: &[usize], classes: us
             }
         }
         Figure::VFig5 => {
-            checks.push(say(("ram_50", "am"), 1.0, "50 scores of other records make the attack better (V figure 5)", &any));
+            checks.push(say(
+                ("ram_50", "am"),
+                1.0,
+                "50 scores of other records make the attack better (V figure 5)",
+                &any,
+            ));
             checks.push(say(("ram_100", "ram_50"), 1.0, "more scores make it better (V figure 5)", &any));
             let claim = "50 scores make it significantly better where few features are passive: at most half of am (V figure 5)";
             checks.push(say(("ram_50", "am"), 0.5, claim, &few));

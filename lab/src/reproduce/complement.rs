@@ -37,7 +37,8 @@ fn after(window: &Window) -> Result<KnownModel, ReproduceError> {
     let w_pas = window.model.passive_weights().map_err(failed)?;
     // Nothing random is in this transform.
     let rewritten = rewrite(&TransformConfig::Complement {}, w_pas, None, &mut generator(0, Purpose::Attack, 0));
-    let transform = |error| ReproduceError::Transform { transform: "complement".into(), d: window.d, k0: window.k0, error };
+    let transform =
+        |error| ReproduceError::Transform { transform: "complement".into(), d: window.d, k0: window.k0, error };
     let Rewritten { weights, bias_shift, .. } = rewritten.map_err(transform)?;
     let bias = window.model.bias() + bias_shift;
     KnownModel::white_box(window.model.active_weights().clone(), bias, weights).map_err(failed)

@@ -2,6 +2,7 @@
 //!
 //! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
 
+mod across;
 mod adversary_model;
 mod agnostic;
 mod complement;
@@ -32,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use vfl_shared::files::write_atomic;
 
+pub use across::compare;
 pub use contender::Pairs;
 pub use document::{
     AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, HeatMap, Measure, ModelFacts, ModelOrigin,
@@ -89,10 +91,14 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         if given { Err(ReproduceError::NoChoice { figure: figure.as_str(), what }) } else { Ok(()) }
     };
     use Figure as F;
-    let attacks = matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14 | F::JFig11a);
+    let attacks =
+        matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14 | F::JFig11a);
     fixed("attacks", !attacks && !options.attacks.is_empty())?;
     let of_data = figure.training() == Training::None;
-    fixed("numbers of passive features", (of_data || matches!(figure, F::RFig7 | F::VFig10)) && !options.dimensions.is_empty())?;
+    fixed(
+        "numbers of passive features",
+        (of_data || matches!(figure, F::RFig7 | F::VFig10)) && !options.dimensions.is_empty(),
+    )?;
     fixed("windows", (of_data || figure == F::RFig7) && options.windows.is_some())?;
     let document = match figure {
         Figure::RFig4 => white_box::run(subject, options),
@@ -114,14 +120,6 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         return Err(ReproduceError::NothingToRun { notes: document.notes.join("; ") });
     }
     Ok(document)
-}
-
-/// Adds to the documents of one run, one per data set, what the papers say of these together.
-pub fn compare(figure: Figure, documents: &mut [Document]) {
-    match figure {
-        Figure::VFig8 => adversary_model::compare(documents),
-        _ => moments::compare(figure, documents),
-    }
 }
 
 /// A document with the facts in, and no curve yet.

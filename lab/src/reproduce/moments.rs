@@ -71,20 +71,21 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         detail: format!("at most μ (1 − μ) + {worst:.1e}; mean of the means {overall:.4}"),
         violations: Vec::new(),
     });
-    document.notes.push(format!(
-        "½ is {:.4} away from the means, root mean square over the features: (1/d) Tr K_½ = (1/d) Tr K_μ + {:.5}",
-        from_half(&document),
-        from_half(&document).powi(2)
-    ));
+    if let Some(off) = from_half(&document) {
+        document.notes.push(format!(
+            "½ is {off:.4} away from the means, root mean square over the features: (1/d) Tr K_½ = (1/d) Tr K_μ + {:.5}",
+            off * off
+        ));
+    }
     Ok(document)
 }
 
 const MEAN_OF_MEANS: &str = "mean_of_means";
 
 /// √((1/d) ‖μ − ½‖²).
-fn from_half(document: &Document) -> f64 {
-    let Some(mean) = document.curve("mean") else { return f64::NAN };
-    (mean.mean.iter().map(|m| (m - 0.5) * (m - 0.5)).sum::<f64>() / mean.mean.len().max(1) as f64).sqrt()
+pub(super) fn from_half(document: &Document) -> Option<f64> {
+    let mean = document.curve("mean")?;
+    Some((mean.mean.iter().map(|m| (m - 0.5) * (m - 0.5)).sum::<f64>() / mean.mean.len().max(1) as f64).sqrt())
 }
 
 /// Computes V figure 6.
@@ -109,36 +110,9 @@ pub(super) fn covariance(subject: &Subject, options: &Options) -> Result<Documen
     Ok(document)
 }
 
-const CORRELATION: &str = "mean absolute correlation of two different features: ";
-
-/// Adds to each document of one run what the papers say of several data sets together.
-pub(super) fn compare(figure: Figure, documents: &mut [Document]) {
-    let (claim, of): (&str, fn(&Document) -> Option<f64>) = match figure {
-        // Robot alone is said to be far from ½ (R section VIII-E).
-        Figure::RFig6 => ("the means of robot are farthest from ½ (R section VIII-E)", |d| Some(-from_half(d))),
-        Figure::VFig6 => ("the features of grid are the least correlated (V section VI-A)", |d| {
-            d.notes.iter().find_map(|note| note.strip_prefix(CORRELATION)?.parse().ok())
-        }),
-        _ => return,
-    };
-    let named = if figure == Figure::RFig6 { "robot" } else { "grid" };
-    let values: Vec<(String, f64)> = documents.iter().filter_map(|d| Some((d.dataset.name.clone(), of(d)?))).collect();
-    let Some(own) = values.iter().find(|(name, _)| name == named).map(|(_, v)| *v) else { return };
-    if values.len() < 2 {
-        return;
-    }
-    let listed: Vec<String> = values.iter().map(|(name, v)| format!("{name} {:.4}", v.abs())).collect();
-    let violations: Vec<String> = values
-        .iter()
-        .filter(|(name, v)| name != named && *v <= own)
-        .map(|(name, v)| format!("{name}: {:.4}, {named} {:.4}", v.abs(), own.abs()))
-        .collect();
-    let check = Check {
-        claim: claim.into(),
-        holds: violations.is_empty(),
-        comparisons: values.len() as u64 - 1,
-        detail: listed.join(", "),
-        violations,
-    };
-    documents.iter_mut().for_each(|document| document.checks.push(check.clone()));
+/// The figure of a document of V figure 6.
+pub(super) fn correlation(document: &Document) -> Option<f64> {
+    document.notes.iter().find_map(|note| note.strip_prefix(CORRELATION)?.parse().ok())
 }
+
+const CORRELATION: &str = "mean absolute correlation of two different features: ";

@@ -233,10 +233,7 @@ impl Subject {
                 to.copy_from(&self.scores.column(r));
             }
         }
-        (
-            Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) },
-            Drawn { x, scores },
-        )
+        (Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) }, Drawn { x, scores })
     }
 
     /// Features of the test records, d_t × n.

@@ -26,7 +26,8 @@ use crate::progress::Progress;
 /// Distances as shares of the mean square of a weight: squares in equal steps, since ‖W_n − W_pas‖ is their root.
 const SHARES: [f64; 9] = [0.0, 0.01, 0.04, 0.09, 0.16, 0.25, 0.36, 0.49, 0.64];
 /// The three levels of figure 12.
-const LEVELS: [(f64, &str); 3] = [(0.02, "epsilon_2_percent"), (0.1, "epsilon_10_percent"), (0.4, "epsilon_40_percent")];
+const LEVELS: [(f64, &str); 3] =
+    [(0.02, "epsilon_2_percent"), (0.1, "epsilon_10_percent"), (0.4, "epsilon_40_percent")];
 /// Windows of each number of passive features unless told otherwise, where the transform is searched for.
 const WINDOWS: usize = 3;
 /// Starting points of a search.
@@ -215,9 +216,7 @@ fn lines(figure: Figure, subject: &Subject, options: &Options) -> Result<Vec<Lin
                 .collect()
         }
         Figure::VFig10 => vec![Line { case: Case::Iii, d: 1 }],
-        Figure::VFig13 => {
-            chosen(vec![2])?.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect()
-        }
+        Figure::VFig13 => chosen(vec![2])?.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect(),
         _ => {
             let all = chosen(vec![2, k - 1, (k + 1).min(total), share(0.8).max(k)])?;
             all.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect()
@@ -276,7 +275,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     }
     document.notes.push(common_note(starts.len()));
     if refused > 0 {
-        document.notes.push(format!("{refused} distances in a window were refused: the error would have no bound there"));
+        document
+            .notes
+            .push(format!("{refused} distances in a window were refused: the error would have no bound there"));
     }
     Ok(document)
 }
@@ -342,7 +343,11 @@ fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
 fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
     let at = points.iter().position(|of| average(of, |f| f.error.mean) >= average(of, |f| f.half));
     let detail = match at {
-        Some(i) => format!("reached with g = {:.3e}, {:.0} % of the mean square of a weight", average(points[i], |f| f.distance), 100.0 * SHARES[i]),
+        Some(i) => format!(
+            "reached with g = {:.3e}, {:.0} % of the mean square of a weight",
+            average(points[i], |f| f.distance),
+            100.0 * SHARES[i]
+        ),
         None => "not reached".into(),
     };
     Check {
@@ -397,7 +402,11 @@ fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec<Found>>]) 
             // Case i meets its distance about: the error moves with it.
             let near = average(b, |f| f.distance) <= average(a, |f| f.distance) * 1.001;
             if own < other * (1.0 - 1e-6) && near {
-                violations.push(format!("d = {}, g = {:.3e}: {own:.4e}, case i {other:.4e}", line.d, average(a, |f| f.distance)));
+                violations.push(format!(
+                    "d = {}, g = {:.3e}: {own:.4e}, case i {other:.4e}",
+                    line.d,
+                    average(a, |f| f.distance)
+                ));
             }
         }
         // At the fourth level, which is about where ½ is reached.
@@ -528,7 +537,10 @@ fn above_true(document: &Document) -> Check {
             let Some(at) = before.x.iter().position(|b| b == x) else { continue };
             comparisons += 1;
             if *error < before.mean[at] - EQUAL {
-                violations.push(format!("{name} at d/d_t = {x:.3}: {error:.4e}, {:.4e} with the true parameters", before.mean[at]));
+                violations.push(format!(
+                    "{name} at d/d_t = {x:.3}: {error:.4e}, {:.4e} with the true parameters",
+                    before.mean[at]
+                ));
             }
         }
     }
