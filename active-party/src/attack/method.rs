@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use rand::Rng;
 
-use super::adaptive::{Averaging, Centre, CodebookCell, Interval, LabelCone, NoiseDirection, RankingCone};
+use super::adaptive::{
+    Averaging, Centre, CodebookCell, Interval, LabelCone, NoiseDirection, RankingCone, UndoTransform,
+};
 use super::{
     AdversaryView, Attack, AttackError, ChebyshevExact, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares,
     OneFeature, Random, Rcc1, Rcc2, Reconstruction, Requirements, Settings,
@@ -81,13 +83,15 @@ pub enum Method {
     Averaging,
     /// Adaptive: logit shares of the adversary's own choice.
     ChosenShares,
+    /// Adaptive: parameters that may be transformed.
+    UndoTransform,
     /// Scores that were never asked for, estimated from the adversary's own labelled records.
     Agnostic,
 }
 
 impl Method {
     /// All attacks that run on one release.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Random,
         Self::Zero,
         Self::Half,
@@ -107,6 +111,7 @@ impl Method {
         Self::CodebookCell,
         Self::NoiseDirection,
         Self::Averaging,
+        Self::UndoTransform,
     ];
 
     /// Those that do not run on one release: `chosen_shares` asks by itself
@@ -115,7 +120,7 @@ impl Method {
 
     /// The adaptive attacks. `averaging` is worth more on the [mean of several releases](super::adaptive::average) than on one,
     /// and `chosen_shares` runs on none: it asks by itself ([`ChosenShares`](super::adaptive::ChosenShares)).
-    pub const ADAPTIVE: [Self; 7] = [
+    pub const ADAPTIVE: [Self; 8] = [
         Self::Interval,
         Self::RankingCone,
         Self::LabelCone,
@@ -123,6 +128,7 @@ impl Method {
         Self::NoiseDirection,
         Self::Averaging,
         Self::ChosenShares,
+        Self::UndoTransform,
     ];
 
     /// Those that run on any model whose parameters are known: not the one for a single feature in the black box, nor the one
@@ -165,6 +171,7 @@ impl Method {
             Self::NoiseDirection => "noise_direction",
             Self::Averaging => "averaging",
             Self::ChosenShares => "chosen_shares",
+            Self::UndoTransform => "undo_transform",
             Self::Agnostic => "agnostic",
         }
     }
@@ -172,17 +179,22 @@ impl Method {
     /// Whether another attack can be built upon it: it knows the parameters and runs on one release.
     #[must_use]
     pub fn is_base(self) -> bool {
-        Self::ALL.contains(&self) && self.plain(&Settings::default()).requirements().parameters
+        // What wraps a base is none: it would have to be built to be asked.
+        self != Self::UndoTransform
+            && Self::ALL.contains(&self)
+            && self.plain(&Settings::default()).requirements().parameters
     }
 
     /// The attack itself, with these settings. What the ones [apart](Method::APART) give says only what they need.
     #[must_use]
     pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
-        Box::new(Checked(settings.knowledge.wrap(self.plain(settings))))
+        let attack = self.plain(settings);
+        // What is known of the features goes to the base, and to the evidence.
+        Box::new(Checked(if self == Self::UndoTransform { attack } else { settings.knowledge.wrap(attack) }))
     }
 
     /// The attack without what is known of the features.
-    pub(super) fn plain(self, settings: &Settings) -> Box<dyn Attack> {
+    pub(in crate::attack) fn plain(self, settings: &Settings) -> Box<dyn Attack> {
         let known = &settings.adaptive;
         match self {
             Self::Random => Box::new(Random),
@@ -205,6 +217,7 @@ impl Method {
             Self::NoiseDirection => Box::new(NoiseDirection { known: known.clone() }),
             Self::Averaging => Box::new(Averaging { known: known.clone(), queries: settings.averaged }),
             Self::ChosenShares => Box::new(Apart(AttackError::NeedsOracle { attack: "chosen_shares" })),
+            Self::UndoTransform => Box::new(UndoTransform::from(settings)),
             Self::Agnostic => Box::new(Apart(AttackError::NoLabelled { attack: "agnostic" })),
         }
     }

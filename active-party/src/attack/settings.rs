@@ -1,6 +1,6 @@
 //! Settings of attacks, as `key=value` pairs give them.
 
-use super::adaptive::{Centre, KnownPolicy};
+use super::adaptive::{Centre, KnownPolicy, UndoSettings};
 use super::agnostic::{AgnosticSettings, OutOfRange};
 use super::gradient_inversion::{GradientInversion, Iterate, Loss, Start};
 use super::method::clip;
@@ -27,6 +27,8 @@ pub struct Settings {
     pub averaged: usize,
     /// Of the agnostic attack: `base`, `observed`, `alpha`, `beta`, `l2`, `out_of_range`.
     pub agnostic: AgnosticSettings,
+    /// Of `undo_transform`: `column_means`. Its base is the agnostic attack's.
+    pub undo: UndoSettings,
 }
 
 /// A setting: its name, and what it takes, with the default.
@@ -110,6 +112,11 @@ const OUT_OF_RANGE: Key = (
      do) (default clamp)",
 );
 
+const COLUMN_MEANS: Key = (
+    "column_means",
+    "the mean of each passive feature, if public, for undo_transform: one number for each, with commas (default unknown)",
+);
+
 impl Settings {
     /// The settings there are, each with what it takes.
     pub const KEYS: &'static [Key] = &[
@@ -139,6 +146,7 @@ impl Settings {
         BETA,
         L2,
         OUT_OF_RANGE,
+        COLUMN_MEANS,
     ];
 
     /// The names of all settings, with commas.
@@ -214,6 +222,7 @@ impl Settings {
             BETA => self.agnostic.beta = weight(value)?,
             L2 => self.agnostic.l2 = weight(value)?,
             OUT_OF_RANGE => self.agnostic.out_of_range = OutOfRange::named(value.trim())?,
+            COLUMN_MEANS => self.undo.column_means = Some(numbers(value, ',')?),
             _ => self.gradient_inversion = set_gradient_inversion(self.gradient_inversion, key, value)?,
         }
         Some(())

@@ -58,6 +58,22 @@ impl AuxiliaryRecords {
     pub fn features(&self) -> usize {
         self.x.features()
     }
+
+    /// The passive features, d × n.
+    pub(super) fn passive(&self) -> &FeatureBlock {
+        &self.x
+    }
+
+    /// What was released.
+    pub(super) fn released(&self) -> &ReleasedScores {
+        &self.released
+    }
+
+    /// The records as a view of a model, which must have as many passive features.
+    pub(super) fn view_under<'a>(&'a self, model: &'a KnownModel) -> Result<AdversaryView<'a>, AttackError> {
+        same("auxiliary passive features", "features", model.target_features(), self.features())?;
+        AdversaryView::new(model, &self.y, &self.released, self.replacement)
+    }
 }
 
 /// How the parameters are fitted to the auxiliary records.

@@ -11,6 +11,7 @@ mod interval;
 mod noise_direction;
 mod preimage;
 mod privee;
+mod undo;
 
 use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
 
@@ -22,6 +23,7 @@ pub use chosen_shares::{Answer, ChosenShares, Gathered, OracleError, ShareOracle
 pub use cones::{CodebookCell, LabelCone, RankingCone};
 pub use interval::{Interval, RecoveredScores};
 pub use noise_direction::NoiseDirection;
+pub use undo::{Evidence, Examination, Hypothesis, UndoSettings, UndoTransform, Undone, Verdict};
 
 /// Which point of a polytope stands for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,7 +40,7 @@ impl OutOfRange {
             Self::Clamp => x.iter_mut().for_each(|v| *v = v.clamp(0.0, 1.0)),
             Self::Half => x.iter_mut().filter(|v| outside(v)).for_each(|v| *v = 0.5),
             Self::AllHalf => {
-                if x.iter().any(|v| outside(v)) {
+                if x.iter().any(outside) {
                     x.fill(0.5);
                 }
             }

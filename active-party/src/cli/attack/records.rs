@@ -9,9 +9,10 @@ use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 use super::case::{columns, own_parameters, weights};
 use super::own_records::{self, Auxiliary, Labelled, Observed};
 use super::{Answer, output};
+use crate::attack::adaptive::UndoTransform;
 use crate::attack::agnostic::AdversaryFit;
 use crate::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AttackError, AuxiliaryRecords, KnownModel, LabelledRecords, Method,
+    AdversaryView, Agnostic, AgnosticFound, Attack, AttackError, AuxiliaryRecords, KnownModel, LabelledRecords, Method,
     Reconstruction, Seen, Settings,
 };
 
@@ -224,7 +225,14 @@ impl Given {
             )
         })?;
         let view = AdversaryView::new(&self.model, &self.y, released, settings.replacement).map_err(told)?;
-        let found = method.build(settings).reconstruct(&view, rng);
+        let found = match (method, &self.auxiliary) {
+            (Method::UndoTransform, Some(auxiliary)) => {
+                let mut attack = UndoTransform::from(settings);
+                attack.evidence.auxiliary = Some(auxiliary.clone());
+                attack.reconstruct(&view, rng)
+            }
+            _ => method.build(settings).reconstruct(&view, rng),
+        };
         Ok(Found { reconstruction: found.map_err(told)?, model: None, scores: None })
     }
 }

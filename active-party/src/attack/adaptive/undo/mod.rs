@@ -1,0 +1,207 @@
+//! The adversary who knows that released parameters may be transformed (DESIGN section 6).
+//!
+//! Scores are made by the true parameters, so that a false reading of the released ones shows itself: records whose scores no x
+//! in [0, 1] gives, column means that come out elsewhere, a known record that does not fit. Each [`Hypothesis`] is held
+//! against that [`Evidence`]; if one is left, its model is attacked instead of the one released.
+//!
+//! W and the complement always explain the same records: x solves the one exactly if 1 − x solves the other. What tells them
+//! apart is one bit, which the column means or a single known record give.
+
+mod evidence;
+mod hypothesis;
+mod search;
+
+use rand::Rng;
+
+use super::KnownPolicy;
+use crate::attack::{AdversaryView, Attack, AttackError, Reconstruction, Requirements, Settings};
+use evidence::{Court, exact_columns};
+
+pub use evidence::{Evidence, Verdict};
+pub use hypothesis::Hypothesis;
+
+/// Settings of the attack.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UndoSettings {
+    /// The mean of each passive feature, if public.
+    pub column_means: Option<Vec<f64>>,
+}
+
+/// The attack.
+#[derive(Debug)]
+pub struct UndoTransform {
+    /// What is run on the model found, or on the one released where it cannot be told.
+    pub inner: Box<dyn Attack>,
+    /// What is known beside the release.
+    pub evidence: Evidence,
+    /// The policy of the scores: the evidence counts for exact scores alone.
+    pub known: KnownPolicy,
+}
+
+impl From<&Settings> for UndoTransform {
+    /// The `base`, `column_means`, ranges and `policy` of the settings; no auxiliary record.
+    fn from(settings: &Settings) -> Self {
+        let base = settings.agnostic.base;
+        let base = if base.is_base() { base } else { crate::attack::Method::ClampedHalfStar };
+        Self {
+            inner: settings.knowledge.wrap(base.plain(settings)),
+            evidence: Evidence {
+                column_means: settings.undo.column_means.clone(),
+                ranges: settings.knowledge.clone(),
+                ..Evidence::default()
+            },
+            known: settings.adaptive.clone(),
+        }
+    }
+}
+
+/// What is left of the hypotheses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Undone {
+    /// The one that is left, if it is one alone.
+    pub hypothesis: Option<Hypothesis>,
+    /// All that are left. Those with many forms (signs, orders) are looked for only if no other is.
+    pub left: Vec<Hypothesis>,
+    /// What speaks for and against each that was tried; of those with many forms, the ones that are left or came nearest.
+    pub counts: Vec<Verdict>,
+}
+
+/// What an examination brought.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Examination {
+    /// What is left.
+    pub undone: Undone,
+    /// The same in words. No feature value and no score is in them.
+    pub remarks: Vec<String>,
+}
+
+impl UndoTransform {
+    /// Holds the hypotheses against the evidence, in the order feasibility, column means, auxiliary records.
+    ///
+    /// - A hypothesis is out if for one record no x in the ranges has A x = b', up to a misfit of 1e-6 ‖A‖₂.
+    /// - With `column_means` μ and at least 30 records it is out if a mean of b' is more than 5 of its standard errors from
+    ///   A μ. The records are taken for a sample of those that μ is the mean of.
+    /// - With auxiliary records it is out if one misses A x = b' by more than 1e-6 (‖A‖₂ + ‖b'‖₂).
+    ///
+    /// All of that is for exact scores: for a release of another kind, rounded scores, or under a policy with a defense, nothing
+    /// is said, and all hypotheses are left. Records with a score of exactly 0 are passed over.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Knowledge`] if means, moments or ranges are about another
+    /// number of features; [`AttackError::Decomposition`].
+    pub fn examine(&self, view: &AdversaryView<'_>) -> Result<Examination, AttackError> {
+        view.model().passive_weights()?;
+        let mut simple = vec![Hypothesis::Identity, Hypothesis::Negate, Hypothesis::Complement];
+        if self.evidence.second_moments.is_some() {
+            simple.push(Hypothesis::LeastSquaresOptimal);
+        }
+        let why = if self.known.policy.is_none() {
+            exact_columns(view.released())
+        } else {
+            Err("the policy changes the scores")
+        };
+        let columns = match why {
+            Ok(columns) => columns,
+            Err(reason) => {
+                let remark =
+                    format!("cannot tell: {reason}, and what tells a transform needs exact scores; {AS_RELEASED}");
+                // The lengths are checked all the same.
+                Court::new(view, &self.evidence, Vec::new(), Vec::new())?;
+                let undone = Undone { hypothesis: None, left: simple, counts: Vec::new() };
+                return Ok(Examination { undone, remarks: vec![remark] });
+            }
+        };
+        let mut remarks = Vec::new();
+        let auxiliary = self.evidence.auxiliary.as_ref().map_or(Ok(Vec::new()), |a| exact_columns(a.released()));
+        let auxiliary = auxiliary.unwrap_or_else(|reason| {
+            remarks.push(format!("the auxiliary records are not made use of: {reason}"));
+            Vec::new()
+        });
+        let court = Court::new(view, &self.evidence, columns, auxiliary)?;
+        let mut counts = simple.iter().map(|h| court.judge(h)).collect::<Result<Vec<_>, _>>()?;
+        if counts.iter().all(Verdict::rejected) {
+            self.search(&court, view.target_features(), &mut counts)?;
+        }
+        let left: Vec<Hypothesis> = counts.iter().filter(|v| !v.rejected()).map(|v| v.hypothesis.clone()).collect();
+        let hypothesis = if let [one] = left.as_slice() { Some(one.clone()) } else { None };
+        remarks.push(told(&left, &counts, court.records()));
+        Ok(Examination { undone: Undone { hypothesis, left, counts }, remarks })
+    }
+
+    /// Signs of single features, and their order: the best that is found, and what explains as much.
+    fn search(&self, court: &Court<'_>, d: usize, counts: &mut Vec<Verdict>) -> Result<(), AttackError> {
+        if d > search::MAX_SEARCHED {
+            return Ok(());
+        }
+        let mut candidates = vec![search::signs(court, d)?];
+        if court.sees_order() {
+            candidates.push(search::orders(court, d)?);
+        }
+        for neighbourhood in candidates {
+            for (at, hypothesis) in neighbourhood.iter().enumerate() {
+                let verdict = court.judge(hypothesis)?;
+                // Where the best is out, its neighbours are too, or as good as.
+                if verdict.rejected() && at == 0 {
+                    counts.push(verdict);
+                    break;
+                }
+                if !verdict.rejected() {
+                    counts.push(verdict);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+const AS_RELEASED: &str = "the estimates take the release as it stands";
+
+/// The outcome in words.
+fn told(left: &[Hypothesis], counts: &[Verdict], records: usize) -> String {
+    let against = |v: &Verdict| {
+        let mut reasons = Vec::new();
+        if v.infeasible > 0 {
+            reasons.push(format!("no solution in range for {} of {} records", v.infeasible, v.tested));
+        }
+        if let Some(off) = v.mean_off.filter(|_| v.infeasible == 0 && v.auxiliary_off == 0) {
+            reasons.push(format!("a mean {off:.0} standard errors off"));
+        }
+        if v.auxiliary_off > 0 {
+            reasons.push(format!("{} of {} auxiliary records off", v.auxiliary_off, v.auxiliary));
+        }
+        format!("{} has {}", v.hypothesis, reasons.join(", "))
+    };
+    let out: Vec<String> = counts.iter().filter(|v| v.rejected()).map(against).collect();
+    let out = if out.is_empty() { String::new() } else { format!(" ({})", out.join("; ")) };
+    match left {
+        [] => format!("no hypothesis explains the {records} records{out}; {AS_RELEASED}"),
+        [Hypothesis::Identity] => format!("no transform: identity alone explains the {records} records{out}"),
+        [one] => format!("undone: {one} alone explains the {records} records{out}"),
+        [first @ .., last] => {
+            let names: Vec<String> = first.iter().map(ToString::to_string).collect();
+            format!(
+                "cannot tell: {} and {last} all explain the {records} records{out}; {AS_RELEASED}",
+                names.join(", ")
+            )
+        }
+    }
+}
+
+impl Attack for UndoTransform {
+    fn requirements(&self) -> Requirements {
+        Requirements { parameters: true }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let Examination { undone, remarks } = self.examine(view)?;
+        let mut found = match undone.hypothesis {
+            Some(hypothesis) => {
+                let model = hypothesis.model(view.model(), self.evidence.second_moments.as_ref())?;
+                self.inner.reconstruct(&view.under(&model)?, rng)?
+            }
+            None => self.inner.reconstruct(view, rng)?,
+        };
+        found.remarks.extend(remarks);
+        Ok(found)
+    }
+}
