@@ -6,9 +6,11 @@
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::KnownModel;
+use vfl_active_party::attack::adaptive::Hypothesis;
 use vfl_passive_party::transform::{Rewritten, TransformConfig, rewrite};
 use vfl_shared::model::train_converged;
 use vfl_shared::numerics::Lbfgs;
+use vfl_shared::types::FeatureBlock;
 
 use super::contender::{Wanted, pick};
 use super::document::{Check, Curve, CurveRole, Document};
@@ -16,7 +18,7 @@ use super::retrained::{complemented, l2};
 use super::subject::{Drawn, Purpose, Subject, generator};
 use super::sweep::{EQUAL, Plan, Window, select, sweep};
 use super::white_box::{axis, eight, fill};
-use super::{Figure, Options, ReproduceError, blank};
+use super::{Figure, Options, ReproduceError, blank, undo};
 
 /// The attacks of the figures, with the name of each one's curve after the transform, and records of every split at most.
 const ATTACKS: [(&str, &str, usize); 6] = [
@@ -79,7 +81,10 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         what: figure.as_str(),
     };
     let swept = sweep(&plan, |window, drawn: &Drawn| {
-        Ok(vec![increase(window, &select(&drawn.x, &window.passive, drawn.records()))?])
+        let truth = select(&drawn.x, &window.passive, drawn.records());
+        let mut more = vec![increase(window, &truth)?];
+        more.extend(adaptive(subject, window, drawn, &truth)?);
+        Ok(more)
     })?;
 
     let mut document = blank(figure, subject, options.seed, drawn.records());
@@ -102,6 +107,30 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             });
         }
     }
+    for (i, name) in UNDONE.into_iter().enumerate() {
+        document.curves.push(Curve {
+            name: name.into(),
+            role: CurveRole::Attack,
+            of: None,
+            x: x.clone(),
+            mean: swept.points.iter().map(|p| p.more[1 + i]).collect(),
+            standard_error: None,
+        });
+        let told: Vec<f64> = swept.points.iter().map(|p| p.more[1 + UNDONE.len() + i]).collect();
+        document.notes.push(format!(
+            "{name}: half_star of an adversary who knows that 1 − x may have been trained on{}; finds it in {}",
+            if i == 0 { ", and no more" } else { " and the mean of each passive feature" },
+            dimensions
+                .iter()
+                .zip(told)
+                .map(|(d, share)| format!("{:.0} % of the windows with d = {d}", 100.0 * share))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ));
+    }
+    if let Some((before, _)) = pair(&document, "half_star") {
+        document.checks.push(returns(&document, &dimensions, &before));
+    }
     for (attack, ..) in ATTACKS.iter().filter(|(a, ..)| !matches!(*a, "least_squares" | "half_star")) {
         if let Some((before, after)) = pair(&document, attack) {
             document.checks.push(rises(attack, &dimensions, &before, &after));
@@ -120,6 +149,49 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             .into(),
     );
     Ok(document)
+}
+
+/// The curves of the adversary who knows the transform may be there: without and with the means of the features.
+const UNDONE: [&str; 2] = ["half_star_undone", "half_star_undone_means_known"];
+
+/// Its errors, then whether it finds the transform.
+fn adaptive(
+    subject: &Subject,
+    window: &Window,
+    drawn: &Drawn,
+    truth: &DMatrix<f64>,
+) -> Result<Vec<f64>, ReproduceError> {
+    let failed = |error| ReproduceError::Attack { curve: UNDONE[0].into(), d: window.d, k0: window.k0, error };
+    let shown = after(window)?;
+    let y = FeatureBlock::new(select(&drawn.x, &window.active, drawn.records()))?;
+    let released = drawn.released(drawn.records());
+    let (mut errors, mut found) = (Vec::new(), Vec::new());
+    for means in [None, Some(undo::column_means(subject, window))] {
+        let examined = undo::examine(&shown, &y, &released, means.clone()).map_err(failed)?;
+        found.push(f64::from(u8::from(examined.hypothesis == Some(Hypothesis::Complement))));
+        errors.push(undo::error(&shown, &y, &released, means, truth).map_err(failed)?);
+    }
+    errors.extend(found);
+    Ok(errors)
+}
+
+/// Ours: with public means the transform is one bit, and gone.
+fn returns(document: &Document, dimensions: &[usize], before: &[f64]) -> Check {
+    let undone = document.curve(UNDONE[1]).map_or(&[][..], |c| c.mean.as_slice());
+    let off: Vec<f64> = before.iter().zip(undone).map(|(b, u)| (b - u).abs()).collect();
+    Check {
+        claim: "who knows the means of the features is back at half_star before the transform (not in the paper)"
+            .into(),
+        holds: off.iter().all(|off| *off <= 1e-9),
+        comparisons: dimensions.len() as u64,
+        detail: format!("largest difference {:.1e}", off.iter().copied().fold(0.0, f64::max)),
+        violations: dimensions
+            .iter()
+            .zip(before.iter().zip(undone))
+            .filter(|(_, (b, u))| (*b - *u).abs() > 1e-9)
+            .map(|(d, (b, u))| format!("d = {d}: {b:.4e} before, {u:.4e} undone"))
+            .collect(),
+    }
 }
 
 /// The means of an attack before and after.

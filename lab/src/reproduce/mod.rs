@@ -26,6 +26,7 @@ mod sweep;
 mod table;
 mod theorem2;
 mod tradeoff;
+mod undo;
 mod white_box;
 mod workers;
 

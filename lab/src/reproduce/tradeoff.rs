@@ -20,7 +20,7 @@ use super::subject::{Drawn, Purpose, Subject, generator};
 use super::sweep::{EQUAL, Window, select, starts};
 use super::white_box::{axis, eight};
 use super::workers::{cpu_time, in_order};
-use super::{Figure, Options, ReproduceError, blank};
+use super::{Figure, Options, ReproduceError, blank, undo};
 use crate::progress::Progress;
 
 /// Distances as shares of the mean square of a weight: squares in equal steps, since ‖W_n − W_pas‖ is their root.
@@ -30,6 +30,8 @@ const LEVELS: [(f64, &str); 3] =
     [(0.02, "epsilon_2_percent"), (0.1, "epsilon_10_percent"), (0.4, "epsilon_40_percent")];
 /// Windows of each number of passive features unless told otherwise, where the transform is searched for.
 const WINDOWS: usize = 3;
+/// Records of a split that the adversary who suspects a transform looks at.
+const EXAMINED: usize = 60;
 /// Starting points of a search.
 const STARTS: u32 = 8;
 
@@ -98,6 +100,8 @@ struct Found {
     /// Errors of ½, and of the attack on the true parameters.
     half: f64,
     true_parameters: f64,
+    /// Whether the adversary who knows the means of the features sees that the parameters are not the true ones.
+    seen_through: bool,
     cpu: Duration,
 }
 
@@ -144,7 +148,12 @@ impl Experiment<'_> {
         let errors = attack(&told_as, &y, &released, &truth).map_err(failed)??;
         let exact = attack(&window.model, &y, &released, &truth).map_err(failed)??;
         let half = squared_error_by_record(&DMatrix::from_element(d, n, 0.5), &truth)?;
+        let m = n.min(EXAMINED);
+        let means = Some(undo::column_means(self.subject, &window));
+        let few = FeatureBlock::new(select(&self.drawn.x, &window.active, m))?;
+        let examined = undo::examine(&told_as, &few, &self.drawn.released(m), means).map_err(failed)?;
         Ok(Some(Found {
+            seen_through: examined.seen_through,
             epsilon,
             distance,
             error: mean(errors.iter().copied()),
@@ -266,6 +275,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         push(&mut document, line, &whole, drawn.records());
         document.checks.push(rises(&line.name(), &whole));
         document.checks.push(reached(&line.name(), &whole));
+        document.notes.push(shows(&line.name(), &whole));
     }
     let all: Vec<&Found> = found.iter().flatten().flatten().collect();
     document.checks.push(as_told(&all));
@@ -337,6 +347,22 @@ fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
         detail: format!("{:.4e} at g = 0, {:.4e} at {:.3e}", first.1, last.1, last.0),
         violations,
     }
+}
+
+/// Ours: how soon the release shows that it is not the truth.
+fn shows(name: &str, points: &[&Vec<Found>]) -> String {
+    let shares: Vec<String> = points
+        .iter()
+        .map(|of| {
+            let share = average(of, |f| f64::from(u8::from(f.seen_through)));
+            format!("{:.0} % at g = {:.2e}", 100.0 * share, average(of, |f| f.distance))
+        })
+        .collect();
+    format!(
+        "{name}: windows in which an adversary who knows the means of the features sees, from {EXAMINED} records at most, that \
+         the released parameters are not the true ones: {}",
+        shares.join(", ")
+    )
 }
 
 /// A small distance is to give as much as ½ leaves: V's region of interest.
