@@ -1,6 +1,7 @@
 //! V figure 8: how good the adversary's own model is, by the number of active features.
 
-use vfl_active_party::attack::{AdversaryModel, AgnosticSettings, Replacement};
+use vfl_active_party::attack::agnostic::AdversaryModel;
+use vfl_active_party::attack::{AgnosticSettings, Replacement};
 use vfl_shared::metrics::accuracy;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
