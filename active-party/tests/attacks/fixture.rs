@@ -16,6 +16,11 @@ fn dir(variable: &str, default: &str) -> PathBuf {
     std::env::var_os(variable).map_or_else(|| default.into(), PathBuf::from)
 }
 
+/// Where the public data sets are.
+pub(crate) fn data_dir() -> PathBuf {
+    dir("CLOISON_DATA_DIR", concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data"))
+}
+
 /// Reads a file of the golden vectors.
 pub(crate) fn golden<T: DeserializeOwned>(name: &str) -> T {
     let path = dir("CLOISON_GOLDEN_DIR", concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden")).join(name);
@@ -78,8 +83,7 @@ pub(crate) fn robot() -> &'static Published {
 /// The data come through the project's own loaders; 200 rows that the golden vectors give are compared with them first.
 fn load(name: DatasetName, normalisation: Normalisation) -> Published {
     let rows: Rows = golden(&format!("model_{name}_rows.json"));
-    let data_dir = dir("CLOISON_DATA_DIR", concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data"));
-    let spec = DatasetSpec { normalisation, ..DatasetSpec::new(name, Some(data_dir), 1) };
+    let spec = DatasetSpec { normalisation, ..DatasetSpec::new(name, Some(data_dir()), 1) };
     let set = data::load(&spec).unwrap_or_else(|e| panic!("data set {name}: {e} (CLOISON_DATA_DIR)"));
     let test: Vec<usize> = rows.test_row_in_file.unwrap_or_else(|| {
         let parts = set.parts().expect("official parts");

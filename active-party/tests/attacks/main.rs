@@ -14,3 +14,4 @@ mod knowledge;
 mod properties;
 mod real_data;
 mod simulated;
+mod undo;

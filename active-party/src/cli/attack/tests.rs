@@ -344,3 +344,80 @@ fn names_and_settings_are_checked() {
         assert!(error.contains("zero_floor"), "{error}");
     }
 }
+
+/// A case of records that were never asked about.
+fn never_asked() -> serde_json::Value {
+    let mut case = small();
+    case["records"] = serde_json::json!([{"id": "r1", "y_act": [0.3]}, {"id": "r2", "y_act": [0.8], "c": null}]);
+    case["training"] = serde_json::json!([
+        {"id": "t1", "y_act": [0.1], "label": 0}, {"y_act": [0.9], "label": 1}, {"y_act": [0.4], "label": 1}
+    ]);
+    case["observed"] = serde_json::json!([{"id": "o1", "y_act": [0.2], "c": [0.7, 0.3]}]);
+    case
+}
+
+#[test]
+fn agnostic_needs_no_scores_of_the_records() {
+    let case = never_asked();
+    let got = answer(&case.to_string(), &["agnostic"], &Settings::default());
+    let attack = &got["attacks"][0];
+    assert_eq!((attack["name"].as_str(), attack["model"]["converged"].as_bool()), (Some("agnostic"), Some(true)));
+    assert_eq!(attack["model"]["mismatch"]["records"], 1);
+    let c: Vec<f64> = serde_json::from_value(attack["estimates"][1]["c"].clone()).unwrap();
+    assert!((c.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    // Scores of the records, where a case has them, are not looked at.
+    let mut with = case.clone();
+    with["records"][0]["c"] = serde_json::json!([0.9, 0.1]);
+    assert_eq!(answer(&with.to_string(), &["agnostic"], &Settings::default()), got);
+    // What was observed is; `observed` takes the first of it.
+    let mut more = case.clone();
+    more["observed"].as_array_mut().unwrap().push(serde_json::json!({"y_act": [0.9], "c": [0.6, 0.4]}));
+    assert_ne!(answer(&more.to_string(), &["agnostic"], &Settings::default()), got);
+    let first = Settings::read([("observed", "1")]).unwrap();
+    assert_eq!(answer(&more.to_string(), &["agnostic"], &first), got);
+
+    let refusal = |case: &serde_json::Value, names: &[&str]| {
+        attack_case(&case.to_string(), names, &Settings::default(), 1).unwrap_err()
+    };
+    let error = refusal(&case, &["half_star"]);
+    assert!(error.contains("record 0 of `records` has no scores `c`") && error.contains("agnostic"), "{error}");
+    assert!(refusal(&small(), &["agnostic"]).contains("`training`"));
+    let changes: [(&str, fn(&mut serde_json::Value)); 4] = [
+        ("`label` of record 1 of `training`", |c| c["training"][1]["label"] = 2.into()),
+        ("`training`: `y_act` of record 2", |c| c["training"][2]["y_act"] = serde_json::json!([])),
+        ("`observed`: `c` of record 0", |c| c["observed"][0]["c"] = serde_json::json!([1.0])),
+        ("x_pas", |c| c["observed"][0]["x_pas"] = serde_json::json!([1.0])),
+    ];
+    for (names, change) in changes {
+        let mut case = never_asked();
+        change(&mut case);
+        let error = refusal(&case, &["agnostic"]);
+        assert!(error.contains(names), "{names}: {error}");
+    }
+}
+
+/// Two records of softmax((−x) · W_n): the released weights are negated. One of them, known, settles it.
+#[test]
+fn undo_transform_says_what_it_undid() {
+    let score = |x: [f64; 2]| {
+        let z = 1.0 * x[0] + 1.5 * x[1];
+        vec![1.0 / (1.0 + z.exp()), z.exp() / (1.0 + z.exp())]
+    };
+    let record = |id: &str, x: [f64; 2]| serde_json::json!({"id": id, "y_act": [], "c": score(x)});
+    let mut case = serde_json::json!({
+        "schema": 1, "kind": "attack", "w_act": [[], []], "w_pas": [[0.0, 0.0], [-1.0, -1.5]], "b": [0.0, 0.0],
+        "records": [record("r1", [0.37, 0.91]), record("r2", [0.83, 0.12])]
+    });
+    case["auxiliary"] = serde_json::json!([{"y_act": [], "x_pas": [0.37, 0.91], "c": score([0.37, 0.91])}]);
+    let found = answer_case(&case.to_string(), &["undo_transform"], &Settings::default(), 1).unwrap();
+    assert!(found.remarks[0].starts_with("undo_transform: undone: negate"), "{:?}", found.remarks);
+    let undone: serde_json::Value = serde_json::from_slice(&found.content).unwrap();
+    assert!(undone["attacks"][0]["remarks"][0].as_str().unwrap().contains("2 of 2 records"), "{undone}");
+    case.as_object_mut().unwrap().remove("auxiliary");
+    case["w_pas"] = serde_json::json!([[0.0, 0.0], [1.0, 1.5]]);
+    let direct = answer(&case.to_string(), &["clamped_half_star"], &Settings::default());
+    for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let x = |from: &serde_json::Value| from["attacks"][0]["estimates"][a]["x"][b].as_f64().unwrap();
+        assert!((x(&undone) - x(&direct)).abs() < 1e-12);
+    }
+}

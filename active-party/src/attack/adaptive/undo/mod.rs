@@ -11,10 +11,12 @@ mod evidence;
 mod hypothesis;
 mod search;
 
+use nalgebra::DMatrix;
 use rand::Rng;
+use vfl_shared::numerics::row_differences;
 
 use super::KnownPolicy;
-use crate::attack::{AdversaryView, Attack, AttackError, Reconstruction, Requirements, Settings};
+use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Reconstruction, Requirements, Settings};
 use evidence::{Court, exact_columns};
 
 pub use evidence::{Evidence, Verdict};
@@ -58,7 +60,7 @@ impl From<&Settings> for UndoTransform {
 /// What is left of the hypotheses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Undone {
-    /// The one that is left, if it is one alone.
+    /// The one that is left, if it is one alone, or all that are left come to the same equations.
     pub hypothesis: Option<Hypothesis>,
     /// All that are left. Those with many forms (signs, orders) are looked for only if no other is.
     pub left: Vec<Hypothesis>,
@@ -123,9 +125,30 @@ impl UndoTransform {
             self.search(&court, view.target_features(), &mut counts)?;
         }
         let left: Vec<Hypothesis> = counts.iter().filter(|v| !v.rejected()).map(|v| v.hypothesis.clone()).collect();
-        let hypothesis = if let [one] = left.as_slice() { Some(one.clone()) } else { None };
-        remarks.push(told(&left, &counts, court.records()));
+        let hypothesis = match left.as_slice() {
+            [first, others @ ..] if self.alike(view, first, others)? => Some(first.clone()),
+            _ => None,
+        };
+        remarks.push(told(hypothesis.as_ref(), &left, &counts, court.records()));
         Ok(Examination { undone: Undone { hypothesis, left, counts }, remarks })
+    }
+
+    /// Whether all claims come to the same equations, as R theorem 3's transform and the negation do where A has full rank.
+    fn alike(&self, view: &AdversaryView<'_>, first: &Hypothesis, others: &[Hypothesis]) -> Result<bool, AttackError> {
+        let moments = self.evidence.second_moments.as_ref();
+        let first = first.model(view.model(), moments)?;
+        let bias = |model: &KnownModel| {
+            row_differences(&DMatrix::from_column_slice(model.classes(), 1, model.bias().as_slice()))
+        };
+        let (a, b) = (first.system()?.matrix(), bias(&first));
+        for other in others {
+            let other = other.model(view.model(), moments)?;
+            let off = (other.system()?.matrix() - a).amax().max((bias(&other) - &b).amax());
+            if off > ALIKE * a.amax() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Signs of single features, and their order: the best that is found, and what explains as much.
@@ -154,10 +177,13 @@ impl UndoTransform {
     }
 }
 
+/// Equations whose entries differ by less than this share of the largest are the same.
+const ALIKE: f64 = 1e-7;
+
 const AS_RELEASED: &str = "the estimates take the release as it stands";
 
 /// The outcome in words.
-fn told(left: &[Hypothesis], counts: &[Verdict], records: usize) -> String {
+fn told(found: Option<&Hypothesis>, left: &[Hypothesis], counts: &[Verdict], records: usize) -> String {
     let against = |v: &Verdict| {
         let mut reasons = Vec::new();
         if v.infeasible > 0 {
@@ -173,17 +199,20 @@ fn told(left: &[Hypothesis], counts: &[Verdict], records: usize) -> String {
     };
     let out: Vec<String> = counts.iter().filter(|v| v.rejected()).map(against).collect();
     let out = if out.is_empty() { String::new() } else { format!(" ({})", out.join("; ")) };
-    match left {
-        [] => format!("no hypothesis explains the {records} records{out}; {AS_RELEASED}"),
-        [Hypothesis::Identity] => format!("no transform: identity alone explains the {records} records{out}"),
-        [one] => format!("undone: {one} alone explains the {records} records{out}"),
-        [first @ .., last] => {
-            let names: Vec<String> = first.iter().map(ToString::to_string).collect();
-            format!(
-                "cannot tell: {} and {last} all explain the {records} records{out}; {AS_RELEASED}",
-                names.join(", ")
-            )
+    let names: Vec<String> = left.iter().map(ToString::to_string).collect();
+    match (found, names.as_slice()) {
+        (Some(Hypothesis::Identity), [_]) => {
+            format!("no transform: identity alone explains the {records} records{out}")
         }
+        (Some(one), [_]) => format!("undone: {one} alone explains the {records} records{out}"),
+        (Some(one), [_, same @ ..]) => {
+            format!("undone: {one} explains the {records} records, {} being the same{out}", same.join(", "))
+        }
+        (None, [first @ .., last]) if !first.is_empty() => format!(
+            "cannot tell: {} and {last} all explain the {records} records{out}; {AS_RELEASED}",
+            first.join(", ")
+        ),
+        _ => format!("no hypothesis explains the {records} records{out}; {AS_RELEASED}"),
     }
 }
 
