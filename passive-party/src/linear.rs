@@ -44,16 +44,28 @@ pub(crate) fn symmetric_eigen(m: &DMatrix<f64>) -> Result<(DVector<f64>, DMatrix
     Ok((DVector::from_fn(n, |i, _| values[i]), DMatrix::from_fn(n, n, |i, j| vectors[(i, j)])))
 }
 
-/// U and V of m = U S Vᵀ for a square matrix, d × d each, and the singular values, greatest first.
-pub(crate) fn square_svd(m: &DMatrix<f64>) -> Result<(DMatrix<f64>, DVector<f64>, DMatrix<f64>), DecompositionError> {
-    check(m)?;
-    let svd = to_faer(m).svd().map_err(|_| DecompositionError::NoConvergence)?;
-    let (u, s, v, d) = (svd.U(), svd.S().column_vector(), svd.V(), m.nrows());
-    Ok((
-        DMatrix::from_fn(d, d, |i, j| u[(i, j)]),
-        DVector::from_fn(d, |i, _| s[i]),
-        DMatrix::from_fn(d, d, |i, j| v[(i, j)]),
-    ))
+/// m = U S Vᵀ for a square matrix.
+pub(crate) struct SquareSvd {
+    /// U, d × d.
+    pub(crate) u: DMatrix<f64>,
+    /// The singular values, greatest first.
+    pub(crate) s: DVector<f64>,
+    /// V, d × d.
+    pub(crate) v: DMatrix<f64>,
+}
+
+impl SquareSvd {
+    /// Of `m`, d × d.
+    pub(crate) fn of(m: &DMatrix<f64>) -> Result<Self, DecompositionError> {
+        check(m)?;
+        let svd = to_faer(m).svd().map_err(|_| DecompositionError::NoConvergence)?;
+        let (u, s, v, d) = (svd.U(), svd.S().column_vector(), svd.V(), m.nrows());
+        Ok(Self {
+            u: DMatrix::from_fn(d, d, |i, j| u[(i, j)]),
+            s: DVector::from_fn(d, |i, _| s[i]),
+            v: DMatrix::from_fn(d, d, |i, j| v[(i, j)]),
+        })
+    }
 }
 
 /// An orthonormal basis of the space that the rows of `m` span, in columns (d × rank). Directions below [`RANK_TOLERANCE`] of

@@ -114,6 +114,9 @@ pub struct ReproduceArgs {
     /// slow.
     #[arg(long, value_name = "N", value_parser = positive)]
     windows: Option<usize>,
+    /// Training records that an adversary fits a model of its own to, and that models are trained on again; or `all`.
+    #[arg(long, value_name = "N", default_value = "4000", value_parser = records)]
+    own_records: Records,
     /// Whether the model is trained, and the test scores are served, by three parties over sockets. Default: by figure.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     over_sockets: Option<bool>,
@@ -206,6 +209,7 @@ impl ReproduceArgs {
             attacks: self.attacks.clone(),
             dimensions: self.dimensions.clone(),
             windows: self.windows,
+            own_records: self.own_records.0,
             seed: self.seed,
             threads: self.threads.unwrap_or(Options::default().threads),
         };

@@ -36,12 +36,13 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         .flat_map(|&d| starts.iter().take(if d == total { 1 } else { usize::MAX }).map(move |&k0| (d, k0)))
         .collect();
     let test = subject.test_records();
+    let labelled = subject.own_records(options.own_records, options.seed);
     let work = |piece: usize| -> Result<(f64, bool), ReproduceError> {
         let (d, k0) = pieces[piece];
         let failed = |error| ReproduceError::Attack { curve: "am".into(), d: total - d, k0, error };
         let mut active: Vec<usize> = (0..d).map(|i| (k0 + i) % total).collect();
         active.sort_unstable();
-        let own = own(subject, &active)?;
+        let own = own(&labelled, &active)?;
         let settings = AgnosticSettings::default();
         let (model, fit) =
             AdversaryModel::fit(&settings, subject.classes(), &own, None, Replacement::default()).map_err(failed)?;
@@ -103,7 +104,12 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         detail: format!("from {:.4} to {:.4}", means[0], means[means.len() - 1]),
         violations: falls,
     });
-    document.notes.push(format!("{} windows of each number of active features", starts.len()));
+    document.notes.push(format!(
+        "{} windows of each number of active features; models fitted to {} of {} training records",
+        starts.len(),
+        labelled.1.len(),
+        subject.others.ncols()
+    ));
     if short > 0 {
         document.notes.push(format!("{short} fits used up their steps short of a minimum"));
     }

@@ -50,11 +50,11 @@ fn lines(figure: Figure) -> &'static [Line] {
 }
 
 /// The adversary's own records in one split.
-pub(super) fn own(subject: &Subject, active: &[usize]) -> Result<LabelledRecords, ReproduceError> {
-    Ok(LabelledRecords {
-        y: FeatureBlock::new(select(&subject.others, active, subject.others.ncols()))?,
-        labels: subject.other_labels.clone(),
-    })
+pub(super) fn own(
+    (x, labels): &(DMatrix<f64>, Vec<u32>),
+    active: &[usize],
+) -> Result<LabelledRecords, ReproduceError> {
+    Ok(LabelledRecords { y: FeatureBlock::new(select(x, active, x.ncols()))?, labels: labels.clone() })
 }
 
 /// What happened in one split.
@@ -72,6 +72,8 @@ struct Experiment<'a> {
     subject: &'a Subject,
     seen: Drawn,
     targets: Drawn,
+    /// Labelled records of the adversary, d_t × m, of which it has the active features.
+    labelled: (DMatrix<f64>, Vec<u32>),
     lines: &'static [Line],
     seed: u64,
 }
@@ -83,7 +85,7 @@ impl Experiment<'_> {
         let n = self.targets.records();
         let y = FeatureBlock::new(select(&self.targets.x, &window.active, n))?;
         let truth = select(&self.targets.x, &window.passive, n);
-        let own = own(self.subject, &window.active)?;
+        let own = own(&self.labelled, &window.active)?;
         let mut done = InWindow { errors: Vec::new(), short: 0, told: (0.0, 0.0), cpu: Vec::new() };
         for (place, line) in (0..).zip(self.lines) {
             let mut rng = generator(self.seed, Purpose::Attack, window.item(place));
@@ -159,7 +161,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     // The adversary's model needs a feature of its own.
     let dimensions: Vec<usize> = all.into_iter().filter(|d| *d < subject.features()).collect();
     let starts = starts(subject.features(), options.windows.or(Some(WINDOWS)));
-    let experiment = Experiment { subject, seen, targets, lines, seed: options.seed };
+    let labelled = subject.own_records(options.own_records, options.seed);
+    let experiment = Experiment { subject, seen, targets, labelled, lines, seed: options.seed };
 
     let pieces = dimensions.len() * starts.len();
     let names: Vec<&str> = lines.iter().map(|line| line.name).chain(["vfl", "half"]).collect();
@@ -219,13 +222,14 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let checks = checks(figure, &document, &dimensions, subject.classes());
     document.checks.extend(checks);
     document.checks.push(closed_form(&told));
+    let (own, others) = (experiment.labelled.1.len(), subject.others.ncols());
     document.notes.push(format!(
         "{} windows of each number of passive features; targets drawn from all records but those seen, {:.0} % of them training \
          records, whose scores are computed from the stored parameters, since the service refuses them; the adversary's model is \
-         fitted to all {} training records",
+         fitted to {own} of the {others} training records, L2 {:.0e}",
         starts.len(),
-        100.0 * subject.others.ncols() as f64 / (subject.others.ncols() + subject.test_records().ncols()) as f64,
-        subject.others.ncols()
+        100.0 * others as f64 / (others + subject.test_records().ncols()) as f64,
+        AgnosticSettings::default().l2
     ));
     if short > 0 {
         document.notes.push(format!("{short} fits of an adversary model used up their steps short of a minimum"));

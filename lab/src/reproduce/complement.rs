@@ -16,7 +16,7 @@ use super::contender::{Wanted, pick};
 use super::document::{Check, Curve, CurveRole, Document};
 use super::retrained::{complemented, l2};
 use super::subject::{Drawn, Purpose, Subject, generator};
-use super::sweep::{EQUAL, Plan, Window, select, sweep};
+use super::sweep::{EQUAL, Plan, Swept, Window, select, sweep};
 use super::white_box::{axis, eight, fill};
 use super::{Figure, Options, ReproduceError, blank, undo};
 
@@ -29,9 +29,6 @@ const ATTACKS: [(&str, &str, usize); 6] = [
     ("rcc1", "rcc1_after", 30),
     ("rcc2", "rcc2_after", 100),
 ];
-
-/// Windows of each number of passive features unless told otherwise.
-const WINDOWS: usize = 12;
 
 /// The model as released after training on 1 − x.
 fn after(window: &Window) -> Result<KnownModel, ReproduceError> {
@@ -73,7 +70,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         drawn: &drawn,
         contenders: &contenders,
         dimensions: &dimensions,
-        windows: options.windows.or(Some(WINDOWS)),
+        windows: options.windows,
         order: &[],
         knowledge: Some(&knowledge),
         threads: options.threads,
@@ -116,27 +113,20 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             mean: swept.points.iter().map(|p| p.more[1 + i]).collect(),
             standard_error: None,
         });
-        let told: Vec<f64> = swept.points.iter().map(|p| p.more[1 + UNDONE.len() + i]).collect();
+        let found = swept.points.iter().map(|p| p.more[1 + UNDONE.len() + i]).fold(0.0, f64::max);
         document.notes.push(format!(
-            "{name}: half_star of an adversary who knows that 1 − x may have been trained on{}; finds it in {}",
-            if i == 0 { ", and no more" } else { " and the mean of each passive feature" },
-            dimensions
-                .iter()
-                .zip(told)
-                .map(|(d, share)| format!("{:.0} % of the windows with d = {d}", 100.0 * share))
-                .collect::<Vec<_>>()
-                .join(", ")
+            "{name}: half_star of an adversary who knows that the model may have been trained on 1 − x{}; {}",
+            if i == 0 { ", and no more" } else { ", and the mean of each passive feature over the test records" },
+            if found > 0.0 { "where it cannot tell, it takes the release as it stands" } else { "it can never tell" }
         ));
     }
-    if let Some((before, _)) = pair(&document, "half_star") {
-        document.checks.push(returns(&document, &dimensions, &before));
-    }
+    document.checks.push(returns(&swept, &dimensions));
     for (attack, ..) in ATTACKS.iter().filter(|(a, ..)| !matches!(*a, "least_squares" | "half_star")) {
         if let Some((before, after)) = pair(&document, attack) {
             document.checks.push(rises(attack, &dimensions, &before, &after));
         }
     }
-    document.checks.push(retrained(subject, dimensions[dimensions.len() / 2])?);
+    document.checks.push(retrained(subject, options, dimensions[dimensions.len() / 2])?);
     document.notes.extend(notes);
     document.notes.push(format!(
         "{} windows of each number of passive features; the model after is the one before rewritten, W_pas to −W_pas and b to \
@@ -154,7 +144,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
 /// The curves of the adversary who knows the transform may be there: without and with the means of the features.
 const UNDONE: [&str; 2] = ["half_star_undone", "half_star_undone_means_known"];
 
-/// Its errors, then whether it finds the transform.
+/// Its errors, then whether it finds the transform, then how far it is from `half_star` before where it does.
 fn adaptive(
     subject: &Subject,
     window: &Window,
@@ -165,31 +155,43 @@ fn adaptive(
     let shown = after(window)?;
     let y = FeatureBlock::new(select(&drawn.x, &window.active, drawn.records()))?;
     let released = drawn.released(drawn.records());
-    let (mut errors, mut found) = (Vec::new(), Vec::new());
+    let before = undo::half_star(&window.model, &y, &released, truth).map_err(failed)?;
+    let (mut errors, mut shares, mut off) = (Vec::new(), Vec::new(), 0.0);
     for means in [None, Some(undo::column_means(subject, window))] {
         let examined = undo::examine(&shown, &y, &released, means.clone()).map_err(failed)?;
-        found.push(f64::from(u8::from(examined.hypothesis == Some(Hypothesis::Complement))));
-        errors.push(undo::error(&shown, &y, &released, means, truth).map_err(failed)?);
+        let found = examined.hypothesis == Some(Hypothesis::Complement);
+        let error = undo::error(&shown, &y, &released, means, truth).map_err(failed)?;
+        if found {
+            off += (error - before).abs();
+        }
+        errors.push(error);
+        shares.push(f64::from(u8::from(found)));
     }
-    errors.extend(found);
+    errors.extend(shares);
+    errors.push(off);
     Ok(errors)
 }
 
-/// Ours: with public means the transform is one bit, and gone.
-fn returns(document: &Document, dimensions: &[usize], before: &[f64]) -> Check {
-    let undone = document.curve(UNDONE[1]).map_or(&[][..], |c| c.mean.as_slice());
-    let off: Vec<f64> = before.iter().zip(undone).map(|(b, u)| (b - u).abs()).collect();
+/// Ours: who finds the transform has undone it.
+fn returns(swept: &Swept, dimensions: &[usize]) -> Check {
+    let (share, off) = (2 * UNDONE.len(), 1 + 2 * UNDONE.len());
+    let off: Vec<f64> = swept.points.iter().map(|p| p.more[off]).collect();
+    let found: Vec<String> =
+        dimensions.iter().zip(&swept.points).map(|(d, p)| format!("{:.0} % at d = {d}", 100.0 * p.more[share])).collect();
     Check {
-        claim: "who knows the means of the features is back at half_star before the transform (not in the paper)"
-            .into(),
+        claim: "who finds the transform is back at half_star before it (not in the paper)".into(),
         holds: off.iter().all(|off| *off <= 1e-9),
         comparisons: dimensions.len() as u64,
-        detail: format!("largest difference {:.1e}", off.iter().copied().fold(0.0, f64::max)),
+        detail: format!(
+            "largest difference {:.1e}; found with the means of the features in {} of the windows",
+            off.iter().copied().fold(0.0, f64::max),
+            found.join(", ")
+        ),
         violations: dimensions
             .iter()
-            .zip(before.iter().zip(undone))
-            .filter(|(_, (b, u))| (*b - *u).abs() > 1e-9)
-            .map(|(d, (b, u))| format!("d = {d}: {b:.4e} before, {u:.4e} undone"))
+            .zip(&off)
+            .filter(|(_, off)| **off > 1e-9)
+            .map(|(d, off)| format!("d = {d}: {off:.3e}"))
             .collect(),
     }
 }
@@ -236,11 +238,12 @@ fn rises_as_told(attack: &str, dimensions: &[usize], (before, after): (&[f64], &
 }
 
 /// Trains to convergence on x and on 1 − x in one split: W' = −W and b' = b + W 1 for the passive features.
-fn retrained(subject: &Subject, d: usize) -> Result<Check, ReproduceError> {
+fn retrained(subject: &Subject, options: &Options, d: usize) -> Result<Check, ReproduceError> {
     let window = Window::new(subject, 0, d)?;
     let method = Lbfgs { gradient_tolerance: 1e-10, ..Lbfgs::default() };
-    let fit = |x: &DMatrix<f64>| train_converged(subject.classes(), x, &subject.other_labels, l2(subject), method);
-    let (old, new) = (fit(&subject.others)?, fit(&complemented(&subject.others, &window.passive))?);
+    let (own, labels) = subject.own_records(options.own_records, options.seed);
+    let fit = |x: &DMatrix<f64>| train_converged(subject.classes(), x, &labels, l2(subject), method);
+    let (old, new) = (fit(&own)?, fit(&complemented(&own, &window.passive))?);
     let mut told = old.clone();
     for &column in &window.passive {
         let weights = old.weights.column(column).into_owned();

@@ -61,6 +61,9 @@ pub struct Options {
     pub dimensions: Vec<usize>,
     /// Splits for each number of passive features: this many windows, evenly spread; `None`: the figure's own number.
     pub windows: Option<usize>,
+    /// Training records, the first of these in an order that the seed draws, that an adversary fits a model of its own to, and
+    /// that models are trained on again for a figure; `None`: all.
+    pub own_records: Option<usize>,
     /// Seed of draws and of attacks.
     pub seed: u64,
     /// Threads at work; no figure depends on it.
@@ -77,6 +80,7 @@ impl Default for Options {
             attacks: Vec::new(),
             dimensions: Vec::new(),
             windows: None,
+            own_records: Some(4000),
             seed: 7,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         }

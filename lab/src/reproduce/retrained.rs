@@ -58,9 +58,9 @@ pub(super) fn complemented(x: &DMatrix<f64>, rows: &[usize]) -> DMatrix<f64> {
     x
 }
 
-/// Trains on the training records with features `x` (d_t × m).
-fn train(way: Way, subject: &Subject, x: &DMatrix<f64>) -> Result<Trained, ReproduceError> {
-    let (k, labels) = (subject.classes(), &subject.other_labels);
+/// Trains on records with features `x` (d_t × m).
+fn train(way: Way, subject: &Subject, x: &DMatrix<f64>, labels: &[u32]) -> Result<Trained, ReproduceError> {
+    let k = subject.classes();
     let method = Lbfgs { gradient_tolerance: 1e-10, ..Lbfgs::default() };
     Ok(match way {
         Way::Adam => {
@@ -116,7 +116,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         _ => super::white_box::dimensions(subject, options)?,
     };
     let starts = starts(total, options.windows.or(Some(WINDOWS)));
-    let before = WAYS.map(|(_, way)| train(way, subject, &subject.others));
+    let (own, labels) = subject.own_records(options.own_records, options.seed);
+    let before = WAYS.map(|(_, way)| train(way, subject, &own, &labels));
     let before = before.into_iter().collect::<Result<Vec<_>, _>>()?;
     let gradient = before.iter().skip(1).fold(0.0f64, |worst, trained| worst.max(trained.gradient));
 
@@ -128,7 +129,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let work = |piece: usize| -> Result<Found, ReproduceError> {
         let (way, d, k0) = of(piece);
         let window = Window::new(subject, k0, d)?;
-        let after = train(WAYS[way].1, subject, &complemented(&subject.others, &window.passive))?;
+        let after = train(WAYS[way].1, subject, &complemented(&own, &window.passive), &labels)?;
         let bits = divergence(&before[way], &after, &test.x, &complemented(&test.x, &window.passive))?;
         Ok((bits, after.gradient))
     };
@@ -162,11 +163,13 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     document.checks.push(lossless(&document, "adam", 1e-8, f64::NAN));
     document.checks.push(lossless(&document, "converged_bias_penalised", 1e-8, worst));
     document.notes.push(format!(
-        "{} windows of each number of passive features, all {} test records; `adam` is trained as the model of this document, seed, \
+        "{} windows of each number of passive features, all {} test records, trained on {} of {} training records; `adam` is trained as the model of this document, seed, \
          order and stopping the same; `converged` by L-BFGS with L2 {:.0e} on the weights, largest entry of a gradient at the end \
          {worst:.0e}",
         starts.len(),
         test.records(),
+        labels.len(),
+        subject.others.ncols(),
         l2(subject)
     ));
     document.notes.push(

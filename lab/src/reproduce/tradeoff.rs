@@ -102,6 +102,8 @@ struct Found {
     true_parameters: f64,
     /// Whether the adversary who knows the means of the features sees that the parameters are not the true ones.
     seen_through: bool,
+    /// The error of this adversary, who then guesses the means.
+    suspicious: f64,
     cpu: Duration,
 }
 
@@ -149,14 +151,18 @@ impl Experiment<'_> {
         let exact = attack(&window.model, &y, &released, &truth).map_err(failed)??;
         let half = squared_error_by_record(&DMatrix::from_element(d, n, 0.5), &truth)?;
         let m = n.min(EXAMINED);
-        let means = Some(undo::column_means(self.subject, &window));
+        let means = undo::column_means(self.subject, &window);
+        let guess = DMatrix::from_fn(d, n, |i, _| means[i]);
+        let guessed = mean(squared_error_by_record(&guess, &truth)?.iter().copied()).mean;
         let few = FeatureBlock::new(select(&self.drawn.x, &window.active, m))?;
-        let examined = undo::examine(&told_as, &few, &self.drawn.released(m), means).map_err(failed)?;
+        let examined = undo::examine(&told_as, &few, &self.drawn.released(m), Some(means)).map_err(failed)?;
+        let error = mean(errors.iter().copied());
         Ok(Some(Found {
             seen_through: examined.seen_through,
+            suspicious: if examined.seen_through { guessed } else { error.mean },
             epsilon,
             distance,
-            error: mean(errors.iter().copied()),
+            error,
             told: told(&window, &told_as, &truth).map_err(failed)?,
             half: mean(half.iter().copied()).mean,
             true_parameters: mean(exact.iter().copied()).mean,
@@ -318,6 +324,7 @@ fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: u
     };
     document.curves.push(curve(name.clone(), CurveRole::Attack, None, |f| f.error.mean));
     document.curves.push(curve(format!("{name}_closed_form"), CurveRole::ClosedForm, Some(name.clone()), |f| f.told));
+    document.curves.push(curve(format!("{name}_suspicious"), CurveRole::Attack, None, |f| f.suspicious));
     let half = format!("half_d{}", line.d);
     if document.curve(&half).is_none() {
         document.curves.push(curve(half, CurveRole::Guess, None, |f| f.half));
@@ -360,7 +367,7 @@ fn shows(name: &str, points: &[&Vec<Found>]) -> String {
         .collect();
     format!(
         "{name}: windows in which an adversary who knows the means of the features sees, from {EXAMINED} records at most, that \
-         the released parameters are not the true ones: {}",
+         the released parameters are not the true ones (`suspicious` then guesses the means): {}",
         shares.join(", ")
     )
 }

@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 use vfl_active_party::attack::adaptive::{Evidence, Hypothesis, KnownPolicy, UndoTransform};
 use vfl_active_party::attack::{AdversaryView, Attack, AttackError, HalfStar, KnownModel, Replacement};
-use vfl_shared::metrics::squared_error_by_record;
+use vfl_shared::metrics::mse;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::subject::{Purpose, Subject, generator};
@@ -18,9 +18,30 @@ pub(super) struct Examined {
     pub(super) hypothesis: Option<Hypothesis>,
 }
 
-/// Public means of the passive features of a split: those of the training records.
+/// Public means of the passive features of a split: those of the test records, which the attacked ones are drawn from.
 pub(super) fn column_means(subject: &Subject, window: &Window) -> Vec<f64> {
-    window.passive.iter().map(|&row| subject.others.row(row).mean()).collect()
+    window.passive.iter().map(|&row| subject.test_records().row(row).mean()).collect()
+}
+
+/// Mean error of `half_star` under a model.
+///
+/// # Errors
+/// Those of the attack.
+pub(super) fn half_star(
+    model: &KnownModel,
+    y: &FeatureBlock,
+    released: &ReleasedScores,
+    truth: &DMatrix<f64>,
+) -> Result<f64, AttackError> {
+    let view = AdversaryView::new(model, y, released, Replacement::default())?;
+    // Nothing random is in it.
+    let found = HalfStar { clamped: false }.reconstruct(&view, &mut generator(0, Purpose::Attack, 0))?;
+    Ok(of(&found.estimates, truth))
+}
+
+/// Mean squared error per feature.
+fn of(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> f64 {
+    mse(estimates, truth).map_or(f64::NAN, |error| error.overall)
 }
 
 /// Examines a release, given as the model that it claims.
@@ -55,8 +76,7 @@ pub(super) fn error(
     let view = AdversaryView::new(shown, y, released, Replacement::default())?;
     // Nothing random is in it.
     let found = undo(means).reconstruct(&view, &mut generator(0, Purpose::Attack, 0))?;
-    Ok(squared_error_by_record(&found.estimates, truth)
-        .map_or(f64::NAN, |errors| errors.iter().sum::<f64>() / errors.len() as f64))
+    Ok(of(&found.estimates, truth))
 }
 
 fn undo(means: Option<Vec<f64>>) -> UndoTransform {

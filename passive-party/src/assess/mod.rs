@@ -15,14 +15,23 @@
 //! The expectations are means over the records that are given: the closed forms hold for these very records to rounding,
 //! and for others as far as their moments are the same.
 
+mod before;
+mod candidates;
+mod release;
+
 use nalgebra::DMatrix;
 use serde::Serialize;
 use vfl_shared::metrics::{MetricError, half_error, mse};
 use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::FeatureBlock;
 
-use crate::linear::{System, square_svd, symmetric_eigen};
+use crate::linear::{SquareSvd, System, symmetric_eigen};
 use crate::moments::Moments;
+
+pub use before::{BeforeTraining, RankBounds, before_training};
+pub use candidates::{Candidate, candidates};
+pub(crate) use release::of_moments;
+pub use release::{AgnosticErrors, AttackErrors, agnostic_errors, release_errors};
 
 /// Why nothing can be said.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -43,6 +52,22 @@ pub enum AssessError {
     #[error("the records have {got} features, the passive weights have {expected} columns")]
     Features {
         /// Columns of W_pas.
+        expected: usize,
+        /// What came.
+        got: usize,
+    },
+    /// Released parameters that are not those of W_pas.
+    #[error("the released parameters are {} × {}, the passive weights {} × {}", got.0, got.1, expected.0, expected.1)]
+    Released {
+        /// Shape of W_pas.
+        expected: (usize, usize),
+        /// What came.
+        got: (usize, usize),
+    },
+    /// Moments of score errors for another number of classes.
+    #[error("the moments of the score errors have {got} rows, A has {expected} (one less than classes)")]
+    Scores {
+        /// Rows of A.
         expected: usize,
         /// What came.
         got: usize,
@@ -135,27 +160,12 @@ pub struct Empirical {
 /// not finite or so large that their squares are not.
 pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, AssessError> {
     let (k, d) = w_pas.shape();
+    let moments = moments_of(w_pas, x)?;
     let x = x.matrix();
-    if k < 2 {
-        return Err(AssessError::TooFewClasses { got: k });
-    }
-    if d == 0 {
-        return Err(AssessError::NoFeature);
-    }
-    if x.nrows() != d {
-        return Err(AssessError::Features { expected: d, got: x.nrows() });
-    }
-    if x.ncols() == 0 {
-        return Err(AssessError::NoRecord);
-    }
-    if !w_pas.iter().all(|w| w.is_finite()) {
-        return Err(AssessError::Weight);
-    }
     let system = System::of(w_pas).map_err(|e| unsolved(&e))?;
     let (rank, nul) = (system.inverse.rank, d - system.inverse.rank);
     let empirical = attack(&system.a, &system.inverse.matrix, x)?;
 
-    let moments = Moments::of(x).ok_or(AssessError::Overflow { what: "the moments of the records" })?;
     let p = system.projector();
     let complement = DMatrix::identity(d, d) - &p;
     let per_feature = |trace: f64| trace.max(0.0) / d as f64;
@@ -214,6 +224,27 @@ impl Assessment {
     }
 }
 
+/// The moments of records that go with parameters that can be assessed.
+fn moments_of(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Moments, AssessError> {
+    let (k, d) = w_pas.shape();
+    if k < 2 {
+        return Err(AssessError::TooFewClasses { got: k });
+    }
+    if d == 0 {
+        return Err(AssessError::NoFeature);
+    }
+    if x.features() != d {
+        return Err(AssessError::Features { expected: d, got: x.features() });
+    }
+    if x.records() == 0 {
+        return Err(AssessError::NoRecord);
+    }
+    if !w_pas.iter().all(|w| w.is_finite()) {
+        return Err(AssessError::Weight);
+    }
+    Moments::of(x.matrix()).ok_or(AssessError::Overflow { what: "the moments of the records" })
+}
+
 /// What a decomposition of A that failed means here.
 fn unsolved(error: &DecompositionError) -> AssessError {
     match error {
@@ -247,8 +278,8 @@ fn spectrum(k: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
 
 /// Singular values of a square matrix.
 fn singular_values(m: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
-    let (_, values, _) = square_svd(m).map_err(|_| AssessError::NoConvergence { what: "A⁺A K₀" })?;
-    Ok(values.iter().copied().collect())
+    let svd = SquareSvd::of(m).map_err(|_| AssessError::NoConvergence { what: "A⁺A K₀" })?;
+    Ok(svd.s.iter().copied().collect())
 }
 
 #[cfg(test)]

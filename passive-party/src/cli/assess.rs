@@ -1,27 +1,34 @@
-//! `assess`: what the release of the true parameters gives away, without any service.
+//! `assess`: what the release of parameters gives away, without any service.
+
+mod plot;
 
 use std::fmt::Write as _;
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use nalgebra::DMatrix;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use vfl_shared::cli::CliError;
-use vfl_shared::types::FeatureBlock;
 
-use crate::assess::{Assessment, assess};
+use super::case::{self, BY_WEIGHTS, number};
+use crate::assess::{Assessment, BeforeTraining, Candidate, assess, before_training, candidates};
 
 /// `passive-party assess`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
+Examples:
   passive-party assess --case case.json
-  passive-party assess --case case.json --out assessment.json
+  passive-party assess --case case.json --out assessment.json --plot candidates.svg
+  passive-party assess --case features.json --before-training 4
 
 A case holds `schema` (1), `kind` (\"assess\"), `w_pas` (k rows of d weights) and `x_pas` (n records of d features in
 [0, 1]): {\"schema\":1,\"kind\":\"assess\",\"w_pas\":[[0.5,1],[0,2]],\"x_pas\":[[0.2,0.9],[0.4,0.1]]}. `expected` is accepted and
-never read.
+never read. Values outside [0, 1] are used as they are, with a note.
+
+Without `w_pas`, `classes` in the case or --before-training gives the number of classes, and the answer is what can be said
+before any training: bounds for each rank that the parameters may come to have.
+
+Candidates are releases to choose from (`passive-party transform` makes them), the nearest to the true parameters first, with
+the errors of an adversary that takes the release for the true parameters. One that knows better does better.
 
 The errors are those of an adversary with exact scores that knows all parameters; a defense or fewer parameters can only
 be judged by attacking (`cloison audit`). The output says much about the records it was made from: it stays here.")]
@@ -35,6 +42,15 @@ pub struct AssessArgs {
     /// Print JSON in place of the table, like `--out -`.
     #[arg(long)]
     json: bool,
+    /// Draw the candidates: errors by distance from the true parameters (SVG).
+    #[arg(long, value_name = "FILE", conflicts_with = "before_training")]
+    plot: Option<PathBuf>,
+    /// Seed of the candidates that draw random numbers.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Do not read `w_pas`: bounds for a model of this many classes, from the features alone.
+    #[arg(long, value_name = "CLASSES")]
+    before_training: Option<usize>,
 }
 
 /// A case file.
@@ -43,73 +59,100 @@ pub struct AssessArgs {
 struct Case {
     schema: u32,
     kind: String,
-    w_pas: Vec<Vec<f64>>,
+    #[serde(default)]
+    w_pas: Option<Vec<Vec<f64>>>,
+    #[serde(default)]
+    classes: Option<usize>,
     x_pas: Vec<Vec<f64>>,
     #[serde(default, rename = "expected")]
     _expected: serde::de::IgnoredAny,
 }
 
+/// What is found of trained parameters.
+#[derive(Debug, Serialize)]
+struct Trained {
+    #[serde(flatten)]
+    assessment: Assessment,
+    candidates: Vec<Candidate>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// What is found without parameters.
+#[derive(Debug, Serialize)]
+struct Untrained {
+    #[serde(flatten)]
+    bounds: BeforeTraining,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Found {
+    Trained(Box<Trained>),
+    Untrained(Untrained),
+}
+
 impl AssessArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let shown = self.case.display();
-        let text = std::fs::read_to_string(&self.case)
-            .map_err(|e| CliError::Input(format!("cannot read the case file {shown}: {e}")))?;
-        let found = assess_case(&text).map_err(|reason| CliError::Input(format!("case file {shown}: {reason}")))?;
-        let content = match &self.out {
-            None if !self.json => table(&found).into_bytes(),
+        let text = case::read(&self.case)?;
+        let refused = |reason: String| case::refused(&self.case, &reason);
+        let found = assess_case(&text, self.before_training, self.seed).map_err(refused)?;
+        if let Some(path) = &self.plot {
+            let Found::Trained(found) = &found else {
+                return Err(refused("there is nothing to plot without `w_pas`; leave --plot out".into()));
+            };
+            let svg = plot::svg(&found.candidates, found.assessment.mse_half).map_err(CliError::Failed)?;
+            case::write(path, svg.as_bytes())?;
+        }
+        let content = match (&self.out, self.json, &found) {
+            (None, false, Found::Trained(found)) => table(found).into_bytes(),
+            (None, false, Found::Untrained(found)) => bounds_table(found).into_bytes(),
             _ => json(&found).map_err(CliError::failed)?,
         };
-        match self.out.filter(|out| out.as_os_str() != "-") {
-            None => std::io::stdout().write_all(&content).map_err(CliError::failed),
-            Some(out) => vfl_shared::files::write_atomic(&out, &content, true)
-                .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", out.display()))),
-        }
+        case::write(&self.out.unwrap_or_else(|| "-".into()), &content)
     }
 }
 
 /// Assesses the text of a case file.
-fn assess_case(text: &str) -> Result<Assessment, String> {
+fn assess_case(text: &str, before: Option<usize>, seed: u64) -> Result<Found, String> {
     let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     if case.schema != 1 || case.kind != "assess" {
         return Err(format!("expected schema 1 and kind \"assess\", got {} and {:?}", case.schema, case.kind));
     }
-    let k = case.w_pas.len();
-    if k < 2 {
-        return Err(format!("`w_pas` has {k} rows, a model has at least 2 classes (binary is k = 2)"));
+    let rows = case.w_pas.as_ref().map(Vec::len);
+    if let (Some(rows), Some(classes)) = (rows, case.classes)
+        && rows != classes
+    {
+        return Err(format!("`classes` is {classes}, `w_pas` has {rows} rows; leave one out"));
     }
-    let d = case.w_pas[0].len();
-    if d == 0 {
-        return Err("`w_pas` has no column, so there is no feature to attack".into());
+    if let (None, Some(w_pas)) = (before, &case.w_pas) {
+        let w_pas = case::weights(w_pas)?;
+        let x_pas = case::records(&case.x_pas, w_pas.ncols(), BY_WEIGHTS)?;
+        let assessment = assess(&w_pas, &x_pas).map_err(|e| e.to_string())?;
+        let (candidates, mut notes) = candidates(&w_pas, &x_pas, seed).map_err(|e| e.to_string())?;
+        notes.extend(case::outside(&x_pas));
+        return Ok(Found::Trained(Box::new(Trained { assessment, candidates, notes })));
     }
-    if case.x_pas.is_empty() {
-        return Err("`x_pas` holds no record".into());
-    }
-    let w_pas = DMatrix::from_row_iterator(k, d, rows("w_pas", d, &case.w_pas)?);
-    // A record is a row in the file and a column here.
-    let x_pas = DMatrix::from_iterator(d, case.x_pas.len(), rows("x_pas", d, &case.x_pas)?);
-    let x_pas = FeatureBlock::new(x_pas).map_err(|e| format!("`x_pas`: {e}"))?;
-    assess(&w_pas, &x_pas).map_err(|e| e.to_string())
+    let classes = before
+        .or(case.classes)
+        .ok_or("the case has no `w_pas`; give `classes` or --before-training for what can be said without")?;
+    let d = case.x_pas.first().map_or(0, Vec::len);
+    let x_pas = case::records(&case.x_pas, d, "the first row of `x_pas` has")?;
+    let bounds = before_training(classes, &x_pas).map_err(|e| e.to_string())?;
+    Ok(Found::Untrained(Untrained { bounds, notes: case::outside(&x_pas).into_iter().collect() }))
 }
 
-/// All values of rows that have `d` values each.
-fn rows<'a>(name: &str, d: usize, rows: &'a [Vec<f64>]) -> Result<impl Iterator<Item = f64> + 'a, String> {
-    match rows.iter().position(|row| row.len() != d) {
-        Some(at) => {
-            Err(format!("row {at} of `{name}` has {} values, the first row of `w_pas` has {d}", rows[at].len()))
-        }
-        None => Ok(rows.iter().flatten().copied()),
-    }
-}
-
-fn json(found: &Assessment) -> Result<Vec<u8>, serde_json::Error> {
+fn json(found: &Found) -> Result<Vec<u8>, serde_json::Error> {
     let mut content = serde_json::to_vec(found)?;
     content.push(b'\n');
     Ok(content)
 }
 
 /// The numbers for a reader: closed forms beside what attacking the records gave, then the bounds.
-fn table(a: &Assessment) -> String {
-    let mut out = String::new();
+fn table(found: &Trained) -> String {
+    let (a, mut out) = (&found.assessment, String::new());
     let Assessment { classes, features, records, rank, nul, .. } = a;
     let lines = [
         ("least_squares", a.mse_ls, a.empirical.least_squares, Some((a.lb_ls, a.ub_ls))),
@@ -150,12 +193,59 @@ Classes {classes}, passive features {features}, records {records}. A = J W_pas h
     if *nul == 0 {
         out.push_str("The nullity is 0: the features themselves come back.\n");
     }
+    candidates_table(&mut out, &found.candidates);
+    for note in &found.notes {
+        let _ = writeln!(out, "Note: {note}");
+    }
     out
 }
 
-/// Twelve columns wide.
-fn number(v: f64) -> String {
-    if v != 0.0 && !(1e-5..1e5).contains(&v) { format!("{v:>12.3e}") } else { format!("{v:>12.6}") }
+/// The candidates, nearest to the true parameters first.
+fn candidates_table(out: &mut String, candidates: &[Candidate]) {
+    out.push_str("\nCandidates: errors of an adversary that takes the release for the true parameters\n\n");
+    let _ = writeln!(
+        out,
+        "{:<30} {:>12} {:>13} {:>12} {:>12} {:>12}",
+        "transform", "g", "least_squares", "before", "half_star", "before"
+    );
+    for candidate in candidates {
+        let _ = writeln!(
+            out,
+            "{:<30} {} {:>13} {} {} {}",
+            plot::name(candidate),
+            number(candidate.g),
+            number(candidate.errors.least_squares),
+            number(candidate.before.least_squares),
+            number(candidate.errors.half_star),
+            number(candidate.before.half_star)
+        );
+    }
+    out.push_str("\ng is V (33), the mean squared change of a weight. `passive-party transform` makes each of them.\n");
+}
+
+/// The bounds for a reader.
+fn bounds_table(found: &Untrained) -> String {
+    let BeforeTraining { classes, features, records, mse_half, mse_zero, by_rank } = &found.bounds;
+    let mut out = format!(
+        "\
+Mean squared error per feature before any training, if the true parameters will be released and scores are exact.
+Classes {classes}, passive features {features}, records {records}.
+
+{:>5} {:>8} {:>25} {:>25}
+{:>5} {:>8} {:>12} {:>12} {:>12} {:>12}
+",
+        "", "", "least_squares", "half_star", "rank", "nullity", "at least", "at most", "at least", "at most"
+    );
+    for b in by_rank {
+        let bounds = [b.lb_ls, b.ub_ls, b.lb_half_star, b.ub_half_star].map(number).join(" ");
+        let _ = writeln!(out, "{:>5} {:>8} {bounds}", b.rank, b.nul);
+    }
+    let _ = writeln!(out, "\n{} half\n{} zero", number(*mse_half), number(*mse_zero));
+    out.push_str("\nBounds: R (50), (51). Training nearly always gives the greatest rank.\n");
+    for note in &found.notes {
+        let _ = writeln!(out, "Note: {note}");
+    }
+    out
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! The command line of the passive party.
 
 mod assess;
+mod case;
+mod transform;
 
 use clap::{Parser, Subcommand};
 use vfl_shared::cli::{CheckArgs, CliError, ServeArgs};
 use vfl_shared::service::shutdown_signal;
 
 pub use assess::AssessArgs;
+pub use transform::TransformArgs;
 
 use crate::config::Settings;
 
@@ -22,6 +25,8 @@ Examples:
   passive-party serve --config passive-party.toml            serve until SIGINT or SIGTERM
   passive-party check --config passive-party.toml --health   is the service up?
   passive-party assess --case case.json                      what would releasing the parameters give away?
+  passive-party transform --case case.json --transform complement --out release.json
+                                                             what to release in their place
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default info)."
 )]
@@ -38,6 +43,8 @@ enum Command {
     Check(CheckArgs),
     /// Foretell what an adversary rebuilds if the true parameters are released, without any service.
     Assess(AssessArgs),
+    /// Rewrite parameters for release, so that whoever takes them for the true ones reconstructs something else.
+    Transform(TransformArgs),
 }
 
 impl Cli {
@@ -53,6 +60,7 @@ impl Cli {
             }
             Command::Check(args) => args.run(Settings::read, |s| &s.credentials).await,
             Command::Assess(args) => args.run(),
+            Command::Transform(args) => args.run(),
         }
     }
 }

@@ -91,4 +91,21 @@ impl TransformConfig {
             Self::Binary { .. } => "binary",
         }
     }
+
+    /// ε, for those that have it.
+    #[must_use]
+    pub fn epsilon(&self) -> Option<f64> {
+        match self {
+            Self::Stiefel { epsilon, .. } | Self::SingleFeature { epsilon, .. } | Self::Binary { epsilon, .. } => {
+                Some(*epsilon)
+            }
+            Self::None {}
+            | Self::Negate {}
+            | Self::Complement {}
+            | Self::Permute {}
+            | Self::Selective { .. }
+            | Self::RandomOrthonormal {}
+            | Self::LeastSquaresOptimal {} => None,
+        }
+    }
 }

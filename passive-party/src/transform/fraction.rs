@@ -28,9 +28,10 @@ pub(super) struct Maximum {
 
 /// The maximum of `above` / `below` over ‖y‖ ≤ `radius`, where `below` is positive in the whole ball.
 ///
-/// Dinkelbach: with t the value so far, the maximiser of `above` − t `below` gives the next; at the maximum that difference is 0
-/// and nowhere positive, which proves it. Each is a quadratic over a ball, which need not be concave and whose global maximum
-/// is known all the same (Moré and Sorensen). t rises at every step, and the rate is better than linear.
+/// Dinkelbach: with t the value so far, the maximiser of `above` − t `below` gives the next; at the maximum that
+/// difference is 0 and nowhere positive, which proves it. Each is a quadratic over a ball, which need not be concave and
+/// whose global maximum is known all the same (Moré and Sorensen). t rises at every step, and the rate is better than
+/// linear.
 pub(super) fn maximise(above: &Quadratic, below: &Quadratic, radius: f64) -> Maximum {
     let mut best = Maximum { y: DVector::zeros(above.linear.len()), value: above.constant / below.constant, steps: 0 };
     while best.steps < 200 {
@@ -38,8 +39,8 @@ pub(super) fn maximise(above: &Quadratic, below: &Quadratic, radius: f64) -> Max
         let t = best.value;
         let y = ball_maximum(&(&above.squares - &below.squares * t), &(&above.linear - &below.linear * t), radius);
         let value = above.at(&y) / below.at(&y);
-        // Written so that a value that is not a number ends the search too.
-        if !(value > t) {
+        // A value that is not a number ends the search too.
+        if value.partial_cmp(&t) != Some(std::cmp::Ordering::Greater) {
             break;
         }
         let done = value - t <= 1e-15 * value.abs();
@@ -52,8 +53,8 @@ pub(super) fn maximise(above: &Quadratic, below: &Quadratic, radius: f64) -> Max
 }
 
 /// The maximiser of 2 lᵀy + Σ q_i y_i² over ‖y‖ ≤ `radius`: y_i = l_i / (μ − q_i) with the μ ≥ max(0, max q) for which
-/// ‖y‖ = radius, or μ = 0 if that is inside. Where l has no part along the greatest q, μ may stop at it, and what is missing
-/// to the radius goes in that direction (either sign is a maximum).
+/// ‖y‖ = radius, or μ = 0 if that is inside. Where l has no part along the greatest q, μ may stop at it, and what is
+/// missing to the radius goes in that direction (either sign is a maximum).
 fn ball_maximum(squares: &DVector<f64>, linear: &DVector<f64>, radius: f64) -> DVector<f64> {
     let n = linear.len();
     if n == 0 || radius <= 0.0 {

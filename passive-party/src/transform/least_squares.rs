@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::{Rewritten, Search, TransformError};
-use crate::linear::{System, square_svd};
+use crate::linear::{SquareSvd, System};
 use crate::moments::Moments;
 
 /// W_n = W_pas R with R = Hᵀ = −U Vᵀ, where P K₀ = U S Vᵀ and P = A⁺A.
@@ -14,7 +14,7 @@ use crate::moments::Moments;
 pub(super) fn rewrite(w_pas: &DMatrix<f64>, moments: &Moments) -> Result<Rewritten, TransformError> {
     let (k, d) = w_pas.shape();
     let pk = System::of(w_pas)?.projector() * &moments.about_zero;
-    let (u, s, v) = square_svd(&pk)?;
+    let SquareSvd { u, s, v } = SquareSvd::of(&pk)?;
     let matrix = -(u * v.transpose());
     let objective = (moments.about_zero.trace() + pk.trace() + 2.0 * s.sum()) / d as f64;
     Ok(Rewritten {

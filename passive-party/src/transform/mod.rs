@@ -1,9 +1,10 @@
 //! Transforms of the passive parameters: what a passive party may show in place of W_pas, so that scores stay exact and
 //! whoever takes the shown parameters for the true ones reconstructs something else (R section VII-A, V section V).
 //!
-//! Two routes lead there. [`rewrite`] changes parameters that are trained already: predictions still come from the true ones,
-//! and W_n = W_pas R is released (R remark 6, V section V-B). [`FeatureMap`] changes the features before training, x → H x + t:
-//! then the model itself is another one, W_n = W_pas Hᵀ, and its parameters are released as they are (R section VII-A).
+//! Two routes lead there. [`rewrite`] changes parameters that are trained already: predictions still come from the true
+//! ones, and W_n = W_pas R is released (R remark 6, V section V-B). [`FeatureMap`] changes the features before training,
+//! x → H x + t: then the model itself is another one, W_n = W_pas Hᵀ, and its parameters are released as they are (R
+//! section VII-A).
 
 mod binary;
 mod config;
@@ -74,13 +75,14 @@ pub struct Rewritten {
 /// Facts of a search over many starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Search {
-    /// The objective at the point taken (for `stiefel` that of V (39) or (48), which is minimised).
+    /// The objective at the point taken: of `stiefel` V (39) or (48), which is minimised; the greatest error V (53) of
+    /// `binary`, (1 − ρ)² of V (49) of `single_feature`, and the error of R theorem 3 of `least_squares_optimal`.
     pub objective: f64,
-    /// Starting points.
+    /// Starting points; 0 where nothing was searched.
     pub starts: u32,
     /// Steps over all starts.
     pub steps: u64,
-    /// Norm of the Riemannian gradient at the point taken; 0 for a closed form.
+    /// Norm of the Riemannian gradient at the point taken; 0 for a closed form and for a maximum that is proven.
     pub gradient_norm: f64,
 }
 
@@ -92,8 +94,8 @@ impl std::fmt::Debug for Rewritten {
     }
 }
 
-/// Rewrites `w_pas` (k × d) for release. `x` holds the records (d × n) whose moments a fitted transform uses; `rng` makes what
-/// is secret in it.
+/// Rewrites `w_pas` (k × d) for release. `x` holds the records (d × n) whose moments a fitted transform uses; `rng` makes
+/// what is secret in it.
 ///
 /// | transform | W_n | needs records |
 /// |---|---|---|
@@ -103,17 +105,17 @@ impl std::fmt::Debug for Rewritten {
 /// | `single_feature` | the maximum of V (50) within distance ε, any k | no |
 /// | `binary` | the maximum of V (54) within distance ε | yes |
 ///
-/// **Distance ε.** `single_feature` and `binary` depend on J W_n alone (a shift common to all classes changes no estimate), so
-/// that the search is over J W_n, in a ball; what is left of ε goes into the common shift, and g = ε exactly. They refuse an ε
-/// within which J W_n = 0 could be reached: the error would have no bound there, and the release would say nothing. `stiefel`
-/// aims at ε by a penalty and meets it about. With `randomised` the distance is drawn uniformly from [0, ε]; whether ε is
-/// allowed is decided before. ε = 0 gives W_pas itself.
+/// **Distance ε.** `single_feature` and `binary` depend on J W_n alone (a shift common to all classes changes no
+/// estimate), so that the search is over J W_n, in a ball; what is left of ε goes into the common shift, and g = ε
+/// exactly. They refuse an ε within which J W_n = 0 could be reached: the error would have no bound there, and the
+/// release would say nothing. `stiefel` aims at ε by a penalty and meets it about. With `randomised` the distance is
+/// drawn uniformly from [0, ε]; whether ε is allowed is decided before. ε = 0 gives W_pas itself.
 ///
-/// **`stiefel`, defaults.** `case`: `i` for d ≥ k, else `ii`. `penalty`: λ = 100 (1/d) Tr K₀ / ε², the error of `zero` over ε²;
-/// a relative miss of g by 1 % then costs 1 % of that error, and what comes out has g within a few per cent of ε, whatever the
-/// scale of the weights. `starts`: 32. Half of the starts have determinant −1, since a descent never leaves its component; in
-/// each half the first is near the identity, the others are uniform. The point taken is the one with the least objective, the
-/// first of equals: it depends on the generator and not on the number of threads.
+/// **`stiefel`, defaults.** `case`: `i` for d ≥ k, else `ii`. `penalty`: λ = 100 (1/d) Tr K₀ / ε², the error of `zero`
+/// over ε²; a relative miss of g by 1 % then costs 1 % of that error, and what comes out has g within a few per cent of
+/// ε, whatever the scale of the weights. `starts`: 32. Half of the starts have determinant −1, since a descent never
+/// leaves its component; in each half the first is near the identity, the others are uniform. The point taken is the one
+/// with the least objective, the first of equals: it depends on the generator and not on the number of threads.
 ///
 /// # Errors
 /// [`TransformError`] naming the setting, or the input that is missing or misshapen.
@@ -175,6 +177,15 @@ pub fn rewrite(
     }
 }
 
+/// The mean squared weight after the mean over the classes is taken away: (1/(dk)) Σ (w_il − w̄_l)², the unit to measure
+/// an ε in.
+/// `single_feature` and `binary` refuse this distance and all beyond.
+#[must_use]
+pub fn natural_distance(w_pas: &DMatrix<f64>) -> f64 {
+    let squares: f64 = w_pas.column_iter().map(|w| w.add_scalar(-w.mean()).norm_squared()).sum();
+    if w_pas.is_empty() { 0.0 } else { squares / w_pas.len() as f64 }
+}
+
 /// V's interpretability level, checked.
 struct Distance {
     epsilon: f64,
@@ -227,4 +238,4 @@ impl From<DecompositionError> for TransformError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

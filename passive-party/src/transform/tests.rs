@@ -10,7 +10,7 @@ use vfl_shared::numerics::row_differences;
 use super::*;
 
 /// A golden file, parsed.
-pub(in crate::transform) fn golden(name: &str) -> Value {
+pub(crate) fn golden(name: &str) -> Value {
     let dir = std::env::var_os("CLOISON_GOLDEN_DIR")
         .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from);
     let path = dir.join(name);
@@ -20,13 +20,13 @@ pub(in crate::transform) fn golden(name: &str) -> Value {
 }
 
 /// An array of rows.
-pub(in crate::transform) fn matrix_of(rows: &Value) -> DMatrix<f64> {
+pub(crate) fn matrix_of(rows: &Value) -> DMatrix<f64> {
     let rows: Vec<Vec<f64>> = serde_json::from_value(rows.clone()).unwrap();
     DMatrix::from_fn(rows.len(), rows[0].len(), |i, j| rows[i][j])
 }
 
 /// k × d weights in [−2, 2) and d × n features in [0, 1).
-pub(in crate::transform) fn model(k: usize, d: usize, n: usize, seed: u64) -> (DMatrix<f64>, DMatrix<f64>) {
+pub(crate) fn model(k: usize, d: usize, n: usize, seed: u64) -> (DMatrix<f64>, DMatrix<f64>) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let w = DMatrix::from_fn(k, d, |_, _| 4.0 * rng.random::<f64>() - 2.0);
     (w, DMatrix::from_fn(d, n, |_, _| rng.random::<f64>()))
@@ -45,7 +45,8 @@ fn maps(d: usize, bits: u64) -> [TransformConfig; 6] {
 }
 
 proptest! {
-    /// The map of the features and the rewritten parameters undo each other: scores are the same up to a shift of all classes, here 0.
+    /// The map of the features and the rewritten parameters undo each other: scores are the same up to a shift of all
+    /// classes, here 0.
     #[test]
     fn predictions_agree(k in 2usize..12, d in 1usize..49, seed in any::<u64>(), bits in any::<u64>()) {
         let (w, x) = model(k, d, 5, seed);
@@ -63,7 +64,8 @@ proptest! {
             prop_assert!((h.transpose() * h - DMatrix::identity(d, d)).amax() <= 1e-12);
             prop_assert_eq!(found.matrix.as_ref(), Some(&h.transpose()));
             let bounded = !matches!(config, TransformConfig::Negate {} | TransformConfig::RandomOrthonormal {});
-            prop_assert!(!bounded || mapped.matrix().iter().all(|v| (0.0..=1.0).contains(v)));
+            let inside = mapped.matrix().iter().all(|v| (0.0..=1.0).contains(v));
+            prop_assert!(inside || !bounded);
         }
     }
 
@@ -103,7 +105,8 @@ fn orthonormal_matrices_have_both_determinants_and_uniform_columns() {
             positive += usize::from(map.matrix().determinant() > 0.0);
             first += map.matrix()[(0, d - 1)].powi(2) / 2000.0;
         }
-        // 2000 fair coins: five standard deviations are 112; an entry's square has mean 1/d and standard deviation below 0.4.
+        // 2000 fair coins: five standard deviations are 112; an entry's square has mean 1/d and standard deviation below
+        // 0.4.
         assert!(positive.abs_diff(1000) < 112, "{d}: {positive}");
         assert!((first - 1.0 / d as f64).abs() < 0.045, "{d}: {first}");
     }

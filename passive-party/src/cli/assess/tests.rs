@@ -19,16 +19,48 @@ fn all_golden_cases() {
         cases += 1;
         let text = std::fs::read_to_string(&path).unwrap();
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let content = json(&assess_case(&text).unwrap()).unwrap();
+        let content = json(&assess_case(&text, None, 1).unwrap()).unwrap();
         let got: serde_json::Value = serde_json::from_slice(&content).unwrap();
         let expected = case["expected"].as_object().unwrap();
         assert_eq!(expected.len(), 13);
+        the_candidates_agree(&got);
         for (name, want) in expected {
             let (got, want) = (got[name].as_f64().unwrap(), want.as_f64().unwrap());
             assert!((got - want).abs() <= 1e-9, "{}: {name} is {got}, not {want}", path.display());
         }
     }
     assert_eq!(cases, 5);
+}
+
+/// What the closed forms of the candidates must be by the fields that were there before.
+fn the_candidates_agree(got: &serde_json::Value) {
+    let of = |value: &serde_json::Value, name: &str| value[name].as_f64().unwrap();
+    let candidates = got["candidates"].as_array().unwrap();
+    let find = |name: &str| candidates.iter().find(|c| c["transform"] == name).unwrap();
+    let close = |a: f64, b: f64| assert!((a - b).abs() <= 1e-9, "{a} {b}");
+    let (ls, half_star, more) = (of(got, "mse_ls"), of(got, "mse_half_star"), of(got, "negate_mse_increase"));
+    for candidate in candidates {
+        close(of(&candidate["before"], "least_squares"), ls);
+        close(of(&candidate["before"], "half_star"), half_star);
+    }
+    let (none, complement) = (find("none"), find("complement"));
+    assert_eq!(of(none, "g"), 0.0);
+    close(of(none, "least_squares"), ls);
+    close(of(complement, "least_squares"), ls + more);
+    close(of(complement, "half_star"), half_star + more);
+    close(of(find("least_squares_optimal"), "least_squares"), of(got, "least_squares_optimal_mse"));
+    // At most the optimum, whatever the orthonormal matrix.
+    for name in ["negate", "random_orthonormal"] {
+        assert!(of(find(name), "least_squares") <= of(got, "least_squares_optimal_mse") + 1e-9);
+    }
+    let stiefel: Vec<_> = candidates.iter().filter(|c| c["transform"] == "stiefel").collect();
+    assert_eq!(stiefel.len(), 3);
+    for candidate in stiefel {
+        assert!((of(candidate, "g") / of(candidate, "epsilon") - 1.0).abs() < 0.1, "{candidate}");
+        let name = if of(got, "features") >= of(got, "classes") { "half_star" } else { "least_squares" };
+        assert!(of(candidate, name) > of(none, name));
+    }
+    assert!(candidates.windows(2).all(|pair| of(&pair[0], "g") <= of(&pair[1], "g")));
 }
 
 fn small() -> serde_json::Value {
@@ -38,9 +70,16 @@ fn small() -> serde_json::Value {
     })
 }
 
+fn trained(case: &serde_json::Value) -> Trained {
+    match assess_case(&case.to_string(), None, 1).unwrap() {
+        Found::Trained(found) => *found,
+        Found::Untrained(found) => panic!("{found:?}"),
+    }
+}
+
 #[test]
 fn bad_cases_are_refused_by_name() {
-    assert!(assess_case(&small().to_string()).is_ok());
+    assert!(trained(&small()).assessment.rank == 1);
     let with = |path: &str, value: serde_json::Value| {
         let mut case = small();
         match case.pointer_mut(path) {
@@ -54,6 +93,8 @@ fn bad_cases_are_refused_by_name() {
         ("schema 1", with("/schema", json!(2))),
         ("kind \"assess\"", with("/kind", json!("attack"))),
         ("nonsense", with("/nonsense", json!(1))),
+        ("no `w_pas`; give `classes`", json!({"schema": 1, "kind": "assess", "x_pas": [[0.5]]}).to_string()),
+        ("`classes` is 3, `w_pas` has 2 rows", with("/classes", json!(3))),
         ("missing field `x_pas`", json!({"schema": 1, "kind": "assess", "w_pas": [[1.0], [0.0]]}).to_string()),
         ("row 1 of `w_pas` has 2 values", with("/w_pas/1", json!([0.0, 1.0]))),
         ("row 1 of `x_pas` has 2 values", with("/x_pas/1", json!([0.0, 1.0]))),
@@ -70,7 +111,7 @@ fn bad_cases_are_refused_by_name() {
         ("differences of passive weights overflow", with("/w_pas", json!([[1e308, 0, 0], [-1e308, 0, 0]]))),
         ("EOF", String::new()),
     ] {
-        let reason = assess_case(&text).unwrap_err();
+        let reason = assess_case(&text, None, 1).unwrap_err();
         assert!(reason.contains(names), "{text}: {reason:?} does not say {names:?}");
     }
 }
@@ -88,9 +129,13 @@ async fn the_output_file_holds_all_numbers() {
     let (option, out_option) = (std::ffi::OsStr::new("--case"), std::ffi::OsStr::new("--out"));
     command(&[option, case.as_os_str(), out_option, out.as_os_str()]).await.unwrap();
     let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
-    let found = assess_case(&small().to_string()).unwrap();
+    let found = trained(&small());
     assert_eq!(written, serde_json::to_value(&found).unwrap());
-    assert_eq!(written["empirical"]["least_squares"].as_f64().unwrap(), found.empirical.least_squares);
+    assert_eq!(written["empirical"]["least_squares"].as_f64().unwrap(), found.assessment.empirical.least_squares);
+    let plot = dir.path().join("plot.svg");
+    let plot_option = std::ffi::OsStr::new("--plot");
+    command(&[option, case.as_os_str(), out_option, out.as_os_str(), plot_option, plot.as_os_str()]).await.unwrap();
+    assert!(std::fs::read_to_string(&plot).unwrap().contains("least_squares_optimal"));
 
     // Bad input is exit code 2 and names the file; a place that cannot be written is 1.
     std::fs::write(&case, "{}").unwrap();
@@ -108,8 +153,8 @@ async fn the_output_file_holds_all_numbers() {
 
 #[test]
 fn the_table_is_aligned_and_holds_both_columns() {
-    let found = assess_case(&small().to_string()).unwrap();
-    let text = table(&found);
+    let report = trained(&small());
+    let (found, text) = (&report.assessment, table(&report));
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
     let head = row("attack");
     for (name, closed, empirical) in [
@@ -127,7 +172,59 @@ fn the_table_is_aligned_and_holds_both_columns() {
         );
     }
     assert!(text.contains("rank 1, nullity 2") && !text.contains("come back"), "{text}");
-    let full = assess_case(r#"{"schema":1,"kind":"assess","w_pas":[[1],[0]],"x_pas":[[0.5]]}"#).unwrap();
+    let full = trained(&serde_json::json!({"schema": 1, "kind": "assess", "w_pas": [[1], [0]], "x_pas": [[0.5]]}));
     assert!(table(&full).contains("the features themselves come back"));
     assert_eq!((number(0.0).trim(), number(2e-6).trim(), number(1e7).trim()), ("0.000000", "2.000e-6", "1.000e7"));
+}
+
+#[test]
+fn candidates_are_in_the_table_with_what_fits() {
+    use serde_json::json;
+    let names =
+        |case: &serde_json::Value| -> Vec<&str> { trained(case).candidates.iter().map(|c| c.transform).collect() };
+    let always = ["none", "negate", "complement", "least_squares_optimal", "random_orthonormal"];
+    let one_feature = json!({"schema": 1, "kind": "assess", "w_pas": [[1], [0], [3]], "x_pas": [[0.5], [1.5]]});
+    for (case, fits, not) in [
+        (small(), &["stiefel", "binary"][..], &["single_feature"][..]),
+        (one_feature.clone(), &["single_feature"], &["stiefel", "binary"]),
+    ] {
+        let names = names(&case);
+        assert!(always.iter().chain(fits).all(|name| names.contains(name)), "{names:?}");
+        assert!(not.iter().all(|name| !names.contains(name)), "{names:?}");
+    }
+    let text = table(&trained(&small()));
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("transform")).collect();
+    let rows: Vec<&&str> = lines[1..].iter().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(rows.len(), 11, "{text}");
+    let width = lines[0].chars().count();
+    assert!(rows.iter().all(|row| row.chars().count() == width), "{text}");
+    assert!(table(&trained(&one_feature)).contains("Note: 1 of 2 values"));
+}
+
+#[test]
+fn before_training_there_are_bounds_for_each_rank() {
+    use serde_json::json;
+    let with_classes = json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": small()["x_pas"]});
+    let of = |case: &serde_json::Value, before| match assess_case(&case.to_string(), before, 1).unwrap() {
+        Found::Untrained(found) => found,
+        Found::Trained(found) => panic!("{found:?}"),
+    };
+    let found = of(&with_classes, None);
+    assert_eq!(found.bounds, of(&small(), Some(2)).bounds);
+    // At the rank of a model that is trained, its own bounds; at rank 0 nothing is known.
+    let (trained, last) = (trained(&small()).assessment, &found.bounds.by_rank[1]);
+    assert_eq!(
+        (last.rank, last.nul, last.lb_ls, last.ub_ls, last.lb_half_star, last.ub_half_star),
+        (trained.rank, trained.nul, trained.lb_ls, trained.ub_ls, trained.lb_half_star, trained.ub_half_star)
+    );
+    let none = &found.bounds.by_rank[0];
+    assert!((none.lb_ls - trained.mse_zero).abs() < 1e-12 && (none.ub_half_star - trained.mse_half).abs() < 1e-12);
+    let many = of(&small(), Some(9)).bounds.by_rank;
+    assert_eq!((many.len(), many[3].nul, many[3].ub_ls), (4, 0, 0.0));
+    let text = bounds_table(&found);
+    let rows: Vec<&str> = text.lines().filter(|line| line.len() == 66).collect();
+    assert!(rows.len() >= 3, "{text}");
+    for (classes, said) in [(0, "at least 2 classes"), (1, "at least 2 classes")] {
+        assert!(assess_case(&small().to_string(), Some(classes), 1).unwrap_err().contains(said));
+    }
 }

@@ -1,9 +1,9 @@
 //! Descent over matrices with orthonormal columns: limited-memory BFGS with a QR retraction.
 //!
-//! Tangent vectors at Y are the Z with YᵀZ + ZᵀY = 0, with the inner product of the entries. The gradient is the derivative less
-//! Y sym(Yᵀ·); a step Z goes to the orthonormal factor of Y + Z (found from the Cholesky factor of its Gram matrix I + ZᵀZ, which is well
-//! conditioned); pairs of steps and gradient changes are carried along by projection (Absil, Mahony and Sepulchre, chapters 3, 4
-//! and 8).
+//! Tangent vectors at Y are the Z with YᵀZ + ZᵀY = 0, with the inner product of the entries. The gradient is the
+//! derivative less Y sym(Yᵀ·); a step Z goes to the orthonormal factor of Y + Z (found from the Cholesky factor of its
+//! Gram matrix I + ZᵀZ, which is well conditioned); pairs of steps and gradient changes are carried along by projection
+//! (Absil, Mahony and Sepulchre, chapters 3, 4 and 8).
 
 use std::collections::VecDeque;
 
@@ -65,7 +65,8 @@ pub(super) fn descend(objective: &Objective, point: DMatrix<f64>) -> Descent {
         let mut direction = two_loops(&gradient, &pairs);
         project(&at.point, &mut direction);
         let mut slope = direction.dot(&gradient);
-        if !(slope < -1e-12 * at.gradient_norm * direction.norm()) {
+        let downhill = slope < -1e-12 * at.gradient_norm * direction.norm();
+        if !downhill {
             pairs.clear();
             direction = -&gradient;
             slope = -at.gradient_norm * at.gradient_norm;
@@ -130,8 +131,8 @@ fn two_loops(gradient: &DMatrix<f64>, pairs: &VecDeque<(DMatrix<f64>, DMatrix<f6
     q
 }
 
-/// A step along `direction` that gives at least a part of what the slope promises (Armijo), shortened by the parabola through what
-/// is known; with the new point, its value, and its derivative in `gradient`.
+/// A step along `direction` that gives at least a part of what the slope promises (Armijo), shortened by the parabola
+/// through what is known; with the new point, its value, and its derivative in `gradient`.
 fn line_search(
     objective: &Objective,
     from: &Descent,

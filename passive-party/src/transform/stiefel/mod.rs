@@ -109,9 +109,9 @@ fn default_penalty(moments: &Moments, epsilon: f64) -> f64 {
     100.0 * moments.about_zero.trace() / (moments.mean.len() as f64 * epsilon * epsilon)
 }
 
-/// Rᵀ Q for the R of a start: of determinant −1 for the odd ones; near the identity, or near it reflected along the direction
-/// of the weights that has the least part in them, for the first two; uniform for the others. Never the identity itself, which is a stationary
-/// point (of V (48), and of the penalty).
+/// Rᵀ Q for the R of a start: of determinant −1 for the odd ones; near the identity, or near it reflected along the
+/// direction of the weights that has the least part in them, for the first two; uniform for the others. Never the
+/// identity itself, which is a stationary point (of V (48), and of the penalty).
 fn starting_point(basis: &DMatrix<f64>, start: u32, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
     let (d, rank) = basis.shape();
     let reflected = start % 2 == 1;
