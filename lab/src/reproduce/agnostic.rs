@@ -50,10 +50,7 @@ fn lines(figure: Figure) -> &'static [Line] {
 }
 
 /// The adversary's own records in one split.
-pub(super) fn own(
-    (x, labels): &(DMatrix<f64>, Vec<u32>),
-    active: &[usize],
-) -> Result<LabelledRecords, ReproduceError> {
+pub(super) fn own((x, labels): &(DMatrix<f64>, Vec<u32>), active: &[usize]) -> Result<LabelledRecords, ReproduceError> {
     Ok(LabelledRecords { y: FeatureBlock::new(select(x, active, x.ncols()))?, labels: labels.clone() })
 }
 

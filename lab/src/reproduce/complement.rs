@@ -176,8 +176,11 @@ fn adaptive(
 fn returns(swept: &Swept, dimensions: &[usize]) -> Check {
     let (share, off) = (2 * UNDONE.len(), 1 + 2 * UNDONE.len());
     let off: Vec<f64> = swept.points.iter().map(|p| p.more[off]).collect();
-    let found: Vec<String> =
-        dimensions.iter().zip(&swept.points).map(|(d, p)| format!("{:.0} % at d = {d}", 100.0 * p.more[share])).collect();
+    let found: Vec<String> = dimensions
+        .iter()
+        .zip(&swept.points)
+        .map(|(d, p)| format!("{:.0} % at d = {d}", 100.0 * p.more[share]))
+        .collect();
     Check {
         claim: "who finds the transform is back at half_star before it (not in the paper)".into(),
         holds: off.iter().all(|off| *off <= 1e-9),

@@ -60,19 +60,6 @@ pub struct Subject {
     pub(super) weights: DMatrix<f64>,
     /// b, k.
     pub(super) bias: DVector<f64>,
-    /// Training records with their labels: `records` of them without replacement, all in their order if there are no more.
-    pub(super) fn own_records(&self, records: Option<usize>, seed: u64) -> (DMatrix<f64>, Vec<u32>) {
-        let n = self.others.ncols();
-        match records.filter(|&wanted| wanted < n) {
-            None => (self.others.clone(), self.other_labels.clone()),
-            Some(wanted) => {
-                let mut rng = generator(seed, Purpose::Own, 0);
-                let drawn = rand::seq::index::sample(&mut rng, n, wanted).into_vec();
-                (self.others.select_columns(&drawn), drawn.iter().map(|&r| self.other_labels[r]).collect())
-            }
-        }
-    }
-
     /// Features of the test records, d_t × n.
     x: DMatrix<f64>,
     /// Their scores, k × n.
@@ -247,6 +234,19 @@ impl Subject {
             }
         }
         (Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) }, Drawn { x, scores })
+    }
+
+    /// Training records with their labels: `records` of them without replacement, all in their order if there are no more.
+    pub(super) fn own_records(&self, records: Option<usize>, seed: u64) -> (DMatrix<f64>, Vec<u32>) {
+        let n = self.others.ncols();
+        match records.filter(|&wanted| wanted < n) {
+            None => (self.others.clone(), self.other_labels.clone()),
+            Some(wanted) => {
+                let mut rng = generator(seed, Purpose::Own, 0);
+                let drawn = rand::seq::index::sample(&mut rng, n, wanted).into_vec();
+                (self.others.select_columns(&drawn), drawn.iter().map(|&r| self.other_labels[r]).collect())
+            }
+        }
     }
 
     /// Features of the test records, d_t × n.

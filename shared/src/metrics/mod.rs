@@ -8,11 +8,8 @@ mod calibration;
 mod correlation;
 mod entropy;
 mod error;
-<<<<<<< HEAD
-mod mismatch;
-=======
 mod interpretability;
->>>>>>> 7c290c46c061f82452a38bb73b118577654ac868
+mod mismatch;
 mod order;
 mod permutation;
 mod reconstruction;
@@ -23,11 +20,8 @@ pub use calibration::expected_calibration_error;
 pub use correlation::active_correlation;
 pub use entropy::{FeatureEntropy, conditional_entropy};
 pub use error::MetricError;
-<<<<<<< HEAD
-pub use mismatch::{ScoreMismatch, score_mismatch};
-=======
 pub use interpretability::Interpretability;
->>>>>>> 7c290c46c061f82452a38bb73b118577654ac868
+pub use mismatch::{ScoreMismatch, score_mismatch};
 pub use order::OrderTotals;
 pub use permutation::{MatchedError, permutation_matched_mse};
 pub use reconstruction::{SquaredError, column_mean_error, half_error, mse, share_within, squared_error_by_record};
