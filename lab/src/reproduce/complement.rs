@@ -255,7 +255,7 @@ fn retrained(subject: &Subject, options: &Options, d: usize) -> Result<Check, Re
     }
     // Scores leave a shift of the bias open, the same for all classes.
     let gap = &new.bias - &told.bias;
-    let bias = (&gap.add_scalar(-gap.mean())).amax();
+    let bias = gap.add_scalar(-gap.mean()).amax();
     let weights = (&new.weights - &told.weights).amax();
     let scale = old.weights.amax();
     Ok(Check {

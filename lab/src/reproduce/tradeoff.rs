@@ -107,13 +107,6 @@ struct Found {
     cpu: Duration,
 }
 
-/// What to do in one split: the case, and a share of the mean square of a weight, or a distance.
-#[derive(Debug, Clone, Copy)]
-enum Aim {
-    Share(f64),
-    Distance(f64),
-}
-
 struct Experiment<'a> {
     subject: &'a Subject,
     drawn: &'a Drawn,
@@ -121,16 +114,14 @@ struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// `None` where the case has no rewrite at this distance: the error would have no bound.
-    fn at(&self, case: Case, d: usize, k0: usize, aim: Aim) -> Result<Option<Found>, ReproduceError> {
+    /// At a distance that is this share of the mean square of a weight in the split. `None` where the case has no rewrite so far
+    /// away: the error would have no bound.
+    fn at(&self, case: Case, d: usize, k0: usize, share: f64) -> Result<Option<Found>, ReproduceError> {
         let window = Window::new(self.subject, k0, d)?;
         let failed = |error| ReproduceError::Attack { curve: case.name().into(), d, k0, error };
         let w_pas = window.model.passive_weights().map_err(failed)?;
         let weights = w_pas.len() as f64;
-        let epsilon = match aim {
-            Aim::Share(share) => share * w_pas.norm_squared() / weights,
-            Aim::Distance(epsilon) => epsilon,
-        };
+        let epsilon = share * w_pas.norm_squared() / weights;
         let n = self.drawn.records();
         let truth = select(&self.drawn.x, &window.passive, n);
         let x = FeatureBlock::new(truth.clone())?;
@@ -254,7 +245,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     };
     let work = |piece: usize| {
         let (line, share, k0) = of(piece);
-        experiment.at(lines[line].case, lines[line].d, k0, Aim::Share(SHARES[share]))
+        experiment.at(lines[line].case, lines[line].d, k0, SHARES[share])
     };
     let mut found: Vec<Vec<Vec<Found>>> = vec![vec![Vec::new(); SHARES.len()]; lines.len()];
     let mut refused = 0u64;
@@ -477,7 +468,6 @@ pub(super) fn by_features(subject: &Subject, options: &Options) -> Result<Docume
         dimensions.insert(1, 2);
     }
     let starts = starts(subject.features(), options.windows.or(Some(2)));
-    let scale = subject.weights.norm_squared() / subject.weights.len() as f64;
     let experiment = Experiment { subject, drawn: &drawn, seed: options.seed };
     let pieces = dimensions.len() * LEVELS.len() * starts.len();
     let of = |piece: usize| {
@@ -487,7 +477,7 @@ pub(super) fn by_features(subject: &Subject, options: &Options) -> Result<Docume
     let work = |piece: usize| {
         let (d, level, k0) = of(piece);
         let d = dimensions[d];
-        experiment.at(Case::of(subject.classes(), d), d, k0, Aim::Distance(LEVELS[level].0 * scale))
+        experiment.at(Case::of(subject.classes(), d), d, k0, LEVELS[level].0)
     };
     let mut found: Vec<Vec<Vec<Found>>> = vec![vec![Vec::new(); dimensions.len()]; LEVELS.len()];
     let mut refused: Vec<(usize, usize)> = Vec::new();
@@ -522,7 +512,7 @@ pub(super) fn by_features(subject: &Subject, options: &Options) -> Result<Docume
         document.attacks.push(AttackFacts {
             curve: (*name).into(),
             method: "half_star".into(),
-            settings: BTreeMap::from([("epsilon".into(), format!("{:.3e}", share * scale))]),
+            settings: BTreeMap::from([("epsilon".into(), format!("{share} of the mean square of a weight"))]),
             records: drawn.records(),
             cpu_seconds: of.iter().flatten().map(|f| f.cpu.as_secs_f64()).sum(),
         });
@@ -546,9 +536,10 @@ pub(super) fn by_features(subject: &Subject, options: &Options) -> Result<Docume
     document.checks.push(above_true(&document));
     document.checks.push(levels_rise(&found, &dimensions, starts.len()));
     document.notes.push(common_note(starts.len()));
-    document.notes.push(format!(
-        "the mean square of a weight is {scale:.4e} here; ε is 2, 10 and 40 % of it, and the same in every split; case iv for two \
-         classes, else iii for d = 1, ii for d < k, i above"
+    document.notes.push(String::from(
+        "ε is 2, 10 and 40 % of the mean square of a weight in each split, where V fixes ε itself: the weights of splits differ by \
+         orders of magnitude, and an ε that one split hardly feels leaves the error of another without a bound; case iv for two \
+         classes, else iii for d = 1, ii for d < k, i above",
     ));
     if !refused.is_empty() {
         document.notes.push(format!(
