@@ -22,8 +22,8 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Windows of each number of passive features unless told otherwise.
-const WINDOWS: usize = 4;
+/// Windows of each number of passive features unless told otherwise; with models that scores refine, which take longer to fit.
+const WINDOWS: (usize, usize) = (4, 2);
 
 /// A line that takes an adversary model.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -157,7 +157,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let all = eight(subject, options)?;
     // The adversary's model needs a feature of its own.
     let dimensions: Vec<usize> = all.into_iter().filter(|d| *d < subject.features()).collect();
-    let starts = starts(subject.features(), options.windows.or(Some(WINDOWS)));
+    let starts = starts(subject.features(), options.windows.or(Some(if most == 0 { WINDOWS.0 } else { WINDOWS.1 })));
     let labelled = subject.own_records(options.own_records, options.seed);
     let experiment = Experiment { subject, seen, targets, labelled, lines, seed: options.seed };
 
