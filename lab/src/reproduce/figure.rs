@@ -87,7 +87,7 @@ figures! {
         "R (Rassouli, Varasteh, Gündüz), figure 11, section VIII-D; section VII-A", [Synthetic], false, "a minute";
     RFig12 = "r-fig12", "Training on 1 − x: divergence of the scores before and after",
         "R (Rassouli, Varasteh, Gündüz), figure 12, section VIII-D; proposition 4",
-        [Satellite, Bank, Robot, Synthetic], true, "two minutes for all four sets";
+        [Satellite, Bank, Robot, Synthetic], true, "some minutes for all four sets";
     RFig13 = "r-fig13", "Schemes that keep the class: error by divergence of the scores",
         "R (Rassouli, Varasteh, Gündüz), figure 13, sections VII-B and VIII-D", [Satellite, Robot, Bank, Synthetic],
         false, "half a minute";
@@ -104,7 +104,7 @@ figures! {
     VFig4 = "v-fig4", "Agnostic attack with and without scores of other records",
         "V (Varasteh), figure 4, section VI-A; (8), (9)", [Bank, Adult, Satellite, Pendigits], true, "some minutes for all four sets";
     VFig5 = "v-fig5", "Agnostic attack by how many scores of other records are seen",
-        "V (Varasteh), figure 5, section VI-A", [Satellite], false, "a minute";
+        "V (Varasteh), figure 5, section VI-A", [Satellite], false, "some minutes";
     VFig6 = "v-fig6", "Covariance of the features",
         "V (Varasteh), figure 6, section VI-A", [Bank, Adult, Satellite, Pendigits, Grid], true,
         "some seconds for all five sets";
@@ -118,7 +118,7 @@ figures! {
     VFig10 = "v-fig10", "Privacy against interpretability, one feature, case iii",
         "V (Varasteh), figure 10, section VI-B; (50), remark 11", [Bank, Adult, Satellite, Pendigits], true, "a minute";
     VFig11 = "v-fig11", "Privacy against interpretability, cases i and ii",
-        "V (Varasteh), figure 11, section VI-B; (39), (48)", [Satellite, Pendigits], true, "two minutes";
+        "V (Varasteh), figure 11, section VI-B; (39), (48)", [Satellite, Pendigits], true, "some minutes";
     VFig12 = "v-fig12", "Error behind a transform of fixed interpretability by number of passive features",
         "V (Varasteh), figure 12, section VI-B", [Satellite, Pendigits, Bank, Adult], true, "some minutes";
     VFig13 = "v-fig13", "Privacy against interpretability, two features",
