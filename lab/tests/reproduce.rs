@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use vfl_lab::reproduce::{
-    CurveRole, Document, Figure, Options, ReproduceError, Subject, SubjectSpec, render_page, render_table, run, write,
+    Check, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError, Subject, SubjectSpec, Training,
+    compare, render_page, render_table, run, write,
 };
 use vfl_shared::data::{BankColumns, DatasetName};
 
@@ -27,7 +28,15 @@ fn data() -> Option<PathBuf> {
 }
 
 fn spec(dataset: DatasetName) -> SubjectSpec {
-    SubjectSpec { dataset, data_dir: data(), bank_columns: BankColumns::Authors, model: None, seed: 7 }
+    SubjectSpec {
+        dataset,
+        data_dir: data(),
+        bank_columns: BankColumns::Authors,
+        model: None,
+        seed: 7,
+        protocol: Protocol::R,
+        training: Training::InOnePlace,
+    }
 }
 
 /// The model that the authors of R trained, with their test set.
@@ -278,4 +287,163 @@ fn noise_at_the_logits_is_undone_by_who_knows_it() {
     }
     let two = Options { dimensions: vec![2, 3], records: Some(50), ..Options::default() };
     assert!(matches!(run(Figure::RFig13, synthetic(), &two), Err(ReproduceError::OneDimension { .. })));
+}
+
+fn served(dataset: DatasetName, protocol: Protocol) -> Subject {
+    Subject::load(&SubjectSpec { protocol, training: Training::OverSockets, ..spec(dataset) }).unwrap()
+}
+
+fn synthetic_over_sockets() -> &'static Subject {
+    static SUBJECT: OnceLock<Subject> = OnceLock::new();
+    SUBJECT.get_or_init(|| served(DatasetName::Synthetic, Protocol::R))
+}
+
+fn check<'a>(document: &'a Document, claim: &str) -> &'a Check {
+    let found = document.checks.iter().find(|check| check.claim.contains(claim));
+    found.unwrap_or_else(|| panic!("{claim}: {:?}", document.checks))
+}
+
+/// Three parties over sockets train the model that one place trains, and serve the scores that its parameters give.
+#[test]
+fn over_sockets_the_model_is_the_central_one() {
+    let (here, there) = (synthetic(), synthetic_over_sockets());
+    let ModelOrigin::OverSockets { off_central, off_scores, steps, best_epoch, .. } = &there.model().origin else {
+        panic!("{:?}", there.model().origin)
+    };
+    assert!(*off_central < 1e-9 && *off_scores < 1e-9, "{off_central:e} {off_scores:e}");
+    assert!(*steps > 100);
+    let ModelOrigin::Trained { best_epoch: central, .. } = &here.model().origin else { panic!() };
+    assert_eq!(best_epoch, central);
+    assert_eq!(here.model().accuracy, there.model().accuracy);
+    let options =
+        Options { records: Some(50), attacks: only(&["half_star"]), dimensions: vec![4], ..Options::default() };
+    let error = |subject| run(Figure::RFig4, subject, &options).unwrap().curve("half_star").unwrap().mean[0];
+    assert!((error(here) - error(there)).abs() < 1e-9);
+}
+
+/// Every name is told apart, and every figure is of some data set.
+#[test]
+fn figures_are_named_once() {
+    let mut names: Vec<&str> = Figure::ALL.iter().map(|f| f.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), Figure::ALL.len());
+    assert!(Figure::ALL.iter().all(|f| !f.default_datasets().is_empty() && !f.takes().is_empty()));
+}
+
+/// Means and covariances against sums written out; on generated data and on real.
+#[test]
+fn statistics_are_those_of_all_records() {
+    let load = |dataset, protocol| {
+        Subject::load(&SubjectSpec { protocol, training: Training::None, ..spec(dataset) }).unwrap()
+    };
+    let mut figures = Vec::new();
+    for dataset in [DatasetName::Satellite, DatasetName::Robot, DatasetName::Synthetic] {
+        figures.push(run(Figure::RFig6, &load(dataset, Protocol::R), &Options::default()).unwrap());
+    }
+    // Normalised by least and greatest: no feature is constant, means are inside.
+    for document in &figures {
+        assert!(document.checks.iter().all(|c| c.holds), "{:?}", document.checks);
+        assert!(document.curve("variance").unwrap().mean.iter().all(|v| *v > 1e-3 && *v <= 0.25));
+    }
+    assert_eq!(figures[1].records, 5456);
+    compare(Figure::RFig6, &mut figures);
+    let robot = check(&figures[0], "than robot's");
+    assert!(robot.holds && robot.comparisons == 2, "{robot:?}");
+
+    let mut maps = Vec::new();
+    for dataset in [DatasetName::Grid, DatasetName::Pendigits] {
+        maps.push(run(Figure::VFig6, &load(dataset, Protocol::V), &Options::default()).unwrap());
+    }
+    let variances = run(Figure::VFig2, &load(DatasetName::Grid, Protocol::V), &Options::default()).unwrap();
+    let map = maps[0].heat_map.as_ref().unwrap();
+    for (i, v) in variances.curve("variance").unwrap().mean.iter().enumerate() {
+        assert_eq!(map.rows[i][i], *v);
+        assert!((0..map.rows.len()).all(|j| (map.rows[i][j] - map.rows[j][i]).abs() < 1e-15));
+    }
+    compare(Figure::VFig6, &mut maps);
+    assert!(check(&maps[1], "grid").holds, "{:?}", maps[1].checks);
+    let page = render_page(&maps[0]).unwrap();
+    assert!(page.contains("Heat map of 12 by 12") && !page.contains("not finite"));
+    assert!(Document::from_json(&maps[0].to_json().unwrap()).unwrap() == maps[0]);
+}
+
+/// R figures 8 to 11: what both linear attacks lose is what R says, and training again finds −W.
+#[test]
+fn training_on_the_complement_costs_what_the_paper_says() {
+    let options = Options { records: Some(60), dimensions: vec![1, 4], windows: Some(3), ..Options::default() };
+    let document = run(Figure::RFig11, synthetic_over_sockets(), &options).unwrap();
+    for claim in ["error of least_squares grows by", "error of half_star grows by", "R proposition 4"] {
+        let check = check(&document, claim);
+        assert!(check.holds, "{check:?}");
+    }
+    for attack in ["least_squares", "half_star"] {
+        let after = document.curve(&format!("{attack}_after")).unwrap();
+        let told = document.curve(&format!("{attack}_after_closed_form")).unwrap();
+        for (after, told) in after.mean.iter().zip(&told.mean) {
+            assert!((after - told).abs() < 1e-9, "{attack}: {after} {told}");
+        }
+    }
+    // One feature, two classes: exact before, and 1 − x after, for whoever clips or not.
+    let mean = |name: &str| document.curve(name).unwrap().mean[0];
+    assert!(mean("least_squares") < 1e-12 && mean("rcc2_after") > 1e-3);
+    assert!((mean("rcc2_after") - mean("least_squares_after")).abs() < 1e-6);
+}
+
+/// R figure 12: nothing changes at the minimum with a free bias; with a penalised one it does.
+#[test]
+fn at_convergence_training_on_the_complement_changes_no_score() {
+    let options = Options { dimensions: vec![5], windows: Some(1), ..Options::default() };
+    let document = run(Figure::RFig12, synthetic_over_sockets(), &options).unwrap();
+    assert!(check(&document, "converged: ").holds, "{:?}", document.checks);
+    let mean = |name: &str| document.curve(name).unwrap().mean[0];
+    assert!(mean("converged") < 1e-10 && mean("converged_bias_penalised") > 1e-8, "{:?}", document.curves);
+}
+
+/// V figures 3 to 5, 7: the closed form, and that scores of other records help.
+#[test]
+fn agnostic_attacks_have_their_closed_form() {
+    let subject = served(DatasetName::Satellite, Protocol::V);
+    let options = Options { records: Some(200), dimensions: vec![2, 20], windows: Some(1), ..Options::default() };
+    let document = run(Figure::VFig5, &subject, &options).unwrap();
+    assert!(check(&document, "V (13), (21)").holds, "{:?}", document.checks);
+    let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
+    assert!(mean("vfl", 0) < 1e-12 && mean("ram_100", 0) < mean("am", 0), "{:?}", document.curves);
+    assert!(mean("vfl", 1) < mean("half", 1));
+    let again = run(Figure::VFig5, &subject, &Options { threads: 1, ..options }).unwrap();
+    assert_eq!(again.without_times(), document.without_times());
+}
+
+/// V figure 8 on grid: all features together are as good as the joint model, one is not.
+#[test]
+fn the_adversarys_model_grows_with_its_features() {
+    let subject = served(DatasetName::Grid, Protocol::V);
+    let options = Options { dimensions: vec![1, 12], windows: Some(2), ..Options::default() };
+    let document = run(Figure::VFig8, &subject, &options).unwrap();
+    let am = &document.curve("am").unwrap().mean;
+    assert!(am[0] < 0.75 && (am[1] - subject.model().accuracy).abs() < 0.02, "{am:?} {}", subject.model().accuracy);
+}
+
+/// V figures 9 to 13: the moments tell the error, and the distance moves it.
+#[test]
+fn trade_offs_are_what_the_moments_tell() {
+    let bank = served(DatasetName::Bank, Protocol::V);
+    let options = Options { records: Some(100), dimensions: vec![4], windows: Some(1), ..Options::default() };
+    let figures = [
+        run(Figure::VFig9, &bank, &options).unwrap(),
+        run(Figure::VFig10, &bank, &Options { dimensions: Vec::new(), windows: Some(2), ..options.clone() }).unwrap(),
+        run(Figure::VFig12, &bank, &options).unwrap(),
+        run(Figure::VFig13, &served(DatasetName::Pendigits, Protocol::V), &Options { dimensions: vec![2], ..options })
+            .unwrap(),
+    ];
+    for document in &figures {
+        let told = check(document, "what the moments tell");
+        assert!(told.holds && told.comparisons > 0, "{told:?}");
+    }
+    let iv = figures[0].curve("case_iv_d4").unwrap();
+    assert!(iv.x[0] == 0.0 && iv.x.windows(2).all(|x| x[0] < x[1]), "{:?}", iv.x);
+    assert!(iv.mean.windows(2).all(|m| m[0] < m[1]), "{:?}", iv.mean);
+    assert!(check(&figures[0], "case iv gives at least").holds);
+    // Case iii has its own closed form for k = 2 (ERRATA V5): σ² (2 √ε / (|w₁ − w₂| − 2 √ε))², which rises.
+    assert!(check(&figures[1], "case_iii_d1: the error rises").holds, "{:?}", figures[1].checks);
 }

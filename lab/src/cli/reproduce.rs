@@ -3,62 +3,46 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use vfl_shared::cli::CliError;
 use vfl_shared::data::{BankColumns, DatasetName};
 
 use super::BankChoice;
 use crate::progress::say;
-use crate::reproduce::{Figure, Options, ReproduceError, Subject, SubjectSpec, render_table, run, write};
+use crate::reproduce::{
+    Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
+};
 
 /// What to compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
-    /// Say which figures there are, what each shows and how long it takes.
     List,
-    /// Errors of ten attacks by the number of passive features.
-    #[value(name = "r-fig4")]
-    RFig4,
-    /// Theorem 2: closed forms and bounds beside the measured errors.
-    #[value(name = "r-fig5")]
-    RFig5,
-    /// One feature in the black box, by the number of predictions.
-    #[value(name = "r-fig7")]
-    RFig7,
-    /// Schemes that keep the class: error by the divergence they cost.
-    #[value(name = "r-fig13")]
-    RFig13,
-    /// Gradient inversion from 0, from ½ and from a random point.
-    #[value(name = "r-fig14")]
-    RFig14,
-    /// Shadow models, by the number of auxiliary records.
-    #[value(name = "j-fig11a")]
-    JFig11a,
+    One(Figure),
 }
 
-impl Choice {
-    fn figure(self) -> Option<Figure> {
-        match self {
-            Self::List => None,
-            Self::RFig4 => Some(Figure::RFig4),
-            Self::RFig5 => Some(Figure::RFig5),
-            Self::RFig7 => Some(Figure::RFig7),
-            Self::RFig13 => Some(Figure::RFig13),
-            Self::RFig14 => Some(Figure::RFig14),
-            Self::JFig11a => Some(Figure::JFig11a),
-        }
+/// `list` and every figure.
+static CHOICES: [Choice; Figure::ALL.len() + 1] = {
+    let mut all = [Choice::List; Figure::ALL.len() + 1];
+    let mut i = 0;
+    while i < Figure::ALL.len() {
+        all[i + 1] = Choice::One(Figure::ALL[i]);
+        i += 1;
     }
-}
+    all
+};
 
-/// Roughly how long a whole figure takes on two cores.
-fn duration(figure: Figure) -> &'static str {
-    match figure {
-        Figure::RFig4 => "some minutes on satellite, for gradient_inversion and rcc1 (5 seconds without the two)",
-        Figure::RFig5 => "some seconds",
-        Figure::RFig7 => "some seconds, training included",
-        Figure::RFig13 => "half a minute",
-        Figure::RFig14 => "some minutes",
-        Figure::JFig11a => "some minutes",
+impl ValueEnum for Choice {
+    fn value_variants<'a>() -> &'a [Self] {
+        &CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::List => PossibleValue::new("list")
+                .help("Say which figures there are, what each shows, on which data, and how long it takes"),
+            Self::One(figure) => PossibleValue::new(figure.as_str()).help(figure.title()),
+        })
     }
 }
 
@@ -89,15 +73,17 @@ Examples:
   cloison reproduce r-fig4 --dataset robot --records all --model weights.json
   cloison reproduce r-fig14 --gia steps=2000 --gia learning_rate=0.001
   cloison reproduce j-fig11a --dataset bank
+  cloison reproduce v-fig4                                             one document for each of its four data sets
 
-Everything is computed in this process from exact scores; nothing is served. Writes OUT/FIGURE-DATASET.json, the figures'
-source, and OUT/FIGURE-DATASET.html, a page with the plot. A model file is JSON with `W`, one row of weights per class,
+The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
+what the coordinator serves, where --over-sockets says so; the older figures (r-fig4, 5, 7, 13, 14, j-fig11a) train in one
+place unless asked. Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot. A model file is JSON with `W`, one row of weights per class,
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
 pub struct ReproduceArgs {
     /// The figure, or `list`.
     #[arg(value_name = "FIGURE", value_enum)]
     figure: Choice,
-    /// Data set: satellite, robot, bank or synthetic. Default: the figure's first.
+    /// Data set; `list` says which a figure is of. Default: the figure's first, or all of them where the figure shows several.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Where the public data sets are (scripts/fetch-datasets.sh fetches them).
@@ -109,9 +95,9 @@ pub struct ReproduceArgs {
     /// Take the model's weights from this file instead of training one.
     #[arg(long, value_name = "FILE.json")]
     model: Option<PathBuf>,
-    /// Test records attacked in every split, the same ones in each; or `all`.
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = records)]
-    records: Records,
+    /// Records attacked in every split, the same ones in each; or `all`. Default: 1000, or 300 in figures over sockets.
+    #[arg(long, value_name = "N", value_parser = records)]
+    records: Option<Records>,
     /// Records of every split that gradient_inversion attacks at most.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
     gia_records: usize,
@@ -121,9 +107,19 @@ pub struct ReproduceArgs {
     /// Only these curves of the figure.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     attacks: Vec<String>,
-    /// Only these numbers of passive features. Default: 1 to 0.9 of the features.
+    /// Only these numbers of passive features. Default: 1 to 0.9 of the features, or eight of these.
     #[arg(long, value_name = "D,…", value_delimiter = ',')]
     dimensions: Vec<usize>,
+    /// Splits of each number of passive features: windows of columns, evenly spread. Default: all, or some where a split is
+    /// slow.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    windows: Option<usize>,
+    /// Training records that an adversary fits a model of its own to, and that models are trained on again; or `all`.
+    #[arg(long, value_name = "N", default_value = "4000", value_parser = records)]
+    own_records: Records,
+    /// Whether the model is trained, and the test scores are served, by three parties over sockets. Default: by figure.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    over_sockets: Option<bool>,
     /// Seed of training, draws and attacks.
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -149,46 +145,75 @@ impl ReproduceArgs {
     }
 
     fn compute(self) -> Result<(), CliError> {
-        let Some(figure) = self.figure.figure() else {
+        let Choice::One(figure) = self.figure else {
             print(&list());
             return Ok(());
         };
-        let dataset = match &self.dataset {
-            None => figure.datasets()[0],
+        let named = match &self.dataset {
+            None => None,
             Some(name) => {
                 let name: DatasetName = name.parse().map_err(CliError::input)?;
-                figure.on(name).map_err(CliError::input)?
+                Some([figure.on(name).map_err(CliError::input)?])
             }
         };
+        let datasets = named.as_ref().map_or(figure.default_datasets(), |one| one.as_slice());
+        if self.model.is_some() && datasets.len() > 1 {
+            return Err(CliError::input("a model file is of one data set: name it with --dataset"));
+        }
+        let mut documents =
+            datasets.iter().map(|&dataset| self.document(figure, dataset)).collect::<Result<Vec<_>, _>>()?;
+        compare(figure, &mut documents);
+        for document in &documents {
+            let [json, html] = write(document, &self.out).map_err(told)?;
+            if self.json {
+                print(&document.to_json().map_err(told)?);
+            } else {
+                let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(120);
+                print(&render_table(document, width));
+            }
+            say(&format!("figure: {} and {}", html.display(), json.display()));
+        }
+        Ok(())
+    }
+
+    /// The figure on one data set.
+    fn document(&self, figure: Figure, dataset: DatasetName) -> Result<Document, CliError> {
         let bank_columns = match self.bank_columns {
             BankChoice::WithoutDuration => BankColumns::WithoutDuration,
             BankChoice::Authors => BankColumns::Authors,
         };
+        let training = match (figure.training(), self.over_sockets) {
+            (Training::None, _) => Training::None,
+            (default, None) => default,
+            (_, Some(true)) => Training::OverSockets,
+            (_, Some(false)) => Training::InOnePlace,
+        };
         say(&format!("{}: {} on {dataset}", figure.as_str(), figure.title()));
-        if self.model.is_none() {
+        if self.model.is_none() && training == Training::InOnePlace {
             say("training the model");
         }
-        let spec = SubjectSpec { dataset, data_dir: self.data_dir, bank_columns, model: self.model, seed: self.seed };
+        let spec = SubjectSpec {
+            dataset,
+            data_dir: self.data_dir.clone(),
+            bank_columns,
+            model: self.model.clone(),
+            seed: self.seed,
+            protocol: figure.protocol(),
+            training,
+        };
         let subject = Subject::load(&spec).map_err(told)?;
         let options = Options {
-            records: self.records.0,
+            records: self.records.map_or(Some(figure.default_records()), |records| records.0),
             inversion_records: self.gia_records,
-            inversion: self.gia,
-            attacks: self.attacks,
-            dimensions: self.dimensions,
+            inversion: self.gia.clone(),
+            attacks: self.attacks.clone(),
+            dimensions: self.dimensions.clone(),
+            windows: self.windows,
+            own_records: self.own_records.0,
             seed: self.seed,
             threads: self.threads.unwrap_or(Options::default().threads),
         };
-        let document = run(figure, &subject, &options).map_err(told)?;
-        let [json, html] = write(&document, &self.out).map_err(told)?;
-        if self.json {
-            print(&document.to_json().map_err(told)?);
-        } else {
-            let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(120);
-            print(&render_table(&document, width));
-        }
-        say(&format!("figure: {} and {}", html.display(), json.display()));
-        Ok(())
+        run(figure, &subject, &options).map_err(told)
     }
 }
 
@@ -201,6 +226,9 @@ fn told(error: ReproduceError) -> CliError {
         | E::Defense { .. }
         | E::Shape(_)
         | E::Metric(_)
+        | E::Sockets(_)
+        | E::Transform { .. }
+        | E::Failed { .. }
         | E::Threads(_)
         | E::Json(_)
         | E::Plot(_)
@@ -225,7 +253,7 @@ fn list() -> String {
             figure.title(),
             figure.source(),
             datasets.join(", "),
-            duration(figure)
+            figure.takes()
         ));
     }
     out

@@ -34,14 +34,56 @@ pub struct Document {
     pub records: usize,
     /// What the points stand for.
     pub axis: Axis,
+    /// What curves hold.
+    #[serde(default)]
+    pub measure: Measure,
     /// The attacks that ran.
     pub attacks: Vec<AttackFacts>,
     /// One per line of the figure.
     pub curves: Vec<Curve>,
+    /// A matrix, where the figure is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heat_map: Option<HeatMap>,
     /// What the paper says of the figure, checked against the curves.
     pub checks: Vec<Check>,
     /// What a reader should know: attacks left out, conventions.
     pub notes: Vec<String>,
+}
+
+/// What the curves of a figure hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// In words.
+    pub label: String,
+    /// Whether the vertical axis is drawn in equal steps; otherwise in decades.
+    pub linear: bool,
+}
+
+impl Default for Measure {
+    /// The error of R (7), in decades.
+    fn default() -> Self {
+        Self { label: "mean squared error per feature".into(), linear: false }
+    }
+}
+
+impl Measure {
+    /// Something drawn in equal steps.
+    pub(super) fn linear(label: &str) -> Self {
+        Self { label: label.into(), linear: true }
+    }
+}
+
+/// A square matrix to be drawn in colours.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeatMap {
+    /// What its entries are.
+    pub label: String,
+    /// Of rows and columns.
+    pub names: Vec<String>,
+    /// Rows.
+    pub rows: Vec<Vec<f64>>,
 }
 
 /// Which data.
@@ -81,6 +123,24 @@ pub enum ModelOrigin {
         /// The epoch whose parameters were kept.
         best_epoch: u32,
     },
+    /// Trained for this run by an active and a passive party and a coordinator over sockets, each holding what is its own;
+    /// the scores of the test records are what the coordinator served.
+    OverSockets {
+        /// How.
+        config: TrainingValues,
+        /// The epoch whose parameters were published.
+        best_epoch: u32,
+        /// Steps, each a round trip to both parties.
+        steps: u64,
+        /// The version in service.
+        version: String,
+        /// Largest difference of a parameter from training with all features in one place.
+        off_central: f64,
+        /// Largest difference of a served score from what the stored parameters give in one place.
+        off_scores: f64,
+    },
+    /// None: the figure is of the data alone.
+    None {},
     /// Read from a file.
     File {
         /// Its SHA-256.
@@ -151,6 +211,8 @@ pub enum CurveRole {
     UpperBound,
     /// A bound from below.
     LowerBound,
+    /// Something measured that is not an error.
+    Measured,
 }
 
 /// Something the paper says of a figure, checked.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use vfl_active_party::attack::{AttackError, MethodError};
 use vfl_coordinator::defense::DefenseError;
+use vfl_passive_party::transform::TransformError;
 use vfl_shared::data::{DataError, DatasetName, VerticalSplitError};
 use vfl_shared::metrics::MetricError;
 use vfl_shared::model::TrainingConfigError;
@@ -139,6 +140,33 @@ pub enum ReproduceError {
     /// See [`TrainingConfigError`].
     #[error(transparent)]
     Training(#[from] TrainingConfigError),
+    /// Parties in this process could not do their work.
+    #[error("over the sockets: {0}")]
+    Sockets(String),
+    /// Parameters could not be transformed.
+    #[error("{transform} with d = {d} passive features from column {k0}: {error}")]
+    Transform {
+        /// The transform.
+        transform: String,
+        /// Number of passive features.
+        d: usize,
+        /// First passive column.
+        k0: usize,
+        /// Why.
+        error: TransformError,
+    },
+    /// A computation that did not come to its end.
+    #[error("{what} with d = {d} passive features from column {k0}: {reason}")]
+    Failed {
+        /// Which.
+        what: &'static str,
+        /// Number of passive features.
+        d: usize,
+        /// First passive column.
+        k0: usize,
+        /// Why.
+        reason: String,
+    },
     /// Threads could not be started.
     #[error("cannot start threads: {0}")]
     Threads(String),

@@ -2,118 +2,49 @@
 //!
 //! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
 
+mod across;
+mod adversary_model;
+mod agnostic;
+mod complement;
 mod contender;
 mod document;
 mod error;
+mod figure;
+mod heat;
+mod moments;
 mod noise;
 mod one_feature;
 mod page;
 mod plot;
+mod retrained;
 mod shadow;
+mod sockets;
 mod starts;
 mod statistics;
 mod subject;
 mod sweep;
 mod table;
 mod theorem2;
+mod tradeoff;
+mod undo;
 mod white_box;
 mod workers;
 
 use std::path::{Path, PathBuf};
 
-use vfl_shared::data::DatasetName;
 use vfl_shared::files::write_atomic;
 
+pub use across::compare;
 pub use contender::Pairs;
 pub use document::{
-    AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, ModelFacts, ModelOrigin, SCHEMA_VERSION,
+    AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, HeatMap, Measure, ModelFacts, ModelOrigin,
+    SCHEMA_VERSION,
 };
 pub use error::{ModelFileError, ReproduceError};
+pub use figure::{Figure, Protocol};
 pub use page::render_page;
-pub use subject::{Subject, SubjectSpec};
+pub use subject::{Subject, SubjectSpec, Training};
 pub use table::render_table;
-
-/// A figure that can be computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Figure {
-    /// Errors of ten attacks by the number of passive features.
-    RFig4,
-    /// Theorem 2.
-    RFig5,
-    /// One feature in the black box.
-    RFig7,
-    /// Noise at the logits, and labels: error by divergence.
-    RFig13,
-    /// Starts of gradient inversion.
-    RFig14,
-    /// Shadow models.
-    JFig11a,
-}
-
-impl Figure {
-    /// All figures.
-    pub const ALL: [Self; 6] = [Self::RFig4, Self::RFig5, Self::RFig7, Self::RFig13, Self::RFig14, Self::JFig11a];
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RFig4 => "r-fig4",
-            Self::RFig5 => "r-fig5",
-            Self::RFig7 => "r-fig7",
-            Self::RFig13 => "r-fig13",
-            Self::RFig14 => "r-fig14",
-            Self::JFig11a => "j-fig11a",
-        }
-    }
-
-    /// What it shows.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::RFig4 => "Error of the attacks by share of passive features",
-            Self::RFig5 => "Theorem 2: errors in closed form, and their bounds",
-            Self::RFig7 => "One feature in the black box, by number of predictions",
-            Self::RFig13 => "Schemes that keep the class: error by divergence of the scores",
-            Self::RFig14 => "Gradient inversion from zero, from ½ and from a random point",
-            Self::JFig11a => "Black box with auxiliary records: error by how many there are",
-        }
-    }
-
-    /// Where it is: paper, figure, section.
-    #[must_use]
-    pub fn source(self) -> &'static str {
-        match self {
-            Self::RFig4 => "R (Rassouli, Varasteh, Gündüz), figure 4, section VIII-A",
-            Self::RFig5 => "R (Rassouli, Varasteh, Gündüz), figure 5, section VIII-B; theorem 2, (50) to (52)",
-            Self::RFig7 => "R (Rassouli, Varasteh, Gündüz), figure 7, section VIII-C; section VI",
-            Self::RFig13 => "R (Rassouli, Varasteh, Gündüz), figure 13, sections VII-B and VIII-D",
-            Self::RFig14 => "R (Rassouli, Varasteh, Gündüz), figure 14, section VIII-E",
-            Self::JFig11a => "J (Jiang, Zhou, Grossklags), figure 11a, sections 4.3.2 and 5.3",
-        }
-    }
-
-    /// The data sets it is computed on; the first unless another is asked for.
-    #[must_use]
-    pub fn datasets(self) -> &'static [DatasetName] {
-        use DatasetName::{Bank, Robot, Satellite, Synthetic};
-        match self {
-            Self::RFig4 | Self::RFig5 | Self::RFig13 | Self::RFig14 => &[Satellite, Robot, Bank, Synthetic],
-            Self::RFig7 => &[Bank],
-            Self::JFig11a => &[Robot, Bank],
-        }
-    }
-
-    /// Says whether it is computed on this data set.
-    ///
-    /// # Errors
-    /// [`ReproduceError::Dataset`] if it is not.
-    pub fn on(self, dataset: DatasetName) -> Result<DatasetName, ReproduceError> {
-        let expected = self.datasets();
-        let refused = ReproduceError::Dataset { figure: self.as_str(), got: dataset, expected };
-        if expected.contains(&dataset) { Ok(dataset) } else { Err(refused) }
-    }
-}
 
 /// How to compute a figure.
 #[derive(Debug, Clone)]
@@ -128,6 +59,11 @@ pub struct Options {
     pub attacks: Vec<String>,
     /// Numbers of passive features; none named: all of the figure.
     pub dimensions: Vec<usize>,
+    /// Splits for each number of passive features: this many windows, evenly spread; `None`: the figure's own number.
+    pub windows: Option<usize>,
+    /// Training records, the first of these in an order that the seed draws, that an adversary fits a model of its own to, and
+    /// that models are trained on again for a figure; `None`: all.
+    pub own_records: Option<usize>,
     /// Seed of draws and of attacks.
     pub seed: u64,
     /// Threads at work; no figure depends on it.
@@ -143,6 +79,8 @@ impl Default for Options {
             inversion: Pairs::new(),
             attacks: Vec::new(),
             dimensions: Vec::new(),
+            windows: None,
+            own_records: Some(4000),
             seed: 7,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         }
@@ -157,8 +95,16 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     let fixed = |what, given: bool| {
         if given { Err(ReproduceError::NoChoice { figure: figure.as_str(), what }) } else { Ok(()) }
     };
-    fixed("attacks", matches!(figure, Figure::RFig5 | Figure::RFig7) && !options.attacks.is_empty())?;
-    fixed("numbers of passive features", figure == Figure::RFig7 && !options.dimensions.is_empty())?;
+    use Figure as F;
+    let attacks =
+        matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14 | F::JFig11a);
+    fixed("attacks", !attacks && !options.attacks.is_empty())?;
+    let of_data = figure.training() == Training::None;
+    fixed(
+        "numbers of passive features",
+        (of_data || matches!(figure, F::RFig7 | F::VFig10)) && !options.dimensions.is_empty(),
+    )?;
+    fixed("windows", (of_data || figure == F::RFig7) && options.windows.is_some())?;
     let document = match figure {
         Figure::RFig4 => white_box::run(subject, options),
         Figure::RFig5 => theorem2::run(subject, options),
@@ -166,8 +112,16 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::RFig13 => noise::run(subject, options),
         Figure::RFig14 => starts::run(subject, options),
         Figure::JFig11a => shadow::run(subject, options),
+        Figure::RFig6 | Figure::VFig2 => moments::run(figure, subject, options),
+        Figure::VFig6 => moments::covariance(subject, options),
+        Figure::RFig8 | Figure::RFig9 | Figure::RFig10 | Figure::RFig11 => complement::run(figure, subject, options),
+        Figure::RFig12 => retrained::run(subject, options),
+        Figure::VFig3 | Figure::VFig4 | Figure::VFig5 | Figure::VFig7 => agnostic::run(figure, subject, options),
+        Figure::VFig8 => adversary_model::run(subject, options),
+        Figure::VFig9 | Figure::VFig10 | Figure::VFig11 | Figure::VFig13 => tradeoff::run(figure, subject, options),
+        Figure::VFig12 => tradeoff::by_features(subject, options),
     }?;
-    if document.attacks.is_empty() {
+    if document.curves.is_empty() && document.heat_map.is_none() {
         return Err(ReproduceError::NothingToRun { notes: document.notes.join("; ") });
     }
     Ok(document)
@@ -186,8 +140,10 @@ fn blank(figure: Figure, subject: &Subject, seed: u64, records: usize) -> Docume
         seed,
         records,
         axis: Axis { label: String::new(), symbol: String::new(), points: Vec::new(), determined_up_to: None },
+        measure: Measure::default(),
         attacks: Vec::new(),
         curves: Vec::new(),
+        heat_map: None,
         checks: Vec::new(),
         notes: Vec::new(),
     }

@@ -14,7 +14,7 @@ use super::contender::{Contender, Wanted, pick};
 use super::document::{AttackFacts, Axis, Check, Curve, Document};
 use super::statistics::mean;
 use super::subject::{Drawn, Purpose, Subject, generator};
-use super::sweep::{Window, select};
+use super::sweep::{Window, select, starts};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
@@ -152,7 +152,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let (contenders, notes) = pick(wanted(), &options.attacks, drawn.records())?;
     let mut logits = &subject.weights * &drawn.x;
     logits.column_iter_mut().for_each(|mut z| z += &subject.bias);
-    let windows = (0..total).map(|k0| Window::new(subject, k0, d)).collect::<Result<_, _>>()?;
+    let windows: Vec<Window> =
+        starts(total, options.windows).into_iter().map(|k0| Window::new(subject, k0, d)).collect::<Result<_, _>>()?;
+    let splits = windows.len();
     let setting = Setting { windows, drawn: &drawn, logits };
 
     let pieces = Scheme::ALL.len() * TARGETS.len();
@@ -177,7 +179,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     document.checks.push(accuracy_kept(&points));
     document.notes.extend(notes);
     document.notes.push(format!(
-        "{d} of {total} features are passive, in each of {total} windows; half_star is clipped to [0, 1], as in the curves that \
+        "{d} of {total} features are passive, in each of {splits} windows; half_star is clipped to [0, 1], as in the curves that \
          the paper's authors stored"
     ));
     document.notes.push(

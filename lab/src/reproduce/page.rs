@@ -4,8 +4,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::ReproduceError;
 use super::document::Document;
+use super::heat::heat;
 use super::plot::plot;
-use super::table::{facts, with_settings};
+use super::table::{capital, facts, with_settings};
 use crate::report::html::{CONTENT_POLICY, STYLE};
 use crate::report::number::{align_left, significant};
 use crate::report::plot::ink;
@@ -16,7 +17,10 @@ use crate::report::text::printable;
 /// # Errors
 /// [`ReproduceError::Plot`] if the plot cannot be drawn.
 pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
-    let svg = plot(document)?;
+    let svg = match &document.heat_map {
+        Some(map) => heat(map)?,
+        None => plot(document)?,
+    };
     let title = format!("{}, {}", document.title, document.dataset.name);
     let page = html! {
         (DOCTYPE)
@@ -40,14 +44,11 @@ pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
                     }
                     figure {
                         div class="scroll" { (PreEscaped(svg)) }
-                        figcaption {
-                            "Mean squared error per feature by " (printable(&document.axis.label))
-                            ". Errors up to 1e-16 are round-off and stand in the band below."
-                        }
+                        figcaption { (printable(&caption(document))) }
                     }
                     (checks(document))
-                    (attacks(document))
-                    (numbers(document))
+                    @if !document.attacks.is_empty() { (attacks(document)) }
+                    @if !document.curves.is_empty() { (numbers(document)) }
                     @if !document.notes.is_empty() {
                         h2 { "Notes" }
                         ul { @for note in &document.notes { li { (printable(note)) } } }
@@ -61,6 +62,21 @@ pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
         }
     };
     Ok(page.into_string())
+}
+
+fn caption(document: &Document) -> String {
+    if let Some(map) = &document.heat_map {
+        return format!(
+            "{}. Blue is positive, orange negative; the deepest colour is the largest magnitude.",
+            capital(&map.label)
+        );
+    }
+    let what = format!("{} by {}.", capital(&document.measure.label), document.axis.label);
+    if document.measure.linear {
+        what
+    } else {
+        format!("{what} Values up to 1e-16 are round-off and stand in the band below.")
+    }
 }
 
 fn checks(document: &Document) -> Markup {
@@ -108,7 +124,7 @@ fn attacks(document: &Document) -> Markup {
 fn numbers(document: &Document) -> Markup {
     html! {
         h2 { "Data" }
-        p class="small muted" { "Mean squared error per feature, with its standard error over the records where they were drawn." }
+        p class="small muted" { (printable(&capital(&document.measure.label))) ", with its standard error over the records where they were drawn." }
         div class="scroll card" {
             table {
                 thead {

@@ -29,16 +29,17 @@ struct Look {
 
 /// An attack has a hue and a marker; what belongs to it shares the hue. Bounds point up and down, closed forms are lines alone.
 fn look(curves: &[Curve], curve: &Curve) -> Look {
-    let role = |c: &&Curve| (c.role == CurveRole::Attack) == (curve.role == CurveRole::Attack);
+    let hued = |c: &&Curve| matches!(c.role, CurveRole::Attack | CurveRole::Measured);
+    let role = |c: &&Curve| hued(c) == hued(&curve);
     let hue_of = |name: &str| {
-        let place = curves.iter().filter(|c| c.role == CurveRole::Attack).position(|c| c.name == name);
+        let place = curves.iter().filter(hued).position(|c| c.name == name);
         place.map_or(ink::MEAN, |place| ink::SERIES[place % ink::SERIES.len()])
     };
     let place = curves.iter().filter(role).position(|c| c.name == curve.name).unwrap_or_default();
     let marker = Marker::ALL[place % Marker::ALL.len()];
     let owner = curve.of.as_deref().unwrap_or_default();
     match curve.role {
-        CurveRole::Attack => Look { ink: hue_of(&curve.name), marker: Some(marker), width: 2 },
+        CurveRole::Attack | CurveRole::Measured => Look { ink: hue_of(&curve.name), marker: Some(marker), width: 2 },
         CurveRole::Guess if curve.name == "half" => Look { ink: ink::HALF, marker: None, width: 2 },
         CurveRole::Guess => Look { ink: ink::GUESS, marker: Some(marker), width: 2 },
         CurveRole::ClosedForm => Look { ink: hue_of(owner), marker: None, width: 1 },
@@ -46,6 +47,57 @@ fn look(curves: &[Curve], curve: &Curve) -> Look {
         CurveRole::LowerBound if curve.of.is_none() => Look { ink: ink::MEAN, marker: None, width: 2 },
         CurveRole::LowerBound => Look { ink: hue_of(owner), marker: Some(Marker::Down), width: 1 },
     }
+}
+
+/// The vertical axis: decades, or equal steps.
+enum Vertical {
+    Decades(ErrorAxis),
+    Steps { low: f64, high: f64 },
+}
+
+impl Vertical {
+    fn of(document: &Document) -> Self {
+        let values = || document.curves.iter().flat_map(|c| c.mean.iter().copied());
+        if !document.measure.linear {
+            return Self::Decades(ErrorAxis::covering(values()));
+        }
+        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+        let step = round_step(((high - low) / 8.0).max(1e-9));
+        Self::Steps { low: ((low / step).floor() * step).min(low), high: (high / step).ceil() * step + 1e-12 }
+    }
+
+    fn position(&self, value: f64, spread: f64) -> f64 {
+        match self {
+            Self::Decades(axis) => axis.position(value.max(0.0), spread),
+            Self::Steps { low, high } => ((value - low) / (high - low).max(1e-12)).clamp(0.0, 1.0),
+        }
+    }
+
+    fn band_end(&self) -> f64 {
+        match self {
+            Self::Decades(axis) => axis.band_end(),
+            Self::Steps { .. } => 0.0,
+        }
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        match self {
+            Self::Decades(axis) => axis.ticks(),
+            Self::Steps { low, high } => {
+                let step = round_step(((high - low) / 8.0).max(1e-9));
+                let decimals = decimals(step);
+                let (first, last) = ((low / step - 1e-6).ceil() as i64, (high / step + 1e-6).floor() as i64);
+                (first..=last)
+                    .map(|i| (self.position(i as f64 * step, 0.0), format!("{:.decimals$}", i as f64 * step)))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// Decimals that tell multiples of a round step apart.
+fn decimals(step: f64) -> usize {
+    usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or(0)
 }
 
 /// The ends of the horizontal axis, with a little room.
@@ -60,16 +112,15 @@ fn ends(curves: &[Curve]) -> (f64, f64) {
 pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
     let curves = &document.curves;
     let (low, high) = ends(curves);
-    let vertical = ErrorAxis::covering(curves.iter().flat_map(|c| c.mean.iter().copied()));
+    let vertical = Vertical::of(document);
     let x = |v: f64| LEFT + (f64::from(RIGHT - LEFT) * (v - low) / (high - low)).round() as i32;
-    let y = |error: f64, spread: f64| {
-        BOTTOM - (f64::from(BOTTOM - TOP) * vertical.position(error.max(0.0), spread)).round() as i32
-    };
+    let y =
+        |error: f64, spread: f64| BOTTOM - (f64::from(BOTTOM - TOP) * vertical.position(error, spread)).round() as i32;
     let rows = i32::try_from(curves.len()).unwrap_or(64).min(64);
     let height = (BOTTOM + 56).max(TOP + 30 + LEGEND_STEP * rows);
-    let label = format!("Line chart: mean squared error per feature by {}", document.axis.label);
+    let label = format!("Line chart: {} by {}", document.measure.label, document.axis.label);
     svg("a figure", &label, (WIDTH, height), |canvas| {
-        frame(canvas, &vertical)?;
+        frame(canvas, &vertical, &document.measure.label)?;
         horizontal(canvas, &document.axis, curves, x)?;
         for (i, curve) in curves.iter().enumerate() {
             let look = look(curves, curve);
@@ -109,7 +160,7 @@ fn spaced(points: &[At], curve: usize, curves: usize) -> Vec<At> {
     marked
 }
 
-fn frame(canvas: &Canvas<'_>, vertical: &ErrorAxis) -> Result<(), ReportError> {
+fn frame(canvas: &Canvas<'_>, vertical: &Vertical, label: &str) -> Result<(), ReportError> {
     let y = |position: f64| BOTTOM - (f64::from(BOTTOM - TOP) * position).round() as i32;
     canvas.fill((LEFT, TOP), (RIGHT, BOTTOM), ink::PAPER)?;
     let band = y(vertical.band_end());
@@ -122,7 +173,7 @@ fn frame(canvas: &Canvas<'_>, vertical: &ErrorAxis) -> Result<(), ReportError> {
         canvas.line(vec![(LEFT, at), (RIGHT, at)], ink::GRID, 1)?;
         canvas.small(&text, (LEFT - 8, at), ink::MUTED, Anchor::End)?;
     }
-    canvas.small("mean squared error per feature", (8, 16), ink::TEXT, Anchor::Start)
+    canvas.small(label, (8, 16), ink::TEXT, Anchor::Start)
 }
 
 fn horizontal(canvas: &Canvas<'_>, axis: &Axis, curves: &[Curve], x: impl Fn(f64) -> i32) -> Result<(), ReportError> {
@@ -132,7 +183,7 @@ fn horizontal(canvas: &Canvas<'_>, axis: &Axis, curves: &[Curve], x: impl Fn(f64
     // Labels at round values, at most a dozen.
     let (low, high) = ends(curves);
     let step = round_step((high - low) / 10.0);
-    let decimals = usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or(0);
+    let decimals = decimals(step);
     let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
     for i in first..=last {
         let value = i as f64 * step;

@@ -75,6 +75,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         drawn: &drawn,
         contenders: &contenders,
         dimensions: &dimensions,
+        windows: options.windows,
         order: &[],
         knowledge: Some(&knowledge),
         threads: options.threads,

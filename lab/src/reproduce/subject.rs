@@ -17,6 +17,8 @@ use vfl_shared::model::{TrainingConfig, TrainingValues, train_central};
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
+use super::figure::Protocol;
+use super::sockets::train_and_serve;
 use super::{ModelFileError, ReproduceError};
 
 /// What to attack.
@@ -32,6 +34,22 @@ pub struct SubjectSpec {
     pub model: Option<PathBuf>,
     /// Seed of the split, of training, and of the synthetic set.
     pub seed: u64,
+    /// Whose account of the experiments is followed.
+    pub protocol: Protocol,
+    /// Where the model is trained. No matter with a file.
+    pub training: Training,
+}
+
+/// Where a model is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Training {
+    /// In one place; scores are computed there.
+    #[default]
+    InOnePlace,
+    /// By three parties over sockets, which then serve the scores of the test records.
+    OverSockets,
+    /// Nowhere: the figure is of the data alone, and the weights are 0.
+    None,
 }
 
 /// A model with its test set.
@@ -46,8 +64,14 @@ pub struct Subject {
     x: DMatrix<f64>,
     /// Their scores, k × n.
     scores: DMatrix<f64>,
-    /// Features of all other records, d_t × m: where an adversary's auxiliary records come from.
+    /// Labels of the test records.
+    pub(super) labels: Vec<u32>,
+    /// Features of all other records, d_t × m: where an adversary's auxiliary records come from. Training saw them.
     pub(super) others: DMatrix<f64>,
+    /// Their labels.
+    pub(super) other_labels: Vec<u32>,
+    /// How the model is trained, or would be.
+    pub(super) training: TrainingConfig,
     /// In the order of the columns.
     pub(super) feature_names: Vec<String>,
 }
@@ -71,6 +95,11 @@ impl Drawn {
     /// Number of records.
     pub(super) fn records(&self) -> usize {
         self.x.ncols()
+    }
+
+    /// The exact scores, k × n.
+    pub(super) fn scores(&self) -> &DMatrix<f64> {
+        &self.scores
     }
 
     /// The exact scores of the first `n` records.
@@ -101,23 +130,46 @@ impl Subject {
     pub fn load(spec: &SubjectSpec) -> Result<Self, ReproduceError> {
         let dataset = data::load(&data_spec(spec)?)?;
         let file = spec.model.as_ref().map(|path| read_model(path, &dataset)).transpose()?;
-        let (test, origin, weights, bias) = match file {
+        let config = training_config(spec)?;
+        let (test, origin, weights, bias, served) = match file {
             Some(file) => {
-                let test = file.test.unwrap_or_else(|| test_rows(&dataset));
-                (test, ModelOrigin::File { sha256: file.sha256 }, file.weights, file.bias)
+                let test = file.test.unwrap_or_else(|| test_rows(&dataset, spec.protocol));
+                (test, ModelOrigin::File { sha256: file.sha256 }, file.weights, file.bias, None)
+            }
+            None if spec.training == Training::None => {
+                let (k, d) = (dataset.class_names().len(), dataset.x().nrows());
+                let test = test_rows(&dataset, spec.protocol);
+                (test, ModelOrigin::None {}, DMatrix::zeros(k, d), DVector::zeros(k), None)
             }
             None => {
-                let config = training(spec)?;
+                let test = test_rows(&dataset, spec.protocol);
                 let train = &dataset.split().train;
                 let labels: Vec<u32> = train.iter().map(|&r| dataset.labels()[r]).collect();
                 let classes = dataset.class_names().len();
                 let fit = train_central(&config, classes, &dataset.x().select_columns(train), &labels);
-                let origin = ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
-                (test_rows(&dataset), origin, fit.weights, fit.bias)
+                if spec.training == Training::OverSockets {
+                    let served = train_and_serve(&dataset, &config, &test, spec.seed)?;
+                    let here = scores(&served.weights, &served.bias, &dataset.x().select_columns(&test))?;
+                    let origin = ModelOrigin::OverSockets {
+                        config: config.values().clone(),
+                        best_epoch: served.best_epoch,
+                        steps: served.steps,
+                        version: served.version,
+                        off_central: (&served.weights - fit.weights).amax().max((&served.bias - fit.bias).amax()),
+                        off_scores: (&served.scores - here).amax(),
+                    };
+                    (test, origin, served.weights, served.bias, Some(served.scores))
+                } else {
+                    let origin = ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
+                    (test, origin, fit.weights, fit.bias, None)
+                }
             }
         };
         let x = dataset.x().select_columns(&test);
-        let scores = scores(&weights, &bias, &x)?;
+        let scores = match served {
+            Some(served) => served,
+            None => scores(&weights, &bias, &x)?,
+        };
         let labels: Vec<u32> = test.iter().map(|&r| dataset.labels()[r]).collect();
         let released = ReleasedScores::Probabilities(scores.clone());
         let accuracy = accuracy(&released.predicted_labels(), &labels)?;
@@ -135,6 +187,9 @@ impl Subject {
             model: ModelFacts { origin, accuracy },
             feature_names: dataset.features().iter().map(|f| f.name.clone()).collect(),
             others: dataset.x().select_columns(&others),
+            other_labels: others.iter().map(|&r| dataset.labels()[r]).collect(),
+            labels,
+            training: config,
             weights,
             bias,
             x,
@@ -152,6 +207,58 @@ impl Subject {
     #[must_use]
     pub fn model(&self) -> &ModelFacts {
         &self.model
+    }
+
+    /// Draws records that the adversary has seen the scores of, from the test records, and targets from all the others,
+    /// training records among them.
+    pub(super) fn draw_agnostic(&self, seen: usize, records: Option<usize>, seed: u64) -> (Drawn, Drawn) {
+        let n = self.x.ncols();
+        let mut rng = generator(seed, Purpose::Auxiliary, 0);
+        let seen = rand::seq::index::sample(&mut rng, n, seen.min(n)).into_vec();
+        let mut free = vec![true; n + self.others.ncols()];
+        seen.iter().for_each(|&r| free[r] = false);
+        let all: Vec<usize> = (0..free.len()).filter(|&r| free[r]).collect();
+        let wanted = records.map_or(all.len(), |wanted| wanted.min(all.len()));
+        let mut rng = generator(seed, Purpose::Records, 0);
+        let targets: Vec<usize> =
+            rand::seq::index::sample(&mut rng, all.len(), wanted).iter().map(|i| all[i]).collect();
+        let feature = |row: usize, r: usize| if r < n { self.x[(row, r)] } else { self.others[(row, r - n)] };
+        let x = DMatrix::from_fn(self.features(), targets.len(), |row, j| feature(row, targets[j]));
+        // Scores of training records are not served: they are of the stored parameters.
+        let mut scores = &self.weights * &x;
+        scores.column_iter_mut().for_each(|mut z| z += &self.bias);
+        vfl_shared::numerics::softmax_columns(&mut scores);
+        for (mut to, &r) in scores.column_iter_mut().zip(&targets) {
+            if r < n {
+                to.copy_from(&self.scores.column(r));
+            }
+        }
+        (Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) }, Drawn { x, scores })
+    }
+
+    /// Training records with their labels: `records` of them without replacement, all in their order if there are no more.
+    pub(super) fn own_records(&self, records: Option<usize>, seed: u64) -> (DMatrix<f64>, Vec<u32>) {
+        let n = self.others.ncols();
+        match records.filter(|&wanted| wanted < n) {
+            None => (self.others.clone(), self.other_labels.clone()),
+            Some(wanted) => {
+                let mut rng = generator(seed, Purpose::Own, 0);
+                let drawn = rand::seq::index::sample(&mut rng, n, wanted).into_vec();
+                (self.others.select_columns(&drawn), drawn.iter().map(|&r| self.other_labels[r]).collect())
+            }
+        }
+    }
+
+    /// Features of the test records, d_t × n.
+    pub(super) fn test_records(&self) -> &DMatrix<f64> {
+        &self.x
+    }
+
+    /// The features of all records, d_t × n: test records first.
+    pub(super) fn all_records(&self) -> DMatrix<f64> {
+        let mut all = self.x.clone().resize_horizontally(self.x.ncols() + self.others.ncols(), 0.0);
+        all.columns_mut(self.x.ncols(), self.others.ncols()).copy_from(&self.others);
+        all
     }
 
     /// Number of features, d_t.
@@ -188,6 +295,10 @@ pub(super) enum Purpose {
     Auxiliary = 3,
     /// Repetitions of an experiment.
     Repetition = 4,
+    /// What is secret in a transform of one split.
+    Transform = 5,
+    /// Labelled records of the adversary.
+    Own = 6,
 }
 
 /// The generator of a seed for a purpose and an item below 2⁵⁶.
@@ -208,8 +319,8 @@ pub(super) fn scores(
     Ok(ConfidenceScores::softmax(Logits::new(logits)?).into_matrix())
 }
 
-fn test_rows(dataset: &Dataset) -> Vec<usize> {
-    match dataset.parts() {
+fn test_rows(dataset: &Dataset, protocol: Protocol) -> Vec<usize> {
+    match dataset.parts().filter(|_| protocol == Protocol::R) {
         Some(parts) => (0..dataset.records()).filter(|&r| parts[r] == Part::Test).collect(),
         None => dataset.split().test.clone(),
     }
@@ -219,8 +330,9 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     let mut data = DatasetSpec::new(spec.dataset, spec.data_dir.clone(), spec.seed);
     data.bank_columns = spec.bank_columns;
     data.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
-    data.split = SplitSpec::new(0.8, 0.0, 0.2, true).map_err(data::DataError::from)?;
-    if spec.dataset == DatasetName::Satellite {
+    let official = spec.protocol == Protocol::R;
+    data.split = SplitSpec::new(0.8, 0.0, 0.2, official).map_err(data::DataError::from)?;
+    if spec.dataset == DatasetName::Satellite && official {
         data.normalisation = Normalisation::PerPart;
     }
     // R's set for attacks: 20 000 records, 10 features, 2 classes. The paper leaves the rest open; one cluster per class, since
@@ -240,9 +352,14 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     Ok(data)
 }
 
-/// Training as in R: Adam with early stopping and the regularisation its authors had stored with their models.
-fn training(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError> {
-    let l2 = if spec.dataset == DatasetName::Synthetic { 1e-7 } else { 1e-4 };
+/// Training as in the papers: Adam with early stopping; for R with the regularisation its authors had stored with their models,
+/// for V without.
+fn training_config(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError> {
+    let l2 = match (spec.protocol, spec.dataset) {
+        (Protocol::V, _) => 0.0,
+        (Protocol::R, DatasetName::Synthetic) => 1e-7,
+        (Protocol::R, _) => 1e-4,
+    };
     let values = TrainingValues { epochs: 100, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
     Ok(TrainingConfig::try_from(values)?)
 }

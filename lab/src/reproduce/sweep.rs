@@ -77,6 +77,8 @@ pub(super) struct Plan<'a> {
     pub(super) contenders: &'a [Contender],
     /// Numbers of passive features, ascending.
     pub(super) dimensions: &'a [usize],
+    /// Splits of each of them, evenly spread; `None`: one from every column.
+    pub(super) windows: Option<usize>,
     /// Pairs (better, worse) of attacks that a theorem puts in order on every record.
     pub(super) order: &'a [(usize, usize)],
     /// The model as an attack (by its place in `contenders`) takes it to be; `None`: as it is.
@@ -90,12 +92,19 @@ pub(super) struct Plan<'a> {
 /// Squared errors this close count as equal: solvers stop at 1e-8 and thereabouts.
 pub(super) const EQUAL: f64 = 1e-9;
 
+/// First passive columns of the splits: `windows` of the `total` columns, evenly spread, or all.
+pub(super) fn starts(total: usize, windows: Option<usize>) -> Vec<usize> {
+    let count = windows.map_or(total, |w| w.clamp(1, total.max(1)));
+    (0..count).map(|i| i * total / count).collect()
+}
+
 /// Runs every attack in every split; `more` gives further figures of a split, the same number for each.
 pub(super) fn sweep(
     plan: &Plan<'_>,
     more: impl Fn(&Window, &Drawn) -> Result<Vec<f64>, ReproduceError> + Sync,
 ) -> Result<Swept, ReproduceError> {
-    let total = plan.subject.features();
+    let starts = starts(plan.subject.features(), plan.windows);
+    let total = starts.len();
     let mut counts: Vec<usize> = plan.contenders.iter().map(|c| c.records).collect();
     counts.sort_unstable();
     counts.dedup();
@@ -103,7 +112,7 @@ pub(super) fn sweep(
     let release = |n: usize| counts.binary_search(&n).ok().and_then(|i| released.get(i));
 
     let work = |piece: usize| -> Result<InWindow, ReproduceError> {
-        let window = Window::new(plan.subject, piece % total, plan.dimensions[piece / total])?;
+        let window = Window::new(plan.subject, starts[piece % total], plan.dimensions[piece / total])?;
         let mut done = InWindow { errors: Vec::new(), cpu: Vec::new(), more: Vec::new(), disorder: Vec::new() };
         for (i, contender) in plan.contenders.iter().enumerate() {
             let Some(released) = release(contender.records) else { continue };

@@ -25,12 +25,16 @@ pub fn render_table(document: &Document, width: usize) -> String {
         line(&wrapped(&format!("{label}: {value}"), PROSE, 2));
     }
     line("");
-    line("Mean squared error per feature");
-    for table in tables(document, width.max(MIN_WIDTH)) {
-        line(&table);
+    if !document.curves.is_empty() {
+        line(&capital(&document.measure.label));
+        for table in tables(document, width.max(MIN_WIDTH)) {
+            line(&table);
+        }
     }
-    line("Attacks");
-    line(&attacks(document).to_string());
+    if !document.attacks.is_empty() {
+        line("Attacks");
+        line(&attacks(document).to_string());
+    }
     for check in &document.checks {
         let verdict = if check.holds { "holds" } else { "DOES NOT HOLD" };
         line(&wrapped(&format!("{verdict}: {}; {}", check.claim, check.detail), PROSE, 2));
@@ -51,6 +55,14 @@ pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
         ModelOrigin::Trained { config, best_epoch } => {
             format!("trained for this run, seed {}, L2 {}, epoch {best_epoch}", config.seed, config.l2)
         }
+        ModelOrigin::OverSockets { config, best_epoch, steps, version, off_central, off_scores } => format!(
+            "trained over sockets by three parties, version {}, seed {}, L2 {}, epoch {best_epoch}, {steps} steps; parameters \
+             within {off_central:.0e} of central training, served scores within {off_scores:.0e} of the stored parameters'",
+            short(version),
+            config.seed,
+            config.l2
+        ),
+        ModelOrigin::None {} => "none, the figure is of the data alone".into(),
         ModelOrigin::File { sha256 } => format!("from a file, sha256 {}", short(sha256)),
     };
     vec![
@@ -66,9 +78,21 @@ pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
                 short(&data.sha256)
             ),
         ),
-        ("Model", format!("{origin}; accuracy {}", four(document.model.accuracy))),
-        ("Records", format!("{} per split, seed {}", document.records, document.seed)),
+        match document.model.origin {
+            ModelOrigin::None {} => ("Model", origin),
+            _ => ("Model", format!("{origin}; accuracy {}", four(document.model.accuracy))),
+        },
+        match document.model.origin {
+            ModelOrigin::None {} => ("Records", document.records.to_string()),
+            _ => ("Records", format!("{} per split, seed {}", document.records, document.seed)),
+        },
     ]
+}
+
+/// With a capital letter at its beginning.
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 fn short(hash: &str) -> String {

@@ -4,7 +4,7 @@ use super::contender::{Pairs, Wanted, pick};
 use super::document::{AttackFacts, Axis, Check, Curve, Document};
 use super::statistics::mean;
 use super::subject::Subject;
-use super::sweep::{EQUAL, Plan, Point, Swept, sweep};
+use super::sweep::{EQUAL, Plan, Point, Swept, starts, sweep};
 use super::{Figure, Options, ReproduceError, blank};
 
 /// What sets a curve apart from the one the paper printed.
@@ -63,6 +63,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         drawn: &drawn,
         contenders: &contenders,
         dimensions: &dimensions,
+        windows: options.windows,
         order: &pairs,
         knowledge: None,
         threads: options.threads,
@@ -111,6 +112,15 @@ pub(super) fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usi
     }
 }
 
+/// As [`dimensions`], but eight of them, evenly spread, unless some are asked for.
+pub(super) fn eight(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
+    let all = dimensions(subject, options)?;
+    if !options.dimensions.is_empty() || all.len() <= 8 {
+        return Ok(all);
+    }
+    Ok((0..8).map(|i| all[i * (all.len() - 1) / 7]).collect())
+}
+
 /// Puts the attacks of a sweep and their curves into a document.
 pub(super) fn fill(document: &mut Document, plan: &Plan<'_>, swept: &Swept) {
     let total = plan.subject.features() as f64;
@@ -147,7 +157,8 @@ fn ordered(plan: &Plan<'_>, swept: &Swept, (better, worse): (usize, usize), pair
         })
         .collect();
     let out: u64 = swept.points.iter().map(|p| p.disorder[pair]).sum();
-    let records = (plan.drawn.records() * plan.subject.features() * swept.points.len()) as u64;
+    let records =
+        (plan.drawn.records() * starts(plan.subject.features(), plan.windows).len() * swept.points.len()) as u64;
     Check {
         claim: format!("{a} is at most {b} at every point (R theorem 1 and section VIII-A)"),
         holds: violations.is_empty() && out == 0,

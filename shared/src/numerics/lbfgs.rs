@@ -12,6 +12,9 @@ const CURVATURE: f64 = 0.9;
 /// Evaluations in one line search at most.
 const TRIALS: u32 = 50;
 
+/// Steps without a lower value or a smaller gradient after which there is only round-off left.
+const IDLE: u32 = 30;
+
 /// Rises of the value that are round-off, relative to it.
 const ROUND_OFF: f64 = 1e-15;
 
@@ -82,7 +85,8 @@ impl Lbfgs {
         let mut pairs: VecDeque<Pair> = VecDeque::with_capacity(self.memory.max(1));
         let (mut next, mut next_gradient) = (x.clone(), gradient.clone());
         let mut iterations = 0;
-        while iterations < self.max_iterations && largest(&gradient) > self.gradient_tolerance {
+        let (mut least, mut idle) = (largest(&gradient), 0);
+        while idle < IDLE && iterations < self.max_iterations && largest(&gradient) > self.gradient_tolerance {
             let mut direction = towards(&pairs, &gradient);
             let mut slope = dot(&direction, &gradient);
             if slope.is_nan() || slope >= 0.0 {
@@ -117,6 +121,9 @@ impl Lbfgs {
             }
             std::mem::swap(&mut x, &mut next);
             std::mem::swap(&mut gradient, &mut next_gradient);
+            let at = largest(&gradient);
+            idle = if reached.value < value - ROUND_OFF * value.abs() || at < least { 0 } else { idle + 1 };
+            least = least.min(at);
             value = reached.value;
         }
         let gradient_norm = largest(&gradient);

@@ -54,6 +54,11 @@ pub(crate) const SERIES: [Ink; 8] = [
 const ALL: [Ink; 10] = [TEXT, MUTED, GRID, AXIS, BAND, PAPER, GUESS, HALF, MEAN, LIMIT];
 
 impl Ink {
+    /// A colour that is data: the same on a dark page.
+    pub(crate) const fn data(light: (u8, u8, u8)) -> Self {
+        ink(light, "")
+    }
+
     pub(crate) fn rgb(self) -> RGBColor {
         let (r, g, b) = self.light;
         RGBColor(r, g, b)

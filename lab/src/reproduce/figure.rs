@@ -1,0 +1,168 @@
+//! The figures that can be computed: name, what each shows, where it is from, on which data.
+
+use vfl_shared::data::DatasetName;
+
+use super::ReproduceError;
+use super::subject::Training;
+
+/// Which paper's account of the experiments a figure follows where they differ: split, normalisation, regularisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// R and J: the official test part where there is one, satellite normalised part by part, L2 as stored by R's authors.
+    #[default]
+    R,
+    /// V section III: a fifth of all records for prediction, normalised over all rows, no regularisation.
+    V,
+}
+
+macro_rules! figures {
+    ($($variant:ident = $name:literal, $title:literal, $source:literal, [$($dataset:ident),+], $each:literal, $takes:literal;)*) => {
+        /// A figure that can be computed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Figure { $(#[doc = $title] $variant,)* }
+
+        impl Figure {
+            /// All figures.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it shows.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)* }
+            }
+
+            /// Where it is: paper, figure, section.
+            #[must_use]
+            pub fn source(self) -> &'static str {
+                match self { $(Self::$variant => $source,)* }
+            }
+
+            /// The data sets it is computed on.
+            #[must_use]
+            pub fn datasets(self) -> &'static [DatasetName] {
+                match self { $(Self::$variant => &[$(DatasetName::$dataset,)+],)* }
+            }
+
+            /// Whether it is computed on all its data sets unless one is named; otherwise on the first.
+            #[must_use]
+            pub fn on_each(self) -> bool {
+                match self { $(Self::$variant => $each,)* }
+            }
+
+            /// Roughly how long it takes on two cores, in words.
+            #[must_use]
+            pub fn takes(self) -> &'static str {
+                match self { $(Self::$variant => $takes,)* }
+            }
+        }
+    };
+}
+
+figures! {
+    RFig4 = "r-fig4", "Error of the attacks by share of passive features",
+        "R (Rassouli, Varasteh, Gündüz), figure 4, section VIII-A", [Satellite, Robot, Bank, Synthetic], false,
+        "some minutes on satellite, for gradient_inversion and rcc1 (5 seconds without the two)";
+    RFig5 = "r-fig5", "Theorem 2: errors in closed form, and their bounds",
+        "R (Rassouli, Varasteh, Gündüz), figure 5, section VIII-B; theorem 2, (50) to (52)",
+        [Satellite, Robot, Bank, Synthetic], false, "some seconds";
+    RFig6 = "r-fig6", "Mean and variance of the features",
+        "R (Rassouli, Varasteh, Gündüz), figure 6, section VIII-B", [Satellite, Bank, Robot, Synthetic], true,
+        "a second for all four sets";
+    RFig7 = "r-fig7", "One feature in the black box, by number of predictions",
+        "R (Rassouli, Varasteh, Gündüz), figure 7, section VIII-C; section VI", [Bank], false,
+        "some seconds, training included";
+    RFig8 = "r-fig8", "Training on 1 − x: errors before and after, satellite",
+        "R (Rassouli, Varasteh, Gündüz), figure 8, section VIII-D; section VII-A", [Satellite], false, "a minute";
+    RFig9 = "r-fig9", "Training on 1 − x: errors before and after, bank",
+        "R (Rassouli, Varasteh, Gündüz), figure 9, section VIII-D; section VII-A", [Bank], false, "a minute";
+    RFig10 = "r-fig10", "Training on 1 − x: errors before and after, robot",
+        "R (Rassouli, Varasteh, Gündüz), figure 10, section VIII-D; section VII-A", [Robot], false, "a minute";
+    RFig11 = "r-fig11", "Training on 1 − x: errors before and after, synthetic",
+        "R (Rassouli, Varasteh, Gündüz), figure 11, section VIII-D; section VII-A", [Synthetic], false, "a minute";
+    RFig12 = "r-fig12", "Training on 1 − x: divergence of the scores before and after",
+        "R (Rassouli, Varasteh, Gündüz), figure 12, section VIII-D; proposition 4",
+        [Satellite, Bank, Robot, Synthetic], true, "some minutes for all four sets";
+    RFig13 = "r-fig13", "Schemes that keep the class: error by divergence of the scores",
+        "R (Rassouli, Varasteh, Gündüz), figure 13, sections VII-B and VIII-D", [Satellite, Robot, Bank, Synthetic],
+        false, "half a minute";
+    RFig14 = "r-fig14", "Gradient inversion from zero, from ½ and from a random point",
+        "R (Rassouli, Varasteh, Gündüz), figure 14, section VIII-E", [Satellite, Robot, Bank, Synthetic], false,
+        "some minutes";
+    JFig11a = "j-fig11a", "Black box with auxiliary records: error by how many there are",
+        "J (Jiang, Zhou, Grossklags), figure 11a, sections 4.3.2 and 5.3", [Robot, Bank], false, "some minutes";
+    VFig2 = "v-fig2", "Mean and variance of the features",
+        "V (Varasteh), figure 2, section III", [Bank, Adult, Satellite, Pendigits, Grid], true,
+        "some seconds for all five sets";
+    VFig3 = "v-fig3", "Agnostic attack on bank, half_star and ½",
+        "V (Varasteh), figure 3, section IV-B", [Bank], false, "a minute";
+    VFig4 = "v-fig4", "Agnostic attack with and without scores of other records",
+        "V (Varasteh), figure 4, section VI-A; (8), (9)", [Bank, Adult, Satellite, Pendigits], true, "some minutes for all four sets";
+    VFig5 = "v-fig5", "Agnostic attack by how many scores of other records are seen",
+        "V (Varasteh), figure 5, section VI-A", [Satellite], false, "some minutes";
+    VFig6 = "v-fig6", "Covariance of the features",
+        "V (Varasteh), figure 6, section VI-A", [Bank, Adult, Satellite, Pendigits, Grid], true,
+        "some seconds for all five sets";
+    VFig7 = "v-fig7", "Agnostic attack where features are uncorrelated",
+        "V (Varasteh), figure 7, section VI-A", [Grid], false, "a minute";
+    VFig8 = "v-fig8", "Accuracy of the adversary's model by number of active features",
+        "V (Varasteh), figure 8, section VI-A, remark 18", [Bank, Adult, Satellite, Pendigits, Grid], true,
+        "two minutes for all five sets";
+    VFig9 = "v-fig9", "Privacy against interpretability, cases i and iv",
+        "V (Varasteh), figure 9, section VI-B; (39), (54)", [Bank, Adult], true, "a minute";
+    VFig10 = "v-fig10", "Privacy against interpretability, one feature, case iii",
+        "V (Varasteh), figure 10, section VI-B; (50), remark 11", [Bank, Adult, Satellite, Pendigits], true, "a minute";
+    VFig11 = "v-fig11", "Privacy against interpretability, cases i and ii",
+        "V (Varasteh), figure 11, section VI-B; (39), (48)", [Satellite, Pendigits], true, "some minutes";
+    VFig12 = "v-fig12", "Error behind a transform of fixed interpretability by number of passive features",
+        "V (Varasteh), figure 12, section VI-B", [Satellite, Pendigits, Bank, Adult], true, "some minutes";
+    VFig13 = "v-fig13", "Privacy against interpretability, two features",
+        "V (Varasteh), figure 13, section VI-B; (48)", [Pendigits], false, "a minute";
+}
+
+impl Figure {
+    /// Says whether it is computed on this data set.
+    ///
+    /// # Errors
+    /// [`ReproduceError::Dataset`] if it is not.
+    pub fn on(self, dataset: DatasetName) -> Result<DatasetName, ReproduceError> {
+        let expected = self.datasets();
+        let refused = ReproduceError::Dataset { figure: self.as_str(), got: dataset, expected };
+        if expected.contains(&dataset) { Ok(dataset) } else { Err(refused) }
+    }
+
+    /// The data sets of one run that names none.
+    #[must_use]
+    pub fn default_datasets(self) -> &'static [DatasetName] {
+        if self.on_each() { self.datasets() } else { &self.datasets()[..1] }
+    }
+
+    /// Whose experiments it follows.
+    #[must_use]
+    pub fn protocol(self) -> Protocol {
+        if self.as_str().starts_with('v') { Protocol::V } else { Protocol::R }
+    }
+
+    /// Where its model is trained unless told otherwise.
+    #[must_use]
+    pub fn training(self) -> Training {
+        match self {
+            Self::RFig6 | Self::VFig2 | Self::VFig6 => Training::None,
+            Self::RFig4 | Self::RFig5 | Self::RFig7 | Self::RFig13 | Self::RFig14 | Self::JFig11a => {
+                Training::InOnePlace
+            }
+            _ => Training::OverSockets,
+        }
+    }
+
+    /// Test records attacked in every split unless told otherwise.
+    #[must_use]
+    pub fn default_records(self) -> usize {
+        if self.training() == Training::InOnePlace { 1000 } else { 300 }
+    }
+}

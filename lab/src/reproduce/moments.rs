@@ -1,0 +1,118 @@
+//! R figure 6 and V figures 2 and 6: means, variances and covariances of the features.
+
+use nalgebra::DMatrix;
+
+use super::document::{Axis, Check, Curve, CurveRole, Document, HeatMap, Measure};
+use super::subject::Subject;
+use super::{Figure, Options, ReproduceError, blank};
+
+/// Mean of each feature, and K_μ = E (X − μ)(X − μ)ᵀ with divisor n, over all records.
+struct Moments {
+    mean: Vec<f64>,
+    covariance: DMatrix<f64>,
+    records: usize,
+}
+
+impl Moments {
+    fn of(subject: &Subject) -> Self {
+        let all = subject.all_records();
+        let mean = all.column_mean();
+        let n = all.ncols();
+        let mut centred = all;
+        centred.column_iter_mut().for_each(|mut x| x -= &mean);
+        Self { mean: mean.iter().copied().collect(), covariance: &centred * centred.transpose() / n as f64, records: n }
+    }
+
+    fn variance(&self) -> Vec<f64> {
+        self.covariance.diagonal().iter().copied().collect()
+    }
+
+    /// Mean of |K_ij| / √(K_ii K_jj) over i ≠ j; pairs with a feature that does not vary count as 0.
+    fn off_diagonal_correlation(&self) -> f64 {
+        let (k, d) = (&self.covariance, self.mean.len());
+        let correlation = |i: usize, j: usize| {
+            let scale = (k[(i, i)] * k[(j, j)]).sqrt();
+            if scale > 0.0 { (k[(i, j)] / scale).abs() } else { 0.0 }
+        };
+        let sum: f64 = (0..d).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| correlation(i, j)).sum();
+        sum / (d * (d - 1) / 2).max(1) as f64
+    }
+}
+
+/// Computes R figure 6 or V figure 2.
+pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+    let moments = Moments::of(subject);
+    let d = moments.mean.len();
+    let mut document = blank(figure, subject, options.seed, moments.records);
+    document.axis = Axis {
+        label: "feature, in the order of the data set".into(),
+        symbol: "feature".into(),
+        points: (1..=d).collect(),
+        determined_up_to: None,
+    };
+    document.measure = Measure::linear("mean and variance of the features");
+    let overall = moments.mean.iter().sum::<f64>() / d as f64;
+    let curves = [("mean", moments.mean.clone()), ("variance", moments.variance()), (MEAN_OF_MEANS, vec![overall; d])];
+    for (name, mean) in curves {
+        document.curves.push(Curve {
+            name: name.into(),
+            role: if name == MEAN_OF_MEANS { CurveRole::Guess } else { CurveRole::Measured },
+            of: None,
+            x: (1..=d).map(|i| i as f64).collect(),
+            mean,
+            standard_error: None,
+        });
+    }
+    let worst = moments.mean.iter().zip(moments.variance()).map(|(m, v)| v - m * (1.0 - m)).fold(f64::MIN, f64::max);
+    document.checks.push(Check {
+        claim: "the variance of a feature in [0, 1] is at most μ (1 − μ)".into(),
+        holds: worst <= 1e-12,
+        comparisons: d as u64,
+        detail: format!("at most μ (1 − μ) + {worst:.1e}; mean of the means {overall:.4}"),
+        violations: Vec::new(),
+    });
+    if let Some(off) = from_half(&document) {
+        document.notes.push(format!(
+            "½ is {off:.4} away from the means, root mean square over the features: (1/d) Tr K_½ = (1/d) Tr K_μ + {:.5}",
+            off * off
+        ));
+    }
+    Ok(document)
+}
+
+const MEAN_OF_MEANS: &str = "mean_of_means";
+
+/// √((1/d) ‖μ − ½‖²).
+pub(super) fn from_half(document: &Document) -> Option<f64> {
+    let mean = document.curve("mean")?;
+    Some((mean.mean.iter().map(|m| (m - 0.5) * (m - 0.5)).sum::<f64>() / mean.mean.len().max(1) as f64).sqrt())
+}
+
+/// Computes V figure 6.
+pub(super) fn covariance(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+    let moments = Moments::of(subject);
+    let mut document = blank(Figure::VFig6, subject, options.seed, moments.records);
+    document.measure = Measure::linear("covariance of two features");
+    document.heat_map = Some(HeatMap {
+        label: "covariance of two features".into(),
+        names: subject.feature_names.clone(),
+        rows: moments.covariance.row_iter().map(|row| row.iter().copied().collect()).collect(),
+    });
+    let least = moments.covariance.clone().symmetric_eigenvalues().min();
+    document.checks.push(Check {
+        claim: "a covariance has no negative eigenvalue".into(),
+        holds: least >= -1e-12,
+        comparisons: 1,
+        detail: format!("least eigenvalue {least:.2e}"),
+        violations: Vec::new(),
+    });
+    document.notes.push(format!("{CORRELATION}{:.4}", moments.off_diagonal_correlation()));
+    Ok(document)
+}
+
+/// The figure of a document of V figure 6.
+pub(super) fn correlation(document: &Document) -> Option<f64> {
+    document.notes.iter().find_map(|note| note.strip_prefix(CORRELATION)?.parse().ok())
+}
+
+const CORRELATION: &str = "mean absolute correlation of two different features: ";

@@ -1,0 +1,151 @@
+//! A model trained by three parties over sockets, and the scores that they serve.
+//!
+//! The parties are those of [`crate::deployment`]: mutual TLS between all of them, half of the columns at the active party and
+//! half at one passive party. What comes out does not depend on who holds which column, so that one deployment gives the
+//! model and the scores of every split of a figure.
+
+use std::path::Path;
+
+use nalgebra::{DMatrix, DVector};
+use sha2::{Digest, Sha256};
+use vfl_passive_party::config::Grant;
+use vfl_shared::data::{Dataset, VerticalSplit, partition};
+use vfl_shared::files::write_atomic;
+use vfl_shared::model::{ShareStore, TrainingConfig};
+use vfl_shared::rpc::{pb, select_ok};
+use vfl_shared::types::{ModelVersion, ReleasedScores};
+
+use super::ReproduceError;
+use crate::deployment::{Deployment, DeploymentSpec};
+use crate::progress::Progress;
+
+/// Records in one call for scores.
+const CHUNK: usize = 8192;
+
+/// What the parties made.
+pub(super) struct Served {
+    /// W, k × d_t, put together from what the two parties stored.
+    pub(super) weights: DMatrix<f64>,
+    /// b, k.
+    pub(super) bias: DVector<f64>,
+    /// What `Predict` answered for the records asked about, k × n.
+    pub(super) scores: DMatrix<f64>,
+    /// The version that was in service.
+    pub(super) version: String,
+    /// The epoch whose parameters were published.
+    pub(super) best_epoch: u32,
+    /// Steps of training, each one round trip to every party.
+    pub(super) steps: u64,
+}
+
+/// Starts the parties, has them train on the records of the data set's training part, and asks them for the scores of the
+/// records at `test`.
+///
+/// # Errors
+/// [`ReproduceError::Sockets`] with what went wrong.
+pub(super) fn train_and_serve(
+    dataset: &Dataset,
+    config: &TrainingConfig,
+    test: &[usize],
+    seed: u64,
+) -> Result<Served, ReproduceError> {
+    let failed = |e: anyhow::Error| ReproduceError::Sockets(format!("{e:#}"));
+    let work = over_sockets(dataset, config, test, seed);
+    // On a thread that may block; a runtime is there in the program, and not in a plain test.
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => runtime.block_on(work),
+        Err(_) => tokio::runtime::Runtime::new().map_err(|e| failed(e.into()))?.block_on(work),
+    }
+    .map_err(failed)
+}
+
+async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize], seed: u64) -> anyhow::Result<Served> {
+    let total = dataset.features().len();
+    // The first half is the active party's: the columns of the split are those from the middle on.
+    let split = VerticalSplit::window(total / 2, total - total / 2, total)?;
+    let state = tempfile::tempdir()?;
+    let secret: String =
+        Sha256::digest(format!("a figure, seed {seed}")).iter().map(|byte| format!("{byte:02x}")).collect();
+    write_atomic(&state.path().join("coordinator").join("noise.secret"), secret.as_bytes(), true)?;
+    let deployment = Deployment::start(DeploymentSpec {
+        tables: partition::divide(dataset, &split, seed)?,
+        state_dir: state.path().to_owned(),
+        defenses: Vec::new(),
+        release: Grant::TrueParameters,
+        to_coordinator: Grant::Nothing,
+    })
+    .await?;
+    let done = session(&deployment, dataset, &split, config, test).await;
+    deployment.stop().await?;
+    done
+}
+
+async fn session(
+    deployment: &Deployment,
+    dataset: &Dataset,
+    split: &VerticalSplit,
+    config: &TrainingConfig,
+    test: &[usize],
+) -> anyhow::Result<Served> {
+    let ids = dataset.ids().select(&dataset.split().train);
+    let mut bar = Progress::start("training over the sockets", config.values().epochs.into());
+    let published = deployment
+        .train(config, &ids, |p| {
+            bar.at(p.epoch.into(), &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)));
+        })
+        .await?;
+    bar.done(&format!("trained over the sockets: {} steps, epoch {}", published.steps, published.best_epoch));
+    let scores = predict(deployment, dataset, test).await?;
+    let version = ModelVersion::new(published.model_version.as_str())?;
+    let (weights, bias) = gather(deployment, dataset, split, &version)?;
+    Ok(Served {
+        weights,
+        bias,
+        scores,
+        version: published.model_version,
+        best_epoch: published.best_epoch,
+        steps: published.steps,
+    })
+}
+
+/// The scores of the records at `test` as the active party gets them from the coordinator.
+async fn predict(deployment: &Deployment, dataset: &Dataset, test: &[usize]) -> anyhow::Result<DMatrix<f64>> {
+    let mut client = deployment.active_client()?;
+    let k = dataset.class_names().len();
+    let mut scores = DMatrix::zeros(k, test.len());
+    for (i, chunk) in test.chunks(CHUNK).enumerate() {
+        let ids = dataset.ids().select(chunk);
+        let answer = client.predict(pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() }).await;
+        let answer = answer.map_err(|status| anyhow::anyhow!("{}", status.message()))?.into_inner();
+        let ok = select_ok(&answer.row_status, chunk.len())?;
+        anyhow::ensure!(ok.len() == chunk.len(), "{} test records were not scored", chunk.len() - ok.len());
+        match ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), k)? {
+            ReleasedScores::Probabilities(c) => scores.columns_mut(i * CHUNK, chunk.len()).copy_from(&c),
+            _ => anyhow::bail!("the coordinator released something else than scores"),
+        }
+    }
+    Ok(scores)
+}
+
+/// Puts the model together from the parties' own files. Only the lab can: it made them all.
+fn gather(
+    deployment: &Deployment,
+    dataset: &Dataset,
+    split: &VerticalSplit,
+    version: &ModelVersion,
+) -> anyhow::Result<(DMatrix<f64>, DVector<f64>)> {
+    let open = |dir: &Path| anyhow::Ok(ShareStore::open(dir)?.load(version)?.parameters);
+    let active = open(&deployment.party_dir("active"))?;
+    let mut weights = DMatrix::zeros(dataset.class_names().len(), dataset.features().len());
+    let mut put = |columns: &[usize], from: &DMatrix<f64>| {
+        for (&to, column) in columns.iter().zip(from.column_iter()) {
+            weights.set_column(to, &column);
+        }
+    };
+    put(split.active(), active.weights());
+    for party in split.passive() {
+        put(&party.columns, open(&deployment.party_dir(party.name.as_str()))?.weights());
+    }
+    let bias = active.bias().cloned().ok_or_else(|| anyhow::anyhow!("the active party's share has no bias"))?;
+    Ok((weights, bias))
+}
