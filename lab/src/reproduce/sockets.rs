@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest, Sha256};
-use vfl_passive_party::config::Grant;
+use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::model::{ShareStore, TrainingConfig};
@@ -16,7 +16,7 @@ use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, ReleasedScores};
 
 use super::ReproduceError;
-use crate::deployment::{Deployment, DeploymentSpec};
+use crate::deployment::{Deployment, DeploymentSpec, white_box};
 use crate::progress::Progress;
 
 /// Records in one call for scores.
@@ -71,8 +71,8 @@ async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize]
         tables: partition::divide(dataset, &split, seed)?,
         state_dir: state.path().to_owned(),
         defenses: Vec::new(),
-        release: Grant::TrueParameters,
-        to_coordinator: Grant::Nothing,
+        release: white_box(),
+        training_transform: TransformConfig::None {},
     })
     .await?;
     let done = session(&deployment, dataset, &split, config, test).await;
