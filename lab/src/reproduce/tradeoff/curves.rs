@@ -1,0 +1,146 @@
+//! V figures 9, 10, 11 and 13: one curve for each case and number of passive features.
+
+use std::collections::BTreeMap;
+
+use super::checks::{as_told, at_distance, more_general, reached, rises, shows};
+use super::{Case, Experiment, Found, average, common_note};
+use crate::progress::Progress;
+use crate::reproduce::document::{AttackFacts, Axis, Curve, CurveRole, Document};
+use crate::reproduce::subject::Subject;
+use crate::reproduce::sweep::starts;
+use crate::reproduce::workers::in_order;
+use crate::reproduce::{Figure, Options, ReproduceError, blank};
+
+/// Distances as shares of the mean square of a weight: squares in equal steps, since ‖W_n − W_pas‖ is their root.
+pub(super) const SHARES: [f64; 9] = [0.0, 0.01, 0.04, 0.09, 0.16, 0.25, 0.36, 0.49, 0.64];
+/// Windows of each number of passive features unless told otherwise, where the transform is searched for.
+const WINDOWS: usize = 3;
+/// One curve of a figure of trade-offs.
+pub(super) struct Line {
+    pub(super) case: Case,
+    pub(super) d: usize,
+}
+
+impl Line {
+    pub(super) fn name(&self) -> String {
+        format!("{}_d{}", self.case.name(), self.d)
+    }
+}
+
+fn lines(figure: Figure, subject: &Subject, options: &Options) -> Result<Vec<Line>, ReproduceError> {
+    let (total, k) = (subject.features(), subject.classes());
+    let share = |share: f64| ((share * total as f64).round() as usize).clamp(1, total);
+    let chosen = |default: Vec<usize>| {
+        let all = if options.dimensions.is_empty() { default } else { options.dimensions.clone() };
+        match all.iter().find(|&&d| d < 1 || d > total) {
+            Some(&got) => Err(ReproduceError::Dimension { got, total }),
+            None => Ok(all),
+        }
+    };
+    Ok(match figure {
+        Figure::VFig9 => {
+            let all = chosen(vec![share(0.2).max(k), share(0.5), share(0.8)])?;
+            all.iter()
+                .flat_map(|&d| [Line { case: Case::Iv, d }, Line { case: Case::I, d }])
+                .filter(|line| line.case == Case::Iv || line.d >= k)
+                .collect()
+        }
+        Figure::VFig10 => vec![Line { case: Case::Iii, d: 1 }],
+        Figure::VFig13 => chosen(vec![2])?.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect(),
+        _ => {
+            let all = chosen(vec![2, k - 1, (k + 1).min(total), share(0.8).max(k)])?;
+            all.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect()
+        }
+    })
+}
+
+/// Computes figures 9, 10, 11 and 13.
+pub(in crate::reproduce) fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
+    let drawn = subject.draw(options.records, options.seed);
+    let lines = lines(figure, subject, options)?;
+    // With one feature there is nothing to search: all windows.
+    let windows = options.windows.or((figure != Figure::VFig10).then_some(WINDOWS));
+    let starts = starts(subject.features(), windows);
+    let experiment = Experiment { subject, drawn: &drawn, seed: options.seed };
+    let pieces = lines.len() * SHARES.len() * starts.len();
+    let of = |piece: usize| {
+        let (line, rest) = (piece / (SHARES.len() * starts.len()), piece % (SHARES.len() * starts.len()));
+        (line, rest / starts.len(), starts[rest % starts.len()])
+    };
+    let work = |piece: usize| {
+        let (line, share, k0) = of(piece);
+        experiment.at(lines[line].case, lines[line].d, k0, SHARES[share])
+    };
+    let mut found: Vec<Vec<Vec<Found>>> = vec![vec![Vec::new(); SHARES.len()]; lines.len()];
+    let mut refused = 0u64;
+    let mut progress = Progress::start(figure.as_str(), pieces as u64);
+    in_order(options.threads, pieces, work, |piece, done: Option<Found>| {
+        let (line, share, _) = of(piece);
+        refused += u64::from(done.is_none());
+        found[line][share].extend(done);
+        progress.at(piece as u64 + 1, &lines[line].name());
+        Ok(())
+    })?;
+    progress.done(&format!("{}: {pieces} releases attacked", figure.as_str()));
+
+    let mut document = blank(figure, subject, options.seed, drawn.records());
+    document.axis = Axis {
+        label: "distance g of the released from the true parameters, squared, per weight".into(),
+        symbol: "point".into(),
+        points: (1..=SHARES.len()).collect(),
+        determined_up_to: None,
+    };
+    for (line, of) in lines.iter().zip(&found) {
+        // Only where every window has a release: means over different windows cannot be compared.
+        let whole: Vec<&Vec<Found>> = of.iter().filter(|of| of.len() == starts.len()).collect();
+        push(&mut document, line, &whole, drawn.records());
+        document.checks.push(rises(&line.name(), &whole));
+        document.checks.push(reached(&line.name(), &whole));
+        document.notes.push(shows(&line.name(), &whole));
+    }
+    let all: Vec<&Found> = found.iter().flatten().flatten().collect();
+    document.checks.push(as_told(&all));
+    document.checks.push(at_distance(&all));
+    if figure == Figure::VFig9 {
+        document.checks.extend(more_general(&document, &lines, &found));
+    }
+    document.notes.push(common_note(starts.len()));
+    if refused > 0 {
+        document
+            .notes
+            .push(format!("{refused} distances in a window were refused: the error would have no bound there"));
+    }
+    Ok(document)
+}
+
+/// The curve of a line, its closed form, and ½.
+fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: usize) {
+    let x: Vec<f64> = points.iter().map(|of| average(of, |f| f.distance)).collect();
+    let name = line.name();
+    let curve = |name: String, role, of: Option<String>, value: fn(&Found) -> f64| Curve {
+        name,
+        role,
+        of,
+        x: x.clone(),
+        mean: points.iter().map(|of| average(of, value)).collect(),
+        standard_error: None,
+    };
+    document.curves.push(curve(name.clone(), CurveRole::Attack, None, |f| f.error.mean));
+    document.curves.push(curve(format!("{name}_closed_form"), CurveRole::ClosedForm, Some(name.clone()), |f| f.told));
+    document.curves.push(curve(format!("{name}_suspicious"), CurveRole::Attack, None, |f| f.suspicious));
+    let half = format!("half_d{}", line.d);
+    if document.curve(&half).is_none() {
+        document.curves.push(curve(half, CurveRole::Guess, None, |f| f.half));
+    }
+    document.attacks.push(AttackFacts {
+        curve: name,
+        method: "half_star".into(),
+        settings: BTreeMap::from([("transform".into(), line.case.config(1.0).name().into())]),
+        records,
+        cpu_seconds: points.iter().flat_map(|of| of.iter()).map(|f| f.cpu.as_secs_f64()).sum(),
+    });
+}
