@@ -7,7 +7,7 @@ use crate::report::plot::canvas::{Anchor, At, Canvas, Marker, svg};
 use crate::report::plot::ink::{self, Ink};
 use crate::report::text::shortened;
 
-const WIDTH: i32 = 940;
+const WIDTH: i32 = 980;
 const LEFT: i32 = 112;
 const RIGHT: i32 = 660;
 const TOP: i32 = 38;
@@ -17,7 +17,9 @@ const LEGEND_STEP: i32 = 23;
 /// Markers closer than this on one line run into one.
 const APART: i32 = 40;
 /// Longest name in the legend, in columns.
-const MAX_NAME: usize = 27;
+const MAX_NAME: usize = 32;
+/// With more curves than this, closed forms that lie on what they are of are left to the table.
+const CROWDED: usize = 12;
 
 /// How a curve is drawn.
 #[derive(Clone, Copy)]
@@ -47,6 +49,20 @@ fn look(curves: &[Curve], curve: &Curve) -> Look {
         CurveRole::LowerBound if curve.of.is_none() => Look { ink: ink::MEAN, marker: None, width: 2 },
         CurveRole::LowerBound => Look { ink: hue_of(owner), marker: Some(Marker::Down), width: 1 },
     }
+}
+
+/// What is drawn: everything, or where that is a crowd, all but closed forms that coincide with their curve.
+fn drawn(curves: &[Curve]) -> Vec<Curve> {
+    let coincides = |curve: &Curve| {
+        let owner = curves.iter().find(|c| Some(&c.name) == curve.of.as_ref());
+        owner.is_some_and(|owner| {
+            owner.x == curve.x
+                && owner.mean.iter().zip(&curve.mean).all(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(1e-9))
+        })
+    };
+    let crowded = curves.len() > CROWDED;
+    let left = |c: &&Curve| !(crowded && c.role == CurveRole::ClosedForm && coincides(c));
+    curves.iter().filter(left).cloned().collect()
 }
 
 /// The vertical axis: decades, or equal steps.
@@ -110,7 +126,7 @@ fn ends(curves: &[Curve]) -> (f64, f64) {
 
 /// Draws the figure.
 pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
-    let curves = &document.curves;
+    let curves = &drawn(&document.curves);
     let (low, high) = ends(curves);
     let vertical = Vertical::of(document);
     let x = |v: f64| LEFT + (f64::from(RIGHT - LEFT) * (v - low) / (high - low)).round() as i32;

@@ -89,7 +89,7 @@ pub(in crate::reproduce) fn run(
 
     let mut document = blank(figure, subject, options.seed, drawn.records());
     document.axis = Axis {
-        label: "distance g of the released from the true parameters, squared, per weight".into(),
+        label: "distance g of the released from the true parameters, in % of the mean square of a weight".into(),
         symbol: "point".into(),
         points: (1..=SHARES.len()).collect(),
         determined_up_to: None,
@@ -119,7 +119,7 @@ pub(in crate::reproduce) fn run(
 
 /// The curve of a line, its closed form, and ½.
 fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: usize) {
-    let x: Vec<f64> = points.iter().map(|of| average(of, |f| f.distance)).collect();
+    let x: Vec<f64> = points.iter().map(|of| 100.0 * average(of, |f| f.relative)).collect();
     let name = line.name();
     let curve = |name: String, role, of: Option<String>, value: fn(&Found) -> f64| Curve {
         name,

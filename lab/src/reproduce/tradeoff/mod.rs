@@ -90,6 +90,8 @@ struct Found {
     epsilon: f64,
     /// g.
     distance: f64,
+    /// g as a share of the mean square of a weight.
+    relative: f64,
     /// Mean error over records.
     error: Mean,
     /// The same in closed form, from the moments of the same records: V (38), (47), (49) and (53) for their W_n.
@@ -156,6 +158,7 @@ impl Experiment<'_> {
             suspicious: if examined.seen_through { guessed } else { error.mean },
             epsilon,
             distance,
+            relative: distance / (w_pas.norm_squared() / weights).max(f64::MIN_POSITIVE),
             error,
             told: told.half_star,
             half: mean(half.iter().copied()).mean,
