@@ -5,7 +5,6 @@ mod facts;
 
 use std::path::Path;
 
-use nalgebra::DMatrix;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use vfl_active_party::attack::Method;
@@ -15,7 +14,7 @@ use vfl_passive_party::transform::TransformConfig;
 use vfl_passive_party::words::transform_words;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
-use vfl_shared::model::{ShareStore, TrainingConfig};
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::policy::{DefenseConfig, Policy, PolicyTextError};
 use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
@@ -249,19 +248,7 @@ fn gather(
     training_ids: &RecordIds,
 ) -> anyhow::Result<WholeModel> {
     let version = ModelVersion::new(published.model_version.as_str())?;
-    let load = |name: &str| anyhow::Ok(ShareStore::open(&deployment.party_dir(name))?.load(&version)?.parameters);
-    let active = load("active")?;
-    let mut weights = DMatrix::zeros(dataset.class_names().len(), dataset.features().len());
-    let mut put = |columns: &[usize], from: &DMatrix<f64>| {
-        for (&to, column) in columns.iter().zip(from.column_iter()) {
-            weights.set_column(to, &column);
-        }
-    };
-    put(split.active(), active.weights());
-    for party in split.passive() {
-        put(&party.columns, load(party.name.as_str())?.weights());
-    }
-    let bias = active.bias().cloned().ok_or_else(|| anyhow::anyhow!("the active party's share has no bias"))?;
+    let (weights, bias) = deployment.whole_model(dataset, split, &version)?;
     Ok(WholeModel {
         weights,
         bias,

@@ -14,13 +14,13 @@ use vfl_coordinator::defense::DefenseConfig;
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{FeatureStore, FeatureTable, PartyTables};
+use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
 use vfl_shared::model::{PartyParameters, ShareStore, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, Role, channel};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::audit::Targets;
 use crate::certs::Authority;
@@ -251,6 +251,33 @@ impl Deployment {
             }
         }
         Err(Refusal::internal("training ended without a word"))
+    }
+
+    /// The whole model of a version, W (k × d_t, in the order of the data set's columns) and b (k), from the parties' own files.
+    /// Only the lab can: it made them all.
+    ///
+    /// # Errors
+    /// A share that is missing or damaged.
+    pub fn whole_model(
+        &self,
+        dataset: &Dataset,
+        split: &VerticalSplit,
+        version: &ModelVersion,
+    ) -> anyhow::Result<(DMatrix<f64>, DVector<f64>)> {
+        let load = |name: &str| anyhow::Ok(ShareStore::open(&self.party_dir(name))?.load(version)?.parameters);
+        let active = load("active")?;
+        let mut weights = DMatrix::zeros(dataset.class_names().len(), dataset.features().len());
+        let mut put = |columns: &[usize], from: &DMatrix<f64>| {
+            for (&to, column) in columns.iter().zip(from.column_iter()) {
+                weights.set_column(to, &column);
+            }
+        };
+        put(split.active(), active.weights());
+        for party in split.passive() {
+            put(&party.columns, load(party.name.as_str())?.weights());
+        }
+        let bias = active.bias().cloned().ok_or_else(|| anyhow::anyhow!("the active party's share has no bias"))?;
+        Ok((weights, bias))
     }
 
     /// Where a party keeps its state.

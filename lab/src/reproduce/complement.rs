@@ -66,16 +66,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         if is_after { after(window).map(Some) } else { Ok(None) }
     };
     let plan = Plan {
-        subject,
-        drawn: &drawn,
-        contenders: &contenders,
-        dimensions: &dimensions,
-        windows: options.windows,
-        order: &[],
         knowledge: Some(&knowledge),
-        threads: options.threads,
-        seed: options.seed,
-        what: figure.as_str(),
+        ..Plan::new(subject, &drawn, &contenders, &dimensions, options, figure.as_str())
     };
     let swept = sweep(&plan, |window, drawn: &Drawn| {
         let truth = select(&drawn.x, &window.passive, drawn.records());

@@ -71,16 +71,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         shadow.and_then(|shadow| shadow.shadow_of(&known)).map(Some).map_err(failed)
     };
     let plan = Plan {
-        subject,
-        drawn: &drawn,
-        contenders: &contenders,
-        dimensions: &dimensions,
-        windows: options.windows,
-        order: &[],
         knowledge: Some(&knowledge),
-        threads: options.threads,
-        seed: options.seed,
-        what: "j-fig11a",
+        ..Plan::new(subject, &drawn, &contenders, &dimensions, options, "j-fig11a")
     };
     let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
 

@@ -4,14 +4,12 @@
 //! half at one passive party. What comes out does not depend on who holds which column, so that one deployment gives the
 //! model and the scores of every split of a figure.
 
-use std::path::Path;
-
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest, Sha256};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
-use vfl_shared::model::{ShareStore, TrainingConfig};
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, ReleasedScores};
 
@@ -97,7 +95,7 @@ async fn session(
     bar.done(&format!("trained over the sockets: {} steps, epoch {}", published.steps, published.best_epoch));
     let scores = predict(deployment, dataset, test).await?;
     let version = ModelVersion::new(published.model_version.as_str())?;
-    let (weights, bias) = gather(deployment, dataset, split, &version)?;
+    let (weights, bias) = deployment.whole_model(dataset, split, &version)?;
     Ok(Served {
         weights,
         bias,
@@ -125,27 +123,4 @@ async fn predict(deployment: &Deployment, dataset: &Dataset, test: &[usize]) -> 
         }
     }
     Ok(scores)
-}
-
-/// Puts the model together from the parties' own files. Only the lab can: it made them all.
-fn gather(
-    deployment: &Deployment,
-    dataset: &Dataset,
-    split: &VerticalSplit,
-    version: &ModelVersion,
-) -> anyhow::Result<(DMatrix<f64>, DVector<f64>)> {
-    let open = |dir: &Path| anyhow::Ok(ShareStore::open(dir)?.load(version)?.parameters);
-    let active = open(&deployment.party_dir("active"))?;
-    let mut weights = DMatrix::zeros(dataset.class_names().len(), dataset.features().len());
-    let mut put = |columns: &[usize], from: &DMatrix<f64>| {
-        for (&to, column) in columns.iter().zip(from.column_iter()) {
-            weights.set_column(to, &column);
-        }
-    };
-    put(split.active(), active.weights());
-    for party in split.passive() {
-        put(&party.columns, open(&deployment.party_dir(party.name.as_str()))?.weights());
-    }
-    let bias = active.bias().cloned().ok_or_else(|| anyhow::anyhow!("the active party's share has no bias"))?;
-    Ok((weights, bias))
 }

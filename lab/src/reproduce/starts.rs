@@ -15,18 +15,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let wanted =
         vec![from("from_zero", "zero"), from("from_half", "half"), from("from_random", "random"), Wanted::new("half")];
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
-    let plan = Plan {
-        subject,
-        drawn: &drawn,
-        contenders: &contenders,
-        dimensions: &dimensions,
-        windows: options.windows,
-        order: &[],
-        knowledge: None,
-        threads: options.threads,
-        seed: options.seed,
-        what: "r-fig14",
-    };
+    let plan = Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig14");
     let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
 
     let mut document = blank(Figure::RFig14, subject, options.seed, drawn.records());

@@ -8,10 +8,10 @@ use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::ReproduceError;
 use super::contender::Contender;
 use super::subject::{Drawn, Purpose, Subject, generator};
 use super::workers::{cpu_time, in_order};
+use super::{Options, ReproduceError};
 use crate::progress::Progress;
 
 /// One split: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
@@ -87,6 +87,21 @@ pub(super) struct Plan<'a> {
     pub(super) seed: u64,
     /// For the progress line.
     pub(super) what: &'a str,
+}
+
+impl<'a> Plan<'a> {
+    /// All attacks on the true model, without an order between them.
+    pub(super) fn new(
+        subject: &'a Subject,
+        drawn: &'a Drawn,
+        contenders: &'a [Contender],
+        dimensions: &'a [usize],
+        options: &Options,
+        what: &'a str,
+    ) -> Self {
+        let (windows, threads, seed) = (options.windows, options.threads, options.seed);
+        Self { subject, drawn, contenders, dimensions, windows, order: &[], knowledge: None, threads, seed, what }
+    }
 }
 
 /// Squared errors this close count as equal: solvers stop at 1e-8 and thereabouts.

@@ -1,6 +1,8 @@
 //! R figure 5: theorem 2, the errors of least squares and of half_star in closed form with their bounds, beside the measured.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
+use vfl_passive_party::assess::assess;
+use vfl_shared::types::FeatureBlock;
 
 use super::contender::{Wanted, pick};
 use super::document::{Check, Curve, CurveRole, Document};
@@ -20,30 +22,14 @@ const CURVES: [(&str, CurveRole, Option<&str>); 7] = [
     ("lower_bound_of_both", CurveRole::LowerBound, None),
 ];
 
-/// (50), (51) and (52) in one split, over the given passive features (d × n): Tr(P⊥ K) / d with its bounds, the sums of the
-/// nul(A) smallest and largest eigenvalues of K over d, for K = K₀ and K_½; then Tr(P⊥ K_μ) / d. P⊥ = I − A⁺A, K_z = E(X − z)(X − z)ᵀ.
+/// (50), (51) and (52) in one split, over the given passive features (d × n).
 fn theorem(window: &Window, x: &DMatrix<f64>) -> Result<Vec<f64>, ReproduceError> {
-    let failed = |error| ReproduceError::Attack { curve: "theorem 2".into(), d: window.d, k0: window.k0, error };
-    let system = window.model.system().map_err(failed)?;
-    let (d, nul) = (window.d, system.nullity());
-    let off = DMatrix::identity(d, d) - system.pseudo_inverse() * system.matrix();
-    let moment = |z: &DVector<f64>| {
-        let centred = DMatrix::from_fn(d, x.ncols(), |i, j| x[(i, j)] - z[i]);
-        &centred * centred.transpose() / x.ncols() as f64
-    };
-    // The trace of a product of semidefinite matrices; below 0 there is only round-off.
-    let share = |k: &DMatrix<f64>| off.component_mul(k).sum().max(0.0) / d as f64;
-    let mut figures = Vec::with_capacity(CURVES.len());
-    for z in [0.0, 0.5] {
-        let k = moment(&DVector::from_element(d, z));
-        let mut eigenvalues: Vec<f64> = k.symmetric_eigenvalues().iter().copied().collect();
-        eigenvalues.sort_by(f64::total_cmp);
-        let lower: f64 = eigenvalues.iter().take(nul).sum();
-        let upper: f64 = eigenvalues.iter().rev().take(nul).sum();
-        figures.extend([share(&k), lower / d as f64, upper / d as f64]);
-    }
-    figures.push(share(&moment(&x.column_mean())));
-    Ok(figures)
+    let (d, k0) = (window.d, window.k0);
+    let failed = |error| ReproduceError::Attack { curve: "theorem 2".into(), d, k0, error };
+    let w_pas = window.model.passive_weights().map_err(failed)?;
+    let told = assess(w_pas, &FeatureBlock::new(x.clone())?);
+    let a = told.map_err(|e| ReproduceError::Failed { what: "theorem 2", d, k0, reason: e.to_string() })?;
+    Ok(vec![a.mse_ls, a.lb_ls, a.ub_ls, a.mse_half_star, a.lb_half_star, a.ub_half_star, a.lb_mu])
 }
 
 /// Computes the figure. Moments are those of the records attacked, so that closed forms and measured errors are of the same
@@ -53,18 +39,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let dimensions = dimensions(subject, options)?;
     let wanted = vec![Wanted::new("least_squares"), Wanted::new("half_star")];
     let (contenders, notes) = pick(wanted, &[], drawn.records())?;
-    let plan = Plan {
-        subject,
-        drawn: &drawn,
-        contenders: &contenders,
-        dimensions: &dimensions,
-        windows: options.windows,
-        order: &[],
-        knowledge: None,
-        threads: options.threads,
-        seed: options.seed,
-        what: "r-fig5",
-    };
+    let plan = Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig5");
     let swept =
         sweep(&plan, |window, drawn: &Drawn| theorem(window, &select(&drawn.x, &window.passive, drawn.records())))?;
 

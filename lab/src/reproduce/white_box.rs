@@ -58,18 +58,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     // On every record: half_star is the projection of ½ on the solutions, rcc2 that of half_star on those in the box.
     let claims = [("rcc2", "half_star"), ("half_star", "half"), ("clamped_least_squares", "least_squares")];
     let pairs: Vec<(usize, usize)> = claims.iter().filter_map(|(a, b)| Some((place(a)?, place(b)?))).collect();
-    let plan = Plan {
-        subject,
-        drawn: &drawn,
-        contenders: &contenders,
-        dimensions: &dimensions,
-        windows: options.windows,
-        order: &pairs,
-        knowledge: None,
-        threads: options.threads,
-        seed: options.seed,
-        what: "r-fig4",
-    };
+    let plan = Plan { order: &pairs, ..Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig4") };
     let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
 
     let mut document = blank(Figure::RFig4, subject, options.seed, drawn.records());
