@@ -1,6 +1,6 @@
 //! The agnostic attack and the examination of released parameters, at the size of satellite (k = 6, weights of the published
 //! model): the fit of an adversary model to 2000 labelled records, with and without 100 scores seen; 2000 records held against
-//! negated parameters (d = 18), and a search over signs and orders that finds nothing (d = 12, 200 records;
+//! negated parameters (d = 18), and searches over signs and orders that find nothing (d = 12, 200 records;
 //! d = 18, 2000 records). One thread.
 //!
 //! The weights come from the golden vectors (`CLOISON_GOLDEN_DIR`, by default `../shared/golden` beside the project); the

@@ -177,4 +177,5 @@ fn neighbours_are_judged_on_some_records() {
         }
     }
     println!("{neighbours} neighbours left");
+    assert!(neighbours > 0);
 }
