@@ -2,6 +2,7 @@
 //! over the estimates. The truth is nowhere near.
 
 mod estimate;
+mod limits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,21 +29,6 @@ use crate::scoring::{ModelDescription, Scored, Scorer};
 
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
-
-/// The most scores that averaging keeps, 800 MB.
-const MAX_ANSWERED: usize = 100_000_000;
-
-/// The most bounds on pairs of classes that adaptive attacks keep over all records, about 800 MB.
-const MAX_BOUNDS: usize = 20_000_000;
-
-/// The most unknowns and bounds of one record.
-const MAX_ROWS: usize = 2_500;
-
-/// The most questions about one record.
-const MAX_QUERIES: u32 = 1000;
-
-/// The most steps of gradient inversion over all records and attacks of one call: a minute or two of two cores.
-const MAX_DESCENT_STEPS: u64 = 1_000_000_000;
 
 /// A passive party's address that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +57,14 @@ impl Task {
         match self.method {
             Method::Agnostic => self.settings.agnostic.observed,
             _ => records,
+        }
+    }
+
+    /// The method that is run in the end: the base of one that wraps another.
+    fn effective_method(&self) -> Method {
+        match self.method {
+            Method::Agnostic | Method::UndoTransform => self.settings.agnostic.base,
+            method => method,
         }
     }
 }
@@ -142,21 +136,8 @@ impl Reconstructor {
                 ids.len()
             )));
         }
-        let descents = tasks.iter().filter(|t| match t.method {
-            Method::Agnostic => t.settings.agnostic.base == Method::GradientInversion,
-            method => method == Method::GradientInversion,
-        });
-        let steps: u64 = descents.map(|t| u64::from(t.settings.gradient_inversion.steps())).sum();
-        if steps.saturating_mul(ids.len() as u64) > MAX_DESCENT_STEPS {
-            return Err(Refusal::invalid(format!(
-                "{steps} `steps` of gradient_inversion on {} records are more than {MAX_DESCENT_STEPS} in all; set fewer \
-                 steps or name fewer records",
-                ids.len()
-            )));
-        }
-        if request.queries > MAX_QUERIES {
-            return Err(Refusal::invalid(format!("`queries` is {}, at most {MAX_QUERIES} are made", request.queries)));
-        }
+        limits::check_steps(&tasks, ids.len())?;
+        limits::check_queries(request.queries)?;
         Ok(Job {
             queries: request.queries.max(1) as usize,
             audit_session: request.audit_session,
@@ -192,7 +173,7 @@ impl Reconstructor {
                 "estimates of so many records do not fit a message; name at most {most}"
             )));
         }
-        check_size(&job, model.class_names.len(), target)?;
+        limits::check_size(&job, model.class_names.len(), target)?;
         // A record that no attack needs the score of is not asked about.
         let asked = job.tasks.iter().map(|t| t.asks(job.ids.len())).max().unwrap_or(0);
         let released = match asked {
@@ -346,29 +327,6 @@ impl Reconstructor {
     }
 }
 
-/// Adaptive attacks keep bounds on every pair of classes, and averaging every answer: refuses what would not fit in memory, or
-/// not end.
-fn check_size(job: &Job, classes: usize, target: usize) -> Result<(), Refusal> {
-    let records = job.ids.len();
-    let asks = |method| job.tasks.iter().any(|t| t.method == method);
-    let answers = records.saturating_mul(classes).saturating_mul(job.queries);
-    if asks(Method::Averaging) && answers > MAX_ANSWERED {
-        return Err(Refusal::invalid(format!(
-            "{} `queries` of {records} records and {classes} classes are more than {MAX_ANSWERED} scores; ask less often or for fewer",
-            job.queries
-        )));
-    }
-    let pairs = classes * (classes - 1) / 2;
-    let of_pairs = [Method::Interval, Method::RankingCone, Method::LabelCone, Method::CodebookCell];
-    if of_pairs.into_iter().any(asks) && (records.saturating_mul(pairs) > MAX_BOUNDS || target + pairs > MAX_ROWS) {
-        return Err(Refusal::invalid(format!(
-            "attacks that know the defense take {pairs} bounds for {classes} classes, on at most {} records here",
-            if target + pairs > MAX_ROWS { 0 } else { MAX_BOUNDS / pairs.max(1) }
-        )));
-    }
-    Ok(())
-}
-
 /// The coordinator, behind one audit session, for attacks that ask by themselves.
 struct Session {
     scorer: Arc<Scorer>,
@@ -457,31 +415,4 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
 async fn send(events: &mpsc::Sender<Result<pb::ReconstructEvent, Status>>, event: Event) -> Result<(), Refusal> {
     let message = pb::ReconstructEvent { event: Some(event) };
     events.send(Ok(message)).await.map_err(|_| Refusal::unavailable("the auditor has gone away"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_would_not_fit_is_refused_with_what_would() {
-        let job = |method: Method, records: usize, queries: usize| Job {
-            audit_session: "s".into(),
-            version: ModelVersion::new("m-1").unwrap(),
-            ids: RecordIds::new((0..records).map(|i| i.to_string())).unwrap(),
-            tasks: vec![Task { method, settings: Settings::default() }],
-            seed: 0,
-            queries,
-        };
-        let check = |method, records, queries, classes| check_size(&job(method, records, queries), classes, 10);
-        assert!(check(Method::Interval, 5000, 1, 10).is_ok());
-        assert!(check(Method::HalfStar, 5000, 1, 200).is_ok());
-        let refused = check(Method::Interval, 5000, 1, 100).unwrap_err();
-        assert!(refused.message.contains("4950 bounds") && refused.message.contains("at most 0"), "{refused}");
-        let refused = check(Method::LabelCone, 20_000, 1, 50).unwrap_err();
-        assert!(refused.message.contains("at most 16326"), "{refused}");
-        assert!(check(Method::Averaging, 1000, 1000, 10).is_ok());
-        let refused = check(Method::Averaging, 10_001, 1000, 10).unwrap_err();
-        assert!(refused.message.contains("`queries`"), "{refused}");
-    }
 }

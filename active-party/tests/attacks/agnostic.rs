@@ -357,3 +357,31 @@ fn satellite_without_a_score() {
     println!("satellite d = 12: ½ {half:.4}, AM {am:.4}, RAM {ram:.4}");
     assert!(ram < half && ram < am, "{half} {am} {ram}");
 }
+
+/// Targets that were asked about are attacked by their own scores, the others by their estimates; of labels there is no score.
+#[test]
+fn scores_that_were_seen_are_not_estimated() {
+    for given in given() {
+        let n = given.targets.records() / 2;
+        let ReleasedScores::Probabilities(c) = &given.scores else { unreachable!() };
+        let y = FeatureBlock::new(given.targets.matrix().columns(0, n).into_owned()).unwrap();
+        let exact = ReleasedScores::Probabilities(c.columns(0, n).into_owned());
+        let labels = ReleasedScores::Labels { classes: c.nrows(), labels: exact.predicted_labels() };
+        let attack = |released: &ReleasedScores, seen_are_targets: bool| {
+            let attack = Agnostic { seen_are_targets, ..Agnostic::default() };
+            let (seen, rng) = (Some(Seen { y: &y, released }), &mut ChaCha20Rng::seed_from_u64(0));
+            attack.reconstruct(&given.known, &given.own, seen, Replacement::default(), &given.targets, rng).unwrap()
+        };
+        let (own, elsewhere) = (attack(&exact, true), attack(&exact, false));
+        assert_eq!(own.scores, elsewhere.scores);
+        let view = AdversaryView::new(&given.known, &given.targets, &given.scores, Replacement::default()).unwrap();
+        let direct = run(Method::ClampedHalfStar, &view).estimates;
+        let [own, elsewhere] = [own, elsewhere].map(|f| f.reconstruction.estimates);
+        close(&own.columns(0, n).into_owned(), &direct.columns(0, n).into_owned(), 1e-12, &given.case.model);
+        assert!((own.columns(0, n) - elsewhere.columns(0, n)).amax() > 1e-3, "{}", given.case.model);
+        let rest = given.targets.records() - n;
+        assert_eq!(own.columns(n, rest), elsewhere.columns(n, rest));
+        let [own, elsewhere] = [true, false].map(|own| attack(&labels, own).reconstruction.estimates);
+        assert_eq!(own, elsewhere);
+    }
+}

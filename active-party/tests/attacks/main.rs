@@ -15,3 +15,4 @@ mod properties;
 mod real_data;
 mod simulated;
 mod undo;
+mod undo_claims;

@@ -20,17 +20,23 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 use crate::fixture::{data_dir, golden, matrix, satellite, scores, undefended};
 
 /// A model, its records, and what of the parameters is released.
-struct World {
-    w_act: DMatrix<f64>,
-    w_pas: DMatrix<f64>,
-    bias: DVector<f64>,
+pub(crate) struct World {
+    pub(crate) w_act: DMatrix<f64>,
+    pub(crate) w_pas: DMatrix<f64>,
+    pub(crate) bias: DVector<f64>,
     y: DMatrix<f64>,
     x: DMatrix<f64>,
     released: ReleasedScores,
 }
 
 impl World {
-    fn new(w_act: DMatrix<f64>, w_pas: DMatrix<f64>, bias: DVector<f64>, y: DMatrix<f64>, x: DMatrix<f64>) -> Self {
+    pub(crate) fn new(
+        w_act: DMatrix<f64>,
+        w_pas: DMatrix<f64>,
+        bias: DVector<f64>,
+        y: DMatrix<f64>,
+        x: DMatrix<f64>,
+    ) -> Self {
         let k = bias.len();
         let (d_act, d) = (w_act.ncols(), w_pas.ncols());
         let w = DMatrix::from_fn(k, d_act + d, |m, i| if i < d_act { w_act[(m, i)] } else { w_pas[(m, i - d_act)] });
@@ -40,7 +46,7 @@ impl World {
     }
 
     /// Random weights whose differences have a sum, features with mean ⅓.
-    fn drawn(seed: u64, k: usize, d: usize, n: usize) -> Self {
+    pub(crate) fn drawn(seed: u64, k: usize, d: usize, n: usize) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut weights = |columns, slope: f64| {
             DMatrix::from_fn(k, columns, |m, _| 2.0 * rng.random::<f64>() - 1.0 + slope * m as f64)
@@ -53,7 +59,7 @@ impl World {
     }
 
     /// What is released where `truth` is what undoes it: each of these is its own inverse.
-    fn shown(&self, truth: &Hypothesis) -> KnownModel {
+    pub(crate) fn shown(&self, truth: &Hypothesis) -> KnownModel {
         let mut weights = self.w_pas.clone();
         let mut bias = self.bias.clone();
         let (all, none) = ((0..weights.ncols()).collect(), vec![]);
@@ -75,7 +81,7 @@ impl World {
     }
 
     /// The first n records, known.
-    fn auxiliary(&self, n: usize) -> AuxiliaryRecords {
+    pub(crate) fn auxiliary(&self, n: usize) -> AuxiliaryRecords {
         let block = |m: &DMatrix<f64>| FeatureBlock::new(m.columns(0, n).into_owned()).unwrap();
         let ReleasedScores::Probabilities(c) = &self.released else { unreachable!() };
         let released = ReleasedScores::Probabilities(c.columns(0, n).into_owned());
@@ -86,7 +92,7 @@ impl World {
         self.x.row_iter().map(|row| row.mean()).collect()
     }
 
-    fn examine(&self, model: &KnownModel, evidence: Evidence) -> Examination {
+    pub(crate) fn examine(&self, model: &KnownModel, evidence: Evidence) -> Examination {
         let active = self.active();
         let view = AdversaryView::new(model, &active, &self.released, Replacement::default()).unwrap();
         undo(evidence).examine(&view).unwrap()
@@ -97,7 +103,7 @@ fn undo(evidence: Evidence) -> UndoTransform {
     UndoTransform { inner: Box::new(HalfStar { clamped: true }), evidence, known: KnownPolicy::default() }
 }
 
-fn with_auxiliary(records: AuxiliaryRecords) -> Evidence {
+pub(crate) fn with_auxiliary(records: AuxiliaryRecords) -> Evidence {
     Evidence { auxiliary: Some(records), ..Evidence::default() }
 }
 
@@ -194,6 +200,8 @@ fn single_features() {
             let model = hypothesis.model(&shown, None).unwrap();
             assert!((model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12, "seed {seed}: {found:?}");
             assert!((model.bias() - &world.bias).amax() < 1e-12, "seed {seed}: {found:?}");
+            assert!(found.remarks[0].contains("if one transform was used: the best found of "), "{:?}", found.remarks);
+            assert!(found.remarks[0].contains("patterns farther away were not compared"), "{:?}", found.remarks);
             right += 1;
         }
     }
@@ -216,6 +224,7 @@ fn orders() {
         if let Some(hypothesis) = &found.undone.hypothesis {
             let model = hypothesis.model(&shown, None).unwrap();
             assert!((model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12, "seed {seed}: {found:?}");
+            assert!(found.remarks[0].contains("patterns farther away were not compared"), "{:?}", found.remarks);
             right += 1;
         }
     }

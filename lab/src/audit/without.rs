@@ -34,7 +34,8 @@ impl Without<'_> {
         self.audit(policy, String::new(), 0, ids, scorings, baselines).await
     }
 
-    /// Undefended scores of the first records are asked for, in a session.
+    /// Undefended scores of the first records are asked for, in a session. These records are attacked by their own scores, the
+    /// others by estimates; the errors are those of all.
     pub(super) async fn asking_for_some(
         &mut self,
         coordinator: &mut CoordinatorClient<Channel>,

@@ -83,11 +83,14 @@ pub struct Agnostic {
     pub settings: AgnosticSettings,
     /// Settings of the base attack. The release it sees is one of scores as they are, whatever was released of other records.
     pub inner: Settings,
+    /// Whether the records seen are the first of the targets. Their released scores are then attacked instead of ĉ; of labels and
+    /// ciphertexts, ĉ is.
+    pub seen_are_targets: bool,
 }
 
 impl From<&Settings> for Agnostic {
     fn from(settings: &Settings) -> Self {
-        Self { settings: settings.agnostic, inner: settings.clone() }
+        Self { settings: settings.agnostic, inner: settings.clone(), seen_are_targets: false }
     }
 }
 
@@ -96,7 +99,7 @@ impl From<&Settings> for Agnostic {
 pub struct AgnosticFound {
     /// The estimates of the targets.
     pub reconstruction: Reconstruction,
-    /// ĉ of the targets, k × n.
+    /// ĉ of the targets, k × n, for those that were seen too.
     pub scores: DMatrix<f64>,
     /// The adversary model.
     pub model: AdversaryModel,
@@ -112,7 +115,8 @@ impl std::fmt::Debug for AgnosticFound {
 
 impl Agnostic {
     /// Fits an adversary model to the labelled records and what was seen, estimates the scores of the `targets` (own features,
-    /// d_act × n), and attacks them with the base. Nothing that was released of the targets comes in.
+    /// d_act × n), and attacks them with the base. Nothing that was released of the targets comes in, unless they are
+    /// [the ones seen](Self::seen_are_targets).
     ///
     /// # Errors
     /// As [`AdversaryModel::fit`]; [`AttackError::Base`] for a base that does not run on one release in the white box;
@@ -132,7 +136,7 @@ impl Agnostic {
         same("active features of labelled records", "features", features, own.y.features())?;
         let (model, fit) = AdversaryModel::fit(&self.settings, known.classes(), own, seen, replacement)?;
         let scores = model.scores(targets)?.into_matrix();
-        let released = ReleasedScores::Probabilities(scores.clone());
+        let released = self.attacked(&scores, seen)?;
         let view = AdversaryView::new(known, targets, &released, replacement)?;
         let mut reconstruction = base.reconstruct(&view, rng)?;
         if !reconstruction.estimates.iter().all(|v| v.is_finite()) {
@@ -140,6 +144,28 @@ impl Agnostic {
         }
         reconstruction.remarks.extend(self.remarks(&fit, seen));
         Ok(AgnosticFound { reconstruction, scores, model, fit })
+    }
+
+    /// What the base attacks: ĉ, with the scores of targets that were seen in place of their own ĉ.
+    fn attacked(&self, scores: &DMatrix<f64>, seen: Option<Seen<'_>>) -> Result<ReleasedScores, AttackError> {
+        let mut scores = scores.clone();
+        let Some(Seen { released, .. }) = seen.filter(|_| self.seen_are_targets) else {
+            return Ok(ReleasedScores::Probabilities(scores));
+        };
+        let n = released.records();
+        same("scores of records seen", "classes", scores.nrows(), released.classes())?;
+        same("targets that were seen", "records", n.min(scores.ncols()), n)?;
+        Ok(match released {
+            ReleasedScores::Probabilities(c) => {
+                scores.columns_mut(0, n).copy_from(c);
+                ReleasedScores::Probabilities(scores)
+            }
+            ReleasedScores::Numbers(c) => {
+                scores.columns_mut(0, n).copy_from(c);
+                ReleasedScores::Numbers(scores)
+            }
+            ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_) => ReleasedScores::Probabilities(scores),
+        })
     }
 
     /// The base attack with the rule in place of its clipping, in the ranges stated.

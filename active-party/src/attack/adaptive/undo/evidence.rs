@@ -1,7 +1,7 @@
 //! What tells true parameters from transformed ones.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::numerics::BoxSystem;
+use vfl_shared::numerics::{BoxOutcome, BoxSystem, row_differences};
 use vfl_shared::types::ReleasedScores;
 
 use super::Hypothesis;
@@ -58,6 +58,9 @@ const FEASIBLE: f64 = 1e-6;
 /// The same for auxiliary records.
 const EXPLAINED: f64 = 1e-6;
 
+/// Records that are tried together where the first that speaks against a hypothesis ends it.
+const AT_ONCE: usize = 32;
+
 /// How far from 1 the sum of exact scores may be.
 const SIMPLEX: f64 = 1e-9;
 
@@ -91,6 +94,44 @@ pub(super) struct Court<'a> {
     columns: Vec<usize>,
     /// The same of the auxiliary records.
     auxiliary: Vec<usize>,
+    /// b' of the parameters as released, at these columns: under a hypothesis, only the bias in it is another.
+    shown: DMatrix<f64>,
+    /// The same of the auxiliary records.
+    shown_auxiliary: Option<DMatrix<f64>>,
+}
+
+/// A hypothesis, ready to be held against records.
+struct Trial {
+    a: DMatrix<f64>,
+    /// ‖A‖₂.
+    norm: f64,
+    /// What b' is less than under the release, J (b − b_n).
+    shift: DVector<f64>,
+    /// A on the unit box that the ranges are scaled to, and A at their lower ends; `None` for A = 0.
+    in_box: Option<(BoxSystem, DVector<f64>)>,
+}
+
+impl Trial {
+    fn right(&self, shown: &DMatrix<f64>) -> Result<DMatrix<f64>, AttackError> {
+        let mut b = shown.clone();
+        for mut column in b.column_iter_mut() {
+            column -= &self.shift;
+        }
+        let finite = b.iter().all(|b| b.is_finite());
+        if finite { Ok(b) } else { Err(AttackError::NotFinite { what: "b', the right side of A x = b'," }) }
+    }
+
+    /// ‖A x − b'‖ / ‖A‖ of the best x in the ranges for each record of b'.
+    fn misfits(&self, b: &DMatrix<f64>) -> Vec<f64> {
+        let Some((system, at_lower)) = self.in_box.as_ref().filter(|_| b.ncols() > 0) else { return Vec::new() };
+        let mut right = b.clone();
+        for mut column in right.column_iter_mut() {
+            column -= at_lower;
+        }
+        // What did not converge may fit better than was found: no evidence.
+        let misfit = |o: &BoxOutcome| if o.converged { o.objective.max(0.0).sqrt() / self.norm } else { 0.0 };
+        system.least_squares(&right).outcomes.iter().map(misfit).collect()
+    }
 }
 
 impl<'a> Court<'a> {
@@ -111,7 +152,12 @@ impl<'a> Court<'a> {
             length("second moments", moments.nrows())?;
             length("second moments", moments.ncols())?;
         }
-        Ok(Self { view, evidence, ranges, columns, auxiliary })
+        let shown = view.b_prime().select_columns(&columns);
+        let shown_auxiliary = match evidence.auxiliary.as_ref().filter(|_| !auxiliary.is_empty()) {
+            Some(records) => Some(records.view_under(view.model())?.b_prime().clone()),
+            None => None,
+        };
+        Ok(Self { view, evidence, ranges, columns, auxiliary, shown, shown_auxiliary })
     }
 
     /// How many records can be tried.
@@ -126,8 +172,12 @@ impl<'a> Court<'a> {
 
     /// Whether something tells the features apart.
     pub(super) fn sees_order(&self) -> bool {
-        let ranges = self.ranges.ranges();
-        self.means().is_some() || !self.auxiliary.is_empty() || ranges.windows(2).any(|w| w[0] != w[1])
+        self.means().is_some() || !self.auxiliary.is_empty() || self.ranges_differ()
+    }
+
+    /// Whether the features are known to have different ranges.
+    pub(super) fn ranges_differ(&self) -> bool {
+        self.ranges.ranges().windows(2).any(|w| w[0] != w[1])
     }
 
     fn means(&self) -> Option<&[f64]> {
@@ -136,76 +186,102 @@ impl<'a> Court<'a> {
 
     /// What all the evidence says.
     pub(super) fn judge(&self, hypothesis: &Hypothesis) -> Result<Verdict, AttackError> {
-        let (misfits, off, auxiliary) = self.weigh(hypothesis, usize::MAX)?;
-        Ok(Verdict {
+        let trial = self.trial(hypothesis)?;
+        let b = trial.right(&self.shown)?;
+        Ok(self.verdict(hypothesis, &self.means_off(&trial, &b), &self.auxiliary_off(&trial)?, &trial.misfits(&b)))
+    }
+
+    /// The verdict, if the evidence does not rule the hypothesis out; of the records, the first `records` are looked at, up to one
+    /// that speaks against it.
+    pub(super) fn accepts(&self, hypothesis: &Hypothesis, records: usize) -> Result<Option<Verdict>, AttackError> {
+        let trial = self.trial(hypothesis)?;
+        let b = trial.right(&self.shown)?;
+        let mut verdict = self.verdict(hypothesis, &self.means_off(&trial, &b), &self.auxiliary_off(&trial)?, &[]);
+        let records = b.ncols().min(records);
+        for from in (0..records).step_by(AT_ONCE) {
+            if verdict.rejected() {
+                return Ok(None);
+            }
+            let misfits = trial.misfits(&b.columns(from, AT_ONCE.min(records - from)).into_owned());
+            verdict.tested += misfits.len();
+            verdict.infeasible += infeasible(&misfits);
+        }
+        Ok(Some(verdict).filter(|v| !v.rejected()))
+    }
+
+    fn verdict(
+        &self,
+        hypothesis: &Hypothesis,
+        means: &Option<DVector<f64>>,
+        auxiliary: &[f64],
+        misfits: &[f64],
+    ) -> Verdict {
+        Verdict {
             hypothesis: hypothesis.clone(),
-            infeasible: misfits.iter().filter(|m| **m > FEASIBLE).count(),
+            infeasible: infeasible(misfits),
             tested: misfits.len(),
-            mean_off: off.map(|off| off.amax()),
+            mean_off: means.as_ref().map(DVector::amax),
             auxiliary_off: auxiliary.iter().filter(|m| **m > EXPLAINED).count(),
             auxiliary: auxiliary.len(),
-        })
+        }
     }
 
     /// One number for a search to lessen: 0 where the first records, the auxiliary ones and the means are explained.
     pub(super) fn cost(&self, hypothesis: &Hypothesis, records: usize) -> Result<f64, AttackError> {
-        let (misfits, off, auxiliary) = self.weigh(hypothesis, records)?;
+        let trial = self.trial(hypothesis)?;
+        let b = trial.right(&self.shown.columns(0, self.records().min(records)).into_owned())?;
         let squares = |v: &[f64]| v.iter().map(|m| m * m).sum::<f64>() / v.len().max(1) as f64;
-        let mean = off.map_or(0.0, |off| off.norm_squared() / STANDARD_ERRORS.powi(2));
-        Ok(1e4 * squares(&misfits) + 1e4 * squares(&auxiliary) + mean)
+        let mean = self.means_off(&trial, &b).map_or(0.0, |off| off.norm_squared() / STANDARD_ERRORS.powi(2));
+        Ok(1e4 * squares(&trial.misfits(&b)) + 1e4 * squares(&self.auxiliary_off(&trial)?) + mean)
     }
 
-    /// ‖A x − b'‖ / ‖A‖ of the best x in the ranges for each of the first records, the distances of the means in standard errors,
-    /// and ‖A x − b'‖ of the auxiliary records relative to ‖A‖ and ‖b'‖.
-    #[allow(clippy::type_complexity, reason = "three measures of one private step")]
-    fn weigh(
-        &self,
-        hypothesis: &Hypothesis,
-        records: usize,
-    ) -> Result<(Vec<f64>, Option<DVector<f64>>, Vec<f64>), AttackError> {
-        let model = hypothesis.model(self.view.model(), self.evidence.second_moments.as_ref())?;
-        let view = self.view.under(&model)?;
-        let a = model.system()?.matrix();
+    fn trial(&self, hypothesis: &Hypothesis) -> Result<Trial, AttackError> {
+        let released = self.view.model();
+        let model = hypothesis.model(released, self.evidence.second_moments.as_ref())?;
+        let a = model.system()?.matrix().clone();
         let norm = model.system()?.singular_values().first().copied().unwrap_or(0.0);
-        let b = view.b_prime().select_columns(&self.columns[..self.columns.len().min(records)]);
-        let mut misfits = Vec::new();
-        if norm > 0.0 && b.ncols() > 0 {
+        let moved = model.bias() - released.bias();
+        let shift =
+            row_differences(&DMatrix::from_column_slice(moved.len(), 1, moved.as_slice())).column(0).into_owned();
+        let in_box = if norm > 0.0 {
             let ranges = self.ranges.ranges();
             let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
             let scaled = DMatrix::from_fn(a.nrows(), a.ncols(), |m, i| a[(m, i)] * (ranges[i].1 - ranges[i].0));
-            let at_lower = a * lower;
-            let mut right = b.clone();
-            for mut column in right.column_iter_mut() {
-                column -= &at_lower;
-            }
-            let found = BoxSystem::new(&scaled)?.least_squares(&right);
-            // What did not converge may fit better than was found: no evidence.
-            let misfit = |o: &vfl_shared::numerics::BoxOutcome| {
-                if o.converged { o.objective.max(0.0).sqrt() / norm } else { 0.0 }
-            };
-            misfits.extend(found.outcomes.iter().map(misfit));
-        }
-        let off = self.means().map(|means| {
-            let means = a * DVector::from_column_slice(means);
-            let n = b.ncols() as f64;
-            DVector::from_iterator(
-                b.nrows(),
-                b.row_iter().zip(means.iter()).map(|(row, expected)| {
-                    let deviation = (row.variance() * n / (n - 1.0) / n).sqrt();
-                    let slack = 1e-9 * (norm + row.amax());
-                    (row.mean() - expected) / (deviation + slack)
-                }),
-            )
-        });
-        let mut auxiliary = Vec::new();
-        if let Some(records) = self.evidence.auxiliary.as_ref().filter(|_| !self.auxiliary.is_empty()) {
-            let view = records.view_under(&model)?;
-            let residual = a * records.passive().matrix() - view.b_prime();
-            auxiliary.extend(self.auxiliary.iter().map(|&at| {
-                let size = norm + view.b_prime().column(at).norm();
-                if size > 0.0 { residual.column(at).norm() / size } else { 0.0 }
-            }));
-        }
-        Ok((misfits, off, auxiliary))
+            Some((BoxSystem::new(&scaled)?, &a * lower))
+        } else {
+            None
+        };
+        Ok(Trial { a, norm, shift, in_box })
     }
+
+    /// How far the means of b' are from A μ, in standard errors.
+    fn means_off(&self, trial: &Trial, b: &DMatrix<f64>) -> Option<DVector<f64>> {
+        let means = &trial.a * DVector::from_column_slice(self.means()?);
+        let n = b.ncols() as f64;
+        let off = b.row_iter().zip(means.iter()).map(|(row, expected)| {
+            let deviation = (row.variance() * n / (n - 1.0) / n).sqrt();
+            let slack = 1e-9 * (trial.norm + row.amax());
+            (row.mean() - expected) / (deviation + slack)
+        });
+        Some(DVector::from_iterator(b.nrows(), off))
+    }
+
+    /// ‖A x − b'‖ of the auxiliary records, relative to ‖A‖ and ‖b'‖.
+    fn auxiliary_off(&self, trial: &Trial) -> Result<Vec<f64>, AttackError> {
+        let (Some(records), Some(shown)) = (&self.evidence.auxiliary, &self.shown_auxiliary) else {
+            return Ok(Vec::new());
+        };
+        let b = trial.right(shown)?;
+        let residual = &trial.a * records.passive().matrix() - &b;
+        let off = self.auxiliary.iter().map(|&at| {
+            let size = trial.norm + b.column(at).norm();
+            if size > 0.0 { residual.column(at).norm() / size } else { 0.0 }
+        });
+        Ok(off.collect())
+    }
+}
+
+/// How many of these are no solutions.
+fn infeasible(misfits: &[f64]) -> usize {
+    misfits.iter().filter(|m| **m > FEASIBLE).count()
 }

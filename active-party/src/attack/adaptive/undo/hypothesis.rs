@@ -29,6 +29,9 @@ pub enum Hypothesis {
     Permutation(Vec<usize>),
     /// W_n = W R for the R of R theorem 3 under known second moments.
     LeastSquaresOptimal,
+    /// Two transforms: trained on 1 − x, and released as the hypothesis within undoes it. Where that one gives the weights V and
+    /// the bias c, W = −V and b = c + V 1.
+    AfterComplement(Box<Hypothesis>),
 }
 
 impl fmt::Display for Hypothesis {
@@ -42,17 +45,32 @@ impl fmt::Display for Hypothesis {
             }
             Self::Permutation(order) => write!(f, "permutation {order:?}"),
             Self::LeastSquaresOptimal => f.write_str("least_squares_optimal"),
+            Self::AfterComplement(inner) => write!(f, "{inner} after complement"),
         }
     }
 }
 
 impl Hypothesis {
+    /// The claim that explains the same records by 1 − x in place of x: V x + c = −V (1 − x) + (c + V 1).
+    #[must_use]
+    pub fn partner(&self) -> Self {
+        match self {
+            Self::Identity => Self::Complement,
+            Self::Complement => Self::Identity,
+            Self::AfterComplement(inner) => (**inner).clone(),
+            other => Self::AfterComplement(Box::new(other.clone())),
+        }
+    }
+
     /// The true model, if the hypothesis holds; `moments` is E x xᵀ (d × d) for [`Hypothesis::LeastSquaresOptimal`].
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Decomposition`]; [`AttackError::NotFinite`].
     pub fn model(&self, released: &KnownModel, moments: Option<&DMatrix<f64>>) -> Result<KnownModel, AttackError> {
         let shown = released.passive_weights()?;
+        if let Self::AfterComplement(inner) = self {
+            return Self::Complement.model(&inner.model(released, moments)?, None);
+        }
         let mut weights = shown.clone();
         let mut bias = released.bias().clone();
         match self {
@@ -80,6 +98,8 @@ impl Hypothesis {
                     weights = before_least_squares_optimal(shown, moments)?;
                 }
             }
+            // Dealt with above.
+            Self::AfterComplement(_) => {}
         }
         if !(weights.iter().all(|v| v.is_finite()) && bias.iter().all(|v| v.is_finite())) {
             return Err(AttackError::NotFinite { what: "the model of a hypothesis" });

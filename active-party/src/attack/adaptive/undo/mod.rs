@@ -5,11 +5,17 @@
 //! against that [`Evidence`]; if one is left, its model is attacked instead of the one released.
 //!
 //! W and the complement always explain the same records: x solves the one exactly if 1 − x solves the other. What tells them
-//! apart is one bit, which the column means or a single known record give.
+//! apart is one bit, which the column means or a single known record give. Every hypothesis has such a
+//! [partner](Hypothesis::partner). The negation's takes two transforms, one in training and one at the release: it is no
+//! reason not to undo the negation, but it is named where the evidence does not rule it out.
+//!
+//! What is compared is a list, and there are transforms that are not on it (mixtures and rotations of the parameters): where
+//! nothing speaks against a hypothesis, it need not be true.
 
 mod evidence;
 mod hypothesis;
 mod search;
+mod words;
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -18,6 +24,8 @@ use vfl_shared::numerics::row_differences;
 use super::KnownPolicy;
 use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Reconstruction, Requirements, Settings};
 use evidence::{Court, exact_columns};
+use search::{MAX_SEARCHED, NEIGHBOUR_RECORDS};
+use words::{AS_RELEASED, told};
 
 pub use evidence::{Evidence, Verdict};
 pub use hypothesis::Hypothesis;
@@ -64,6 +72,9 @@ pub struct Undone {
     pub hypothesis: Option<Hypothesis>,
     /// All that are left. Those with many forms (signs, orders) are looked for only if no other is.
     pub left: Vec<Hypothesis>,
+    /// Beside `hypothesis`, what the evidence does not rule out of what is less plausible: its partner if that takes a second
+    /// transform, and for the parameters as released, where ranges are known to differ, orders one swap of features away.
+    pub not_ruled_out: Vec<Hypothesis>,
     /// What speaks for and against each that was tried; of those with many forms, the ones that are left or came nearest.
     pub counts: Vec<Verdict>,
 }
@@ -109,7 +120,7 @@ impl UndoTransform {
                     format!("cannot tell: {reason}, and what tells a transform needs exact scores; {AS_RELEASED}");
                 // The lengths are checked all the same.
                 Court::new(view, &self.evidence, Vec::new(), Vec::new())?;
-                let undone = Undone { hypothesis: None, left: simple, counts: Vec::new() };
+                let undone = Undone { hypothesis: None, left: simple, not_ruled_out: Vec::new(), counts: Vec::new() };
                 return Ok(Examination { undone, remarks: vec![remark] });
             }
         };
@@ -121,16 +132,61 @@ impl UndoTransform {
         });
         let court = Court::new(view, &self.evidence, columns, auxiliary)?;
         let mut counts = simple.iter().map(|h| court.judge(h)).collect::<Result<Vec<_>, _>>()?;
+        let mut searched = None;
         if counts.iter().all(Verdict::rejected) {
-            self.search(&court, view.target_features(), &mut counts)?;
+            let partners = self.partners(&court, &simple)?;
+            if partners.is_empty() && view.target_features() <= MAX_SEARCHED {
+                let found = search::search(&court, view.target_features())?;
+                counts.extend(found.verdicts.iter().cloned());
+                searched = Some(found);
+            }
+            counts.extend(partners);
         }
         let left: Vec<Hypothesis> = counts.iter().filter(|v| !v.rejected()).map(|v| v.hypothesis.clone()).collect();
         let hypothesis = match left.as_slice() {
             [first, others @ ..] if self.alike(view, first, others)? => Some(first.clone()),
             _ => None,
         };
-        remarks.push(told(hypothesis.as_ref(), &left, &counts, court.records()));
-        Ok(Examination { undone: Undone { hypothesis, left, counts }, remarks })
+        let not_ruled_out = match &hypothesis {
+            Some(hypothesis) => self.not_ruled_out(&court, view.target_features(), hypothesis, &counts)?,
+            None => Vec::new(),
+        };
+        let undone = Undone { hypothesis, left, not_ruled_out, counts };
+        remarks.push(told(&undone, court.records(), searched.as_ref(), view.target_features()));
+        Ok(Examination { undone, remarks })
+    }
+
+    /// The partners of hypotheses that are not ruled out, where something tells them from these.
+    fn partners(&self, court: &Court<'_>, of: &[Hypothesis]) -> Result<Vec<Verdict>, AttackError> {
+        let mut found = Vec::new();
+        if court.sees_complements() {
+            for partner in of.iter().map(Hypothesis::partner).filter(|p| !of.contains(p)) {
+                found.extend(court.accepts(&partner, usize::MAX)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// See [`Undone::not_ruled_out`].
+    fn not_ruled_out(
+        &self,
+        court: &Court<'_>,
+        d: usize,
+        hypothesis: &Hypothesis,
+        counts: &[Verdict],
+    ) -> Result<Vec<Hypothesis>, AttackError> {
+        let mut open = Vec::new();
+        let partner = hypothesis.partner();
+        // One that was judged is left or out.
+        if !counts.iter().any(|v| v.hypothesis == partner)
+            && (!court.sees_complements() || court.accepts(&partner, NEIGHBOUR_RECORDS)?.is_some())
+        {
+            open.push(partner);
+        }
+        if *hypothesis == Hypothesis::Identity && court.ranges_differ() && d <= MAX_SEARCHED {
+            open.extend(search::other_orders(court, d)?);
+        }
+        Ok(open)
     }
 
     /// Whether all claims come to the same equations, as R theorem 3's transform and the negation do where A has full rank.
@@ -150,71 +206,10 @@ impl UndoTransform {
         }
         Ok(true)
     }
-
-    /// Signs of single features, and their order: the best that is found, and what explains as much.
-    fn search(&self, court: &Court<'_>, d: usize, counts: &mut Vec<Verdict>) -> Result<(), AttackError> {
-        if d > search::MAX_SEARCHED {
-            return Ok(());
-        }
-        let mut candidates = vec![search::signs(court, d)?];
-        if court.sees_order() {
-            candidates.push(search::orders(court, d)?);
-        }
-        for neighbourhood in candidates {
-            for (at, hypothesis) in neighbourhood.iter().enumerate() {
-                let verdict = court.judge(hypothesis)?;
-                // Where the best is out, its neighbours are too, or as good as.
-                if verdict.rejected() && at == 0 {
-                    counts.push(verdict);
-                    break;
-                }
-                if !verdict.rejected() {
-                    counts.push(verdict);
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Equations whose entries differ by less than this share of the largest are the same.
 const ALIKE: f64 = 1e-7;
-
-const AS_RELEASED: &str = "the estimates take the release as it stands";
-
-/// The outcome in words.
-fn told(found: Option<&Hypothesis>, left: &[Hypothesis], counts: &[Verdict], records: usize) -> String {
-    let against = |v: &Verdict| {
-        let mut reasons = Vec::new();
-        if v.infeasible > 0 {
-            reasons.push(format!("no solution in range for {} of {} records", v.infeasible, v.tested));
-        }
-        if let Some(off) = v.mean_off.filter(|_| v.infeasible == 0 && v.auxiliary_off == 0) {
-            reasons.push(format!("a mean {off:.0} standard errors off"));
-        }
-        if v.auxiliary_off > 0 {
-            reasons.push(format!("{} of {} auxiliary records off", v.auxiliary_off, v.auxiliary));
-        }
-        format!("{} has {}", v.hypothesis, reasons.join(", "))
-    };
-    let out: Vec<String> = counts.iter().filter(|v| v.rejected()).map(against).collect();
-    let out = if out.is_empty() { String::new() } else { format!(" ({})", out.join("; ")) };
-    let names: Vec<String> = left.iter().map(ToString::to_string).collect();
-    match (found, names.as_slice()) {
-        (Some(Hypothesis::Identity), [_]) => {
-            format!("no transform: identity alone explains the {records} records{out}")
-        }
-        (Some(one), [_]) => format!("undone: {one} alone explains the {records} records{out}"),
-        (Some(one), [_, same @ ..]) => {
-            format!("undone: {one} explains the {records} records, {} being the same{out}", same.join(", "))
-        }
-        (None, [first @ .., last]) if !first.is_empty() => format!(
-            "cannot tell: {} and {last} all explain the {records} records{out}; {AS_RELEASED}",
-            first.join(", ")
-        ),
-        _ => format!("no hypothesis explains the {records} records{out}; {AS_RELEASED}"),
-    }
-}
 
 impl Attack for UndoTransform {
     fn requirements(&self) -> Requirements {

@@ -1,92 +1,166 @@
 //! Hypotheses of which there are too many to try them all: descent from one to its best neighbour.
 
 use super::Hypothesis;
-use super::evidence::Court;
+use super::evidence::{Court, Verdict};
 use crate::attack::AttackError;
 
 /// The most features whose signs, or order, are searched.
 pub(super) const MAX_SEARCHED: usize = 24;
 
-/// Records that a search looks at; what it finds is judged on all.
+/// Records that a descent looks at; the best it finds is judged on all.
 const RECORDS: usize = 64;
+
+/// Records that what is one change away from a hypothesis is held against, in the order of the release: a neighbour that explains
+/// so many counts as one that explains all.
+pub(super) const NEIGHBOUR_RECORDS: usize = 200;
 
 /// Rounds of a descent.
 const ROUNDS: usize = 12;
 
+/// The most hypotheses that all descents of one search weigh: a second or two of one core.
+const MAX_TRIED: usize = 1500;
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// The best one, if the evidence rules it out; otherwise it and the neighbours that are not ruled out either.
+    pub(super) verdicts: Vec<Verdict>,
+    /// Hypotheses weighed.
+    pub(super) tried: usize,
+    /// Whether it ended at the limit of these.
+    pub(super) cut: bool,
+}
+
 /// What becomes of each feature: 0 nothing, 1 negated, 2 complemented.
-fn features(states: &[u8]) -> Hypothesis {
+fn features(states: &[usize]) -> Hypothesis {
     let of = |state| (0..states.len()).filter(|&i| states[i] == state).collect();
     Hypothesis::Features { negated: of(1), complemented: of(2) }
 }
 
-/// The sign of each feature that explains most: coordinate descent from all features alike. With what else explains as much:
-/// its neighbours, one feature apart.
-pub(super) fn signs(court: &Court<'_>, d: usize) -> Result<Vec<Hypothesis>, AttackError> {
-    let states: &[u8] = if court.sees_complements() { &[0, 1, 2] } else { &[0, 1] };
-    let mut best: Option<(f64, Vec<u8>)> = None;
-    for &start in states {
-        let mut at = vec![start; d];
-        let mut cost = court.cost(&features(&at), RECORDS)?;
-        for _ in 0..ROUNDS {
-            let before = cost;
-            for i in 0..d {
-                for &state in states {
-                    let old = std::mem::replace(&mut at[i], state);
-                    let tried = if old == state { cost } else { court.cost(&features(&at), RECORDS)? };
-                    if tried < cost {
-                        cost = tried;
-                    } else {
-                        at[i] = old;
-                    }
-                }
-            }
-            if cost >= before {
-                break;
-            }
+fn permutation(order: &[usize]) -> Hypothesis {
+    Hypothesis::Permutation(order.to_vec())
+}
+
+/// Every order that differs from one in a swap of two features.
+fn swapped(order: &[usize]) -> Vec<Vec<usize>> {
+    let d = order.len();
+    let pairs = (0..d).flat_map(|i| (i + 1..d).map(move |j| (i, j)));
+    let swap = |(i, j)| {
+        let mut order = order.to_vec();
+        order.swap(i, j);
+        order
+    };
+    pairs.map(swap).collect()
+}
+
+/// The sign of each feature that explains most, by coordinate descent from all features alike; and where something tells
+/// features apart, their order that does, by swaps of two.
+pub(super) fn search(court: &Court<'_>, d: usize) -> Result<Search, AttackError> {
+    let mut search = Search::default();
+    let states: &[usize] = if court.sees_complements() { &[0, 1, 2] } else { &[0, 1] };
+    let changed = |at: usize, state: usize| {
+        move |states: &[usize]| {
+            let mut states = states.to_vec();
+            states[at] = state;
+            states
         }
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, at));
+    };
+    let changes: Vec<_> = (0..d).flat_map(|at| states.iter().map(move |&state| changed(at, state))).collect();
+    let starts = states.iter().map(|&state| vec![state; d]);
+    if let Some(best) = search.descend(court, starts, &changes, features)? {
+        let neighbours =
+            changes.iter().map(|change| change(&best)).filter(|other| *other != best).map(|s| features(&s));
+        search.judge(court, &features(&best), neighbours)?;
+    }
+    if court.sees_order() {
+        let swap = |i: usize, j: usize| {
+            move |order: &[usize]| {
+                let mut order = order.to_vec();
+                order.swap(i, j);
+                order
+            }
+        };
+        let swaps: Vec<_> = (0..d).flat_map(|i| (i + 1..d).map(move |j| swap(i, j))).collect();
+        if let Some(best) = search.descend(court, std::iter::once((0..d).collect()), &swaps, permutation)? {
+            search.judge(court, &permutation(&best), swapped(&best).iter().map(|o| permutation(o)))?;
         }
     }
-    let Some((_, mut at)) = best else { return Ok(Vec::new()) };
-    let mut found = vec![features(&at)];
-    for i in 0..d {
-        for &state in states {
-            let old = std::mem::replace(&mut at[i], state);
-            if old != state {
-                found.push(features(&at));
-            }
-            at[i] = old;
-        }
+    Ok(search)
+}
+
+/// Orders one swap away from the one released that the evidence does not rule out.
+pub(super) fn other_orders(court: &Court<'_>, d: usize) -> Result<Vec<Hypothesis>, AttackError> {
+    let order: Vec<usize> = (0..d).collect();
+    let mut found = Vec::new();
+    for other in swapped(&order) {
+        let accepted = court.accepts(&permutation(&other), NEIGHBOUR_RECORDS)?;
+        found.extend(accepted.map(|v| v.hypothesis));
     }
     Ok(found)
 }
 
-/// The order of the features that explains most, by swaps of two, with its neighbours.
-pub(super) fn orders(court: &Court<'_>, d: usize) -> Result<Vec<Hypothesis>, AttackError> {
-    let mut at: Vec<usize> = (0..d).collect();
-    let mut cost = court.cost(&Hypothesis::Permutation(at.clone()), RECORDS)?;
-    let pairs = || (0..d).flat_map(|i| (i + 1..d).map(move |j| (i, j)));
-    for _ in 0..ROUNDS {
-        let before = cost;
-        for (i, j) in pairs() {
-            at.swap(i, j);
-            let tried = court.cost(&Hypothesis::Permutation(at.clone()), RECORDS)?;
-            if tried < cost {
-                cost = tried;
-            } else {
-                at.swap(i, j);
+impl Search {
+    /// What a hypothesis costs; `None` at the limit of the search.
+    fn cost(&mut self, court: &Court<'_>, hypothesis: &Hypothesis) -> Result<Option<f64>, AttackError> {
+        if self.tried == MAX_TRIED {
+            self.cut = true;
+            return Ok(None);
+        }
+        self.tried += 1;
+        court.cost(hypothesis, RECORDS).map(Some)
+    }
+
+    /// The cheapest of where the descents from `starts` end.
+    fn descend(
+        &mut self,
+        court: &Court<'_>,
+        starts: impl Iterator<Item = Vec<usize>>,
+        changes: &[impl Fn(&[usize]) -> Vec<usize>],
+        read: impl Fn(&[usize]) -> Hypothesis,
+    ) -> Result<Option<Vec<usize>>, AttackError> {
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for mut at in starts {
+            let Some(mut cost) = self.cost(court, &read(&at))? else { break };
+            'descent: for _ in 0..ROUNDS {
+                let before = cost;
+                for change in changes {
+                    let other = change(&at);
+                    if other == at {
+                        continue;
+                    }
+                    let Some(tried) = self.cost(court, &read(&other))? else { break 'descent };
+                    if tried < cost {
+                        (cost, at) = (tried, other);
+                    }
+                }
+                if cost >= before {
+                    break;
+                }
+            }
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, at));
             }
         }
-        if cost >= before {
-            break;
+        Ok(best.map(|(_, at)| at))
+    }
+
+    /// Holds the best against all records, and if it stands, its neighbours against the first ones.
+    fn judge(
+        &mut self,
+        court: &Court<'_>,
+        best: &Hypothesis,
+        neighbours: impl Iterator<Item = Hypothesis>,
+    ) -> Result<(), AttackError> {
+        let verdict = court.judge(best)?;
+        // Where the best is out, its neighbours are too, or as good as.
+        let rejected = verdict.rejected();
+        self.verdicts.push(verdict);
+        if rejected {
+            return Ok(());
         }
+        for neighbour in neighbours {
+            self.verdicts.extend(court.accepts(&neighbour, NEIGHBOUR_RECORDS)?);
+        }
+        Ok(())
     }
-    let mut found = vec![Hypothesis::Permutation(at.clone())];
-    for (i, j) in pairs() {
-        at.swap(i, j);
-        found.push(Hypothesis::Permutation(at.clone()));
-        at.swap(i, j);
-    }
-    Ok(found)
 }

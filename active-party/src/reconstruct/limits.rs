@@ -1,0 +1,119 @@
+//! What one call may take of memory and time.
+
+use vfl_shared::rpc::Refusal;
+
+use super::{Job, Task};
+use crate::attack::Method;
+
+/// The most scores that averaging keeps, 800 MB.
+const MAX_ANSWERED: usize = 100_000_000;
+
+/// The most bounds on pairs of classes that adaptive attacks keep over all records, about 800 MB.
+const MAX_BOUNDS: usize = 20_000_000;
+
+/// The most unknowns and bounds of one record.
+const MAX_ROWS: usize = 2_500;
+
+/// The most questions about one record.
+const MAX_QUERIES: u32 = 1000;
+
+/// The most steps of gradient inversion over all records and attacks of one call: a minute or two of two cores.
+const MAX_DESCENT_STEPS: u64 = 1_000_000_000;
+
+/// Refuses more steps of gradient inversion than end in time, whether it runs by itself or as a base.
+pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal> {
+    let descents = tasks.iter().filter(|t| t.effective_method() == Method::GradientInversion);
+    let steps: u64 = descents.map(|t| u64::from(t.settings.gradient_inversion.steps())).sum();
+    if steps.saturating_mul(records as u64) > MAX_DESCENT_STEPS {
+        return Err(Refusal::invalid(format!(
+            "{steps} `steps` of gradient_inversion on {records} records are more than {MAX_DESCENT_STEPS} in all; set fewer \
+             steps or name fewer records"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses more questions than are made.
+pub(super) fn check_queries(queries: u32) -> Result<(), Refusal> {
+    if queries > MAX_QUERIES {
+        return Err(Refusal::invalid(format!("`queries` is {queries}, at most {MAX_QUERIES} are made")));
+    }
+    Ok(())
+}
+
+/// Adaptive attacks keep bounds on every pair of classes, and averaging every answer: refuses what would not fit in memory, or
+/// not end.
+pub(super) fn check_size(job: &Job, classes: usize, target: usize) -> Result<(), Refusal> {
+    let records = job.ids.len();
+    let answers = records.saturating_mul(classes).saturating_mul(job.queries);
+    // As a base it is given one release, and asks no more.
+    if job.tasks.iter().any(|t| t.method == Method::Averaging) && answers > MAX_ANSWERED {
+        return Err(Refusal::invalid(format!(
+            "{} `queries` of {records} records and {classes} classes are more than {MAX_ANSWERED} scores; ask less often or for fewer",
+            job.queries
+        )));
+    }
+    let pairs = classes * (classes - 1) / 2;
+    let of_pairs = [Method::Interval, Method::RankingCone, Method::LabelCone, Method::CodebookCell];
+    let bounded = job.tasks.iter().any(|t| of_pairs.contains(&t.effective_method()));
+    if bounded && (records.saturating_mul(pairs) > MAX_BOUNDS || target + pairs > MAX_ROWS) {
+        return Err(Refusal::invalid(format!(
+            "attacks that know the defense take {pairs} bounds for {classes} classes, on at most {} records here",
+            if target + pairs > MAX_ROWS { 0 } else { MAX_BOUNDS / pairs.max(1) }
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use vfl_shared::types::{ModelVersion, RecordIds};
+
+    use super::*;
+    use crate::attack::Settings;
+
+    fn job(method: Method, settings: Settings, records: usize, queries: usize) -> Job {
+        Job {
+            audit_session: "s".into(),
+            version: ModelVersion::new("m-1").unwrap(),
+            ids: RecordIds::new((0..records).map(|i| i.to_string())).unwrap(),
+            tasks: vec![Task { method, settings }],
+            seed: 0,
+            queries,
+        }
+    }
+
+    #[test]
+    fn what_would_not_fit_is_refused_with_what_would() {
+        let check = |method, records, queries, classes| {
+            check_size(&job(method, Settings::default(), records, queries), classes, 10)
+        };
+        assert!(check(Method::Interval, 5000, 1, 10).is_ok());
+        assert!(check(Method::HalfStar, 5000, 1, 200).is_ok());
+        let refused = check(Method::Interval, 5000, 1, 100).unwrap_err();
+        assert!(refused.message.contains("4950 bounds") && refused.message.contains("at most 0"), "{refused}");
+        let refused = check(Method::LabelCone, 20_000, 1, 50).unwrap_err();
+        assert!(refused.message.contains("at most 16326"), "{refused}");
+        assert!(check(Method::Averaging, 1000, 1000, 10).is_ok());
+        let refused = check(Method::Averaging, 10_001, 1000, 10).unwrap_err();
+        assert!(refused.message.contains("`queries`"), "{refused}");
+    }
+
+    #[test]
+    fn a_base_is_held_to_the_limits_of_the_attack_that_it_is() {
+        for method in [Method::Agnostic, Method::UndoTransform] {
+            for base in ["interval", "ranking_cone", "label_cone", "codebook_cell"] {
+                let settings = Settings::read([("base", base)]).unwrap();
+                let refused = check_size(&job(method, settings.clone(), 5000, 1), 100, 10).unwrap_err();
+                assert!(refused.message.contains("4950 bounds"), "{method} on {base}: {refused}");
+                assert!(check_size(&job(method, settings.clone(), 20_000, 1), 50, 10).is_err(), "{method} on {base}");
+                assert!(check_size(&job(method, settings, 5000, 1), 10, 10).is_ok(), "{method} on {base}");
+            }
+            let settings = Settings::read([("base", "gradient_inversion"), ("steps", "1000000")]).unwrap();
+            let tasks = [Task { method, settings }];
+            assert!(check_steps(&tasks, 1000).is_ok());
+            let refused = check_steps(&tasks, 1001).unwrap_err();
+            assert!(refused.message.contains("`steps`"), "{method}: {refused}");
+        }
+    }
+}
