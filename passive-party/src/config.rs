@@ -55,7 +55,7 @@ pub enum Grant {
     Nothing,
     /// The true parameters: a white box.
     TrueParameters,
-    /// Parameters rewritten by a transform, once for each model version (R remark 6, V section V-B). Predictions still come from
+    /// Parameters rewritten by a transform, once for each share (R remark 6, V section V-B). Predictions still come from
     /// the true ones.
     Transformed(TransformConfig),
 }

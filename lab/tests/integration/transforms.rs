@@ -190,9 +190,8 @@ fn assert_names_nothing(refused: &tonic::Status) {
 /// Another process on the directory of a running party is refused by name; after a stop the directory is free.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_directory_serves_one_party_at_a_time() {
-    let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
-    let split = split(&dataset, 1, 2);
-    let mut deployment = Deployment::start(spec(dir.path(), &dataset, &split)).await.unwrap();
+    // Trained, so that the party is known to have started.
+    let Trained { dir, dataset, split, mut deployment, .. } = trained(1, 2, 1).await;
     let state_dir = deployment.party_dir("passive-1");
     assert!(state_dir.join("releases").is_dir(), "made before the first release is");
     let settings = Settings {
