@@ -313,11 +313,14 @@ impl Deployment {
     /// Whatever a party died of.
     pub async fn stop(self) -> anyhow::Result<()> {
         let all = [self.active, self.coordinator].into_iter().chain(self.passive.into_iter().map(|(_, _, r)| r));
+        // To the last one, whatever one of them died of: none may go on holding its directory.
+        let mut first = Ok(());
         for running in all {
             running.stop.cancel();
-            running.task.await?.map_err(failed)?;
+            let ended = running.task.await.map_err(anyhow::Error::from).and_then(|ended| ended.map_err(failed));
+            first = first.and(ended);
         }
-        Ok(())
+        first
     }
 
     /// Number of the active party's features.

@@ -10,7 +10,7 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::service::{Credentials, Role};
 
 use crate::training_map;
-use crate::transform::{FeatureMap, TransformConfig, TransformError};
+use crate::transform::{FeatureMap, TransformConfig, TransformError, check_search};
 
 /// The file as it stands.
 #[derive(Debug, Clone, Deserialize)]
@@ -55,7 +55,7 @@ pub enum Grant {
     Nothing,
     /// The true parameters: a white box.
     TrueParameters,
-    /// Parameters rewritten by a transform, once for each model version (R remark 6, V section V-B). Predictions still come from
+    /// Parameters rewritten by a transform, once for each share (R remark 6, V section V-B). Predictions still come from
     /// the true ones.
     Transformed(TransformConfig),
 }
@@ -82,9 +82,9 @@ pub struct ReleasePolicy {
     /// What the coordinator is told, which needs the true parameters to place noise at the logits (`logit_noise`) and sees all
     /// scores anyway: nothing, or the true ones. Default nothing.
     pub to_coordinator: Grant,
-    /// Whether the active party is told which transform its parameters went through and how far from the true ones they are. If
-    /// not, it is told that they may be transformed, whatever they are (V remark 10), and gets no bias shift, which would tell
-    /// it. Default true.
+    /// Whether the active party is told which transform its parameters went through, and how far from the true ones they are
+    /// where that gives away nothing secret. If not, it is told that they may be transformed, whatever they are (V remark 10),
+    /// and gets no bias shift, which would tell it. Default true.
     pub disclosed: bool,
 }
 
@@ -198,10 +198,9 @@ pub fn check_release(policy: &ReleasePolicy, features: usize) -> Result<(), Stri
         {
             return refuse("`epsilon` must be finite and at least 0");
         }
-        TransformConfig::Stiefel { penalty: Some(penalty), .. } if !at_least_0(*penalty) => {
-            return refuse("`penalty` must be finite and at least 0");
+        TransformConfig::Stiefel { penalty, starts, .. } => {
+            check_search(*penalty, *starts).map_err(|e| format!("`to_active_party`: {e}"))?;
         }
-        TransformConfig::Stiefel { starts: Some(0), .. } => return refuse("`starts` must be at least 1"),
         _ => {}
     }
     // A map of the features makes the same demands of them.
@@ -246,6 +245,7 @@ mod tests {
             (3, "to_active_party", "name = \"stiefel\", epsilon = -0.1", "`epsilon`"),
             (3, "to_active_party", "name = \"stiefel\", epsilon = nan", "`epsilon`"),
             (3, "to_active_party", "name = \"stiefel\", epsilon = 0.1, starts = 0", "`starts`"),
+            (3, "to_active_party", "name = \"stiefel\", epsilon = 0.1, starts = 100000", "1 to 1000"),
             (3, "to_active_party", "name = \"stiefel\", epsilon = 0.1, penalty = -1.0", "`penalty`"),
         ] {
             let policy = policy(&format!("{key} = {}", transformed(grant)));

@@ -148,8 +148,12 @@ impl Evaluations {
 
     fn save(&self, record: &Record) -> Result<(), Refusal> {
         let content = serde_json::to_vec(record).map_err(|e| Refusal::internal(e.to_string()))?;
-        write_atomic(&self.path, &content, true)
-            .map_err(|e| Refusal::internal(format!("cannot count the scoring on disk, so it is not done: {e}")))
+        write_atomic(&self.path, &content, true).map_err(|error| {
+            tracing::error!(path = %self.path.display(), %error, "a scoring cannot be counted on disk");
+            Refusal::internal(
+                "cannot count the scoring on disk, so it is not done; the passive party's log says why".to_owned(),
+            )
+        })
     }
 }
 

@@ -23,6 +23,8 @@ pub struct LogitServer {
     pub store: ShareStore,
     /// The features as models are trained on them, where a map stands between; d × n in the order of the table.
     mapped: Option<FeatureBlock>,
+    /// The hash of that map.
+    map: Option<String>,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
 }
 
@@ -30,7 +32,7 @@ impl LogitServer {
     /// Serves these features with the parameters of this store.
     #[must_use]
     pub fn new(table: Arc<FeatureTable>, store: ShareStore) -> Self {
-        Self { table, store, mapped: None, loaded: RwLock::default() }
+        Self { table, store, mapped: None, map: None, loaded: RwLock::default() }
     }
 
     /// The same with models trained on the features under this map: every record is mapped now, once.
@@ -39,7 +41,8 @@ impl LogitServer {
     /// [`TransformError::Input`] if the map is for another number of features.
     pub fn with_map(self, map: &FeatureMap) -> Result<Self, TransformError> {
         let mapped = Some(map.apply(self.table.block())?);
-        Ok(Self { mapped, ..self })
+        let digest = map.digest();
+        Ok(Self { mapped, map: Some(digest.clone()), store: self.store.under_map(digest), ..self })
     }
 
     /// What models are trained on, of all records: d × n in the order of the table.
@@ -72,7 +75,8 @@ impl LogitServer {
     /// The parameters of a version, from memory or from disk.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when the version is not stored here or was trained on other features.
+    /// FAILED_PRECONDITION when the version is not stored here, or was trained on other features or under another map of
+    /// them; INTERNAL when it cannot be read. Whether there is a map, and where files lie, the log alone says.
     pub fn share(&self, version: String) -> Result<Arc<StoredShare>, Refusal> {
         let version = WireError::model_version(version)?;
         if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(&version) {
@@ -80,8 +84,26 @@ impl LogitServer {
         }
         let share = self.store.load(&version).map_err(|e| match e {
             StoreError::Unknown { .. } => Refusal::precondition(format!("model {version} is not stored here")),
-            other => Refusal::internal(other.to_string()),
+            other => {
+                tracing::error!(%version, error = %other, "a stored share cannot be used");
+                Refusal::internal(format!(
+                    "the share of model {version} cannot be read; the passive party's log says why"
+                ))
+            }
         })?;
+        if share.feature_map != self.map {
+            let was = if share.feature_map.is_some() { "another feature map" } else { "no feature map" };
+            let now = if self.map.is_some() { "feature_map.json in state_dir" } else { "no map" };
+            tracing::error!(
+                %version,
+                "this model was trained under {was} than this party has now ({now}): restore feature_map.json and \
+                 `transform` in [training], or train again"
+            );
+            let message = format!(
+                "model {version} was trained under other settings than this passive party has now; its log says more"
+            );
+            return Err(Refusal::precondition(message));
+        }
         if share.feature_names != self.feature_names() {
             let message =
                 format!("model {version} was trained on other features than this party now holds; train again");

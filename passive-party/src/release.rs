@@ -1,17 +1,26 @@
-//! What of this party's parameters has been shown, to whom: made once for each model version and role, kept on disk before the
-//! first answer, and the same ever after. Two different releases of one W_pas would give more away than either.
+//! What of this party's parameters has been shown, to whom: made once for each share and role, kept on disk before the first
+//! answer, and the same ever after. Two different releases of one W_pas would give more away than either.
+//!
+//! A release belongs to the share's content, so that a model trained again to the very same parameters is shown as before,
+//! whatever its version. Parameters that are nearly the same are another share and get a release of their own: releases of a
+//! model trained again and again on nearly the same data are not protected against being taken together.
+//!
+//! Other parties are told that there is no release, not why: names of transforms, paths and figures are for this party's log,
+//! and what is a statistic of W_pas is not even for that.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::files::write_atomic;
+use vfl_shared::files::{make_dir, write_atomic};
+use vfl_shared::model::StoredShare;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::Role;
@@ -19,7 +28,7 @@ use vfl_shared::types::ModelVersion;
 
 use crate::logits::LogitServer;
 use crate::training_map::secret;
-use crate::transform::{Rewritten, TransformConfig, rewrite};
+use crate::transform::{Rewritten, TransformConfig, TransformError, rewrite};
 use crate::words::transform_words;
 
 const SCHEMA: u32 = 1;
@@ -33,7 +42,7 @@ pub enum ReleaseError {
     /// The disk refuses.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// read or write.
+        /// read, write or make.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -77,7 +86,7 @@ impl fmt::Debug for Release {
 /// A release, without its values: what a list of them shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReleaseFacts {
-    /// The model version.
+    /// The first model version that was shown this way; others of the very same parameters may have been.
     pub version: String,
     /// The role it is shown to.
     pub role: String,
@@ -96,6 +105,9 @@ pub struct ReleaseFacts {
 #[serde(deny_unknown_fields)]
 struct ReleaseFile {
     schema: u32,
+    /// Hash of the share's file.
+    share: String,
+    /// The first that was shown.
     version: String,
     role: String,
     transform: TransformConfig,
@@ -152,11 +164,14 @@ impl ReleaseFile {
     }
 }
 
-type Loaded = HashMap<(ModelVersion, Role), Arc<Release>>;
+/// Releases by share and role.
+type Loaded = HashMap<(String, Role), Arc<Release>>;
 
 /// All releases of a state directory.
 pub struct Releases {
     dir: PathBuf,
+    /// The lock on the state directory; kept until what is being made is on disk, even if the service stops meanwhile.
+    lock: Weak<File>,
     /// Held while a release is made, so that it is made once.
     loaded: Arc<tokio::sync::Mutex<Loaded>>,
 }
@@ -168,17 +183,22 @@ impl fmt::Debug for Releases {
 }
 
 impl Releases {
-    /// The releases in a state directory; nothing is read before it is asked for.
-    #[must_use]
-    pub fn new(state_dir: &Path) -> Self {
-        Self { dir: dir(state_dir), loaded: Arc::default() }
+    /// The releases in a state directory, which is locked; nothing is read before it is asked for.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Io`] if their directory cannot be made.
+    pub fn open(state_dir: &Path, lock: &Arc<File>) -> Result<Self, ReleaseError> {
+        let dir = dir(state_dir);
+        make_dir(&dir).map_err(|source| ReleaseError::Io { action: "make", path: dir.clone(), source })?;
+        Ok(Self { dir, lock: Arc::downgrade(lock), loaded: Arc::default() })
     }
 
-    /// What `role` is shown of a version under `transform`: what it was shown before, or what is made and stored now.
+    /// What `role` is shown of a version under `transform`: what it was shown before of the same share, or what is made and
+    /// stored now.
     ///
     /// # Errors
     /// FAILED_PRECONDITION if it was shown something made by another transform, or if the transform does not go with these
-    /// parameters; INTERNAL naming a damaged file or a disk that refuses.
+    /// parameters; INTERNAL for a damaged file or a disk that refuses. The log says more than the messages do.
     pub async fn shown(
         &self,
         logits: &Arc<LogitServer>,
@@ -186,16 +206,22 @@ impl Releases {
         role: Role,
         transform: &TransformConfig,
     ) -> Result<Arc<Release>, Refusal> {
+        let share = logits.share(version.as_str().to_owned())?;
         let mut loaded = self.loaded.clone().lock_owned().await;
-        let key = (version.clone(), role);
+        let key = (share.digest.clone(), role);
         let found = match loaded.get(&key) {
             Some(found) => found.clone(),
             None => {
-                let path = self.dir.join(format!("{version}-{role}.json"));
-                let (logits, transform) = (logits.clone(), transform.clone());
-                // The lock goes along: the work goes on to its end even if the caller goes away.
+                let Some(lock) = self.lock.upgrade() else {
+                    return Err(Refusal::unavailable("the passive party is stopping"));
+                };
+                let path = self.dir.join(format!("{}-{role}.json", share.digest));
+                let (logits, version, transform) = (logits.clone(), version.clone(), transform.clone());
+                // The locks go along: the work goes on to its end even if the caller goes away.
                 let work = move || {
-                    let release = Arc::new(load_or_make(&path, &logits, &key, &transform)?);
+                    let _lock = lock;
+                    let made = load_or_make(&path, &logits, &share, (&version, role), &transform);
+                    let release = Arc::new(made.map_err(|e| e.told(&version, role))?);
                     // Versions in use are few; a caller that walks through old ones must not fill the memory.
                     if loaded.len() >= MAX_LOADED {
                         loaded.clear();
@@ -203,20 +229,50 @@ impl Releases {
                     loaded.insert(key, release.clone());
                     Ok::<_, Refusal>(release)
                 };
-                tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the transform failed"))??
+                tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the release failed"))??
             }
         };
         if found.transform == *transform {
             return Ok(found);
         }
+        tracing::warn!(
+            %version, %role, released_under = transform_words(&found.transform), policy = transform_words(transform),
+            "these parameters were released under another transform already and are refused under this one"
+        );
+        // Neither transform is named: one of them may not have been disclosed.
         Err(Refusal::precondition(format!(
-            "the parameters of model {version} were released to the {} under transform `{}` already, and are not released \
-             under `{}`: two releases of the same parameters give more away than either; train a new model, or set \
-             [release] back",
+            "the parameters of model {version} were released to the {} under other settings already, and are not released \
+             under those of now: two releases of the same parameters give more away than either; train a new model, or set \
+             [release] back at the passive party",
             role.words(),
-            transform_words(&found.transform),
-            transform_words(transform)
         )))
+    }
+}
+
+/// Why there is no release.
+#[derive(Debug, thiserror::Error)]
+enum NoRelease {
+    #[error(transparent)]
+    File(#[from] ReleaseError),
+    #[error("{}", .0.without_statistics())]
+    Transform(#[from] TransformError),
+    #[error("transform `{0}` gave parameters that are not finite or not of this shape")]
+    Unfit(&'static str),
+}
+
+impl NoRelease {
+    /// Logs all, and gives what another party is told.
+    fn told(&self, version: &ModelVersion, role: Role) -> Refusal {
+        tracing::error!(%version, %role, reason = %self, "parameters cannot be released");
+        let refused = format!("the parameters of model {version} cannot be released");
+        match self {
+            Self::File(_) => Refusal::internal(format!(
+                "{refused}: a file of the passive party cannot be used; the passive party's log says which and why"
+            )),
+            Self::Transform(_) | Self::Unfit(_) => Refusal::precondition(format!(
+                "{refused}: the transform in [release] does not go with these parameters; the passive party's log says why"
+            )),
+        }
     }
 }
 
@@ -227,52 +283,57 @@ fn dir(state_dir: &Path) -> PathBuf {
 fn load_or_make(
     path: &Path,
     logits: &LogitServer,
-    (version, role): &(ModelVersion, Role),
+    share: &StoredShare,
+    (version, role): (&ModelVersion, Role),
     transform: &TransformConfig,
-) -> Result<Release, Refusal> {
-    let internal = |e: ReleaseError| Refusal::internal(e.to_string());
-    let share = logits.share(version.as_str().to_owned())?;
+) -> Result<Release, NoRelease> {
     let w_pas = share.parameters.weights();
-    if let Some(file) = ReleaseFile::read(path).map_err(internal)? {
-        if file.version != version.as_str() || file.role != role.as_str() {
+    if let Some(file) = ReleaseFile::read(path)? {
+        if file.share != share.digest || file.role != role.as_str() {
             let reason = "it is of another model or role".to_owned();
-            return Err(internal(ReleaseError::Damaged { path: path.to_owned(), reason }));
+            return Err(ReleaseError::Damaged { path: path.to_owned(), reason }.into());
         }
-        return file.release(path, w_pas.shape()).map_err(internal);
+        return Ok(file.release(path, w_pas.shape())?);
     }
     let true_ones = *transform == TransformConfig::None {};
     let made = match true_ones {
         true => {
             Rewritten { weights: w_pas.clone(), bias_shift: DVector::zeros(w_pas.nrows()), matrix: None, search: None }
         }
-        false => rewrite(transform, w_pas, Some(logits.block()), &mut secret())
-            .map_err(|e| Refusal::precondition(format!("the parameters of model {version} cannot be released: {e}")))?,
+        false => rewrite(transform, w_pas, Some(logits.block()), &mut secret())?,
     };
-    let finite = made.weights.iter().chain(made.bias_shift.iter()).all(|v| v.is_finite());
-    if !finite || made.weights.shape() != w_pas.shape() || made.bias_shift.len() != w_pas.nrows() {
-        let message = format!("transform `{}` gave no parameters of this shape", transform.name());
-        return Err(Refusal::internal(message));
+    if made.weights.shape() != w_pas.shape() || made.bias_shift.len() != w_pas.nrows() {
+        return Err(NoRelease::Unfit(transform.name()));
+    }
+    let interpretability = interpretability(w_pas, &made.weights);
+    // A number that is not finite would be written and not read back.
+    if !made.weights.iter().chain(made.bias_shift.iter()).chain([&interpretability]).all(|v| v.is_finite()) {
+        return Err(NoRelease::Unfit(transform.name()));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
     let rows = |m: &DMatrix<f64>| m.row_iter().map(|r| r.iter().copied().collect()).collect();
     let file = ReleaseFile {
         schema: SCHEMA,
+        share: share.digest.clone(),
         version: version.as_str().to_owned(),
         role: role.as_str().to_owned(),
         transform: transform.clone(),
         weights: (!true_ones).then(|| rows(&made.weights)),
         bias_shift: made.bias_shift.iter().copied().collect(),
-        interpretability: interpretability(w_pas, &made.weights),
+        interpretability,
         records: logits.block().records(),
         released_at_s: now,
         sha256: String::new(),
     }
     .hashed();
     let content = serde_json::to_vec(&file).unwrap_or_default();
-    write_atomic(path, &content, true)
-        .map_err(|source| internal(ReleaseError::Io { action: "write", path: path.to_owned(), source }))?;
+    write_atomic(path, &content, true).map_err(|source| ReleaseError::Io {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })?;
     tracing::info!(%version, %role, transform = transform.name(), "parameters made ready for release");
-    file.release(path, w_pas.shape()).map_err(internal)
+    Ok(file.release(path, w_pas.shape())?)
 }
 
 /// g of V (33): ‖W − W_n‖²_F / (d k), in squared units of a weight; 0 for no feature.
@@ -280,7 +341,7 @@ fn interpretability(w: &DMatrix<f64>, shown: &DMatrix<f64>) -> f64 {
     (w - shown).norm_squared() / w.len().max(1) as f64
 }
 
-/// What has been released from a state directory, by model version and role.
+/// What has been released from a state directory, by share and role.
 ///
 /// # Errors
 /// [`ReleaseError`] naming the file.
@@ -322,8 +383,11 @@ pub fn release_table(releases: &[ReleaseFacts]) -> String {
     }
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ =
-        writeln!(out, "{:<20} {:<20} {:<14} {:>10} {:>9}  transform", "released (UTC)", "model", "to", "g", "records");
+    let _ = writeln!(
+        out,
+        "{:<20} {:<20} {:<14} {:>10} {:>9}  transform",
+        "released (UTC)", "model (first)", "to", "g", "records"
+    );
     for r in releases {
         let _ = writeln!(
             out,
@@ -364,20 +428,4 @@ fn utc(seconds: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        // From `date -u -d @N`.
-        for (seconds, text) in [
-            (0, "1970-01-01 00:00:00"),
-            (951_782_400, "2000-02-29 00:00:00"),
-            (1_795_293_466, "2026-11-21 20:37:46"),
-            (4_107_542_399, "2100-02-28 23:59:59"),
-            (4_107_542_400, "2100-03-01 00:00:00"),
-        ] {
-            assert_eq!(utc(seconds), text);
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! The gRPC face of the passive party.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_shared::data::FeatureStore;
+use vfl_shared::files;
 use vfl_shared::model::{ShareStore, StoreError};
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
@@ -23,6 +25,7 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 use crate::config::{Settings, check_release};
 use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::LogitServer;
+use crate::release::ReleaseError;
 use crate::showing::Showing;
 use crate::training_map::{self, TrainingMapError};
 use crate::transform::TransformError;
@@ -33,6 +36,22 @@ pub enum RunError {
     /// The state directory.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Two processes would each make releases and count scorings without knowing of the other's.
+    #[error(
+        "state_dir {} is in use by another passive party; stop that process, or give each a state_dir of its own", .0.display()
+    )]
+    InUse(PathBuf),
+    /// The lock.
+    #[error("cannot lock {}: {source}", path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The releases.
+    #[error(transparent)]
+    Releases(#[from] ReleaseError),
     /// The record of scorings.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
@@ -69,6 +88,12 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
     let store = ShareStore::open(&settings.state_dir)?;
+    let path = settings.state_dir.join("lock");
+    let lock = match files::lock(&path) {
+        Ok(Some(lock)) => Arc::new(lock),
+        Ok(None) => return Err(RunError::InUse(settings.state_dir)),
+        Err(source) => return Err(RunError::Lock { path, source }),
+    };
     let evaluations = Arc::new(Evaluations::open(&settings.state_dir, settings.audit.max_scorings)?);
     let table = settings.table;
     let features = table.schema().len();
@@ -78,11 +103,12 @@ pub async fn run(
     if let Some(map) = &map {
         logits = logits.with_map(map)?;
     }
+    let showing = Showing::open(&settings.state_dir, &lock, settings.release, settings.training.transform)?;
     tracing::info!(records = table.len(), features, "serving logit shares");
     let stop = tokio_util::sync::CancellationToken::new();
     let service = Service {
         identity: settings.credentials.identity().clone(),
-        showing: Arc::new(Showing::new(&settings.state_dir, settings.release, settings.training.transform)),
+        showing: Arc::new(showing),
         logits: Arc::new(logits),
         audits_allowed: settings.audit.allowed,
         evaluations,
@@ -97,7 +123,9 @@ pub async fn run(
         shutdown.await;
         stop.cancel();
     };
-    Ok(serve(listener, &settings.credentials, routes, shutdown).await?)
+    let served = serve(listener, &settings.credentials, routes, shutdown).await;
+    drop(lock);
+    Ok(served?)
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -229,13 +257,14 @@ async fn evaluate(
         "" => None,
         _ => Some(WireError::model_version(model_version)?),
     };
+    // What may be refused comes before the set is counted.
+    let shown = showing.described(logits, version.as_ref()).await?;
     // Counting on disk waits for the disk: not on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
     let evaluation = off_thread(move || counted.start(&held.table, &ids)).await?;
     let evaluation = Arc::new(evaluation);
     let (d, n) = evaluation.shape();
     let (half, column_mean) = evaluation.baselines();
-    let shown = showing.described(logits, version.as_ref()).await?;
     let opened = pb::EvaluationOpened {
         shown: Some(shown),
         feature_names: logits.feature_names(),

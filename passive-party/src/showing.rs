@@ -1,5 +1,6 @@
 //! What each role is shown of the parameters, and what it is told of that.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use vfl_shared::types::ModelVersion;
 
 use crate::config::{Grant, ReleasePolicy};
 use crate::logits::LogitServer;
-use crate::release::{Release, Releases, releases};
+use crate::release::{Release, ReleaseError, Releases, releases};
 use crate::transform::TransformConfig;
 use crate::words::transform_words;
 
@@ -25,10 +26,17 @@ pub struct Showing {
 }
 
 impl Showing {
-    /// Follows a policy for models trained on features under `trained_on`, with the releases of a state directory. What was
-    /// released under another policy is logged.
-    #[must_use]
-    pub fn new(state_dir: &Path, policy: ReleasePolicy, trained_on: TransformConfig) -> Self {
+    /// Follows a policy for models trained on features under `trained_on`, with the releases of a state directory, which is
+    /// locked. What was released under another policy is logged.
+    ///
+    /// # Errors
+    /// As [`Releases::open`].
+    pub fn open(
+        state_dir: &Path,
+        lock: &Arc<File>,
+        policy: ReleasePolicy,
+        trained_on: TransformConfig,
+    ) -> Result<Self, ReleaseError> {
         let to_active = Role::ActiveParty.as_str();
         match (policy.to_active_party.transform(), releases(state_dir)) {
             (_, Err(error)) => tracing::warn!(%error, "a stored release cannot be read"),
@@ -42,7 +50,7 @@ impl Showing {
             }
             (None, Ok(_)) => {}
         }
-        Self { policy, trained_on, releases: Releases::new(state_dir) }
+        Ok(Self { policy, trained_on, releases: Releases::open(state_dir, lock)? })
     }
 
     /// What a caller of this role is shown of a version.
@@ -102,8 +110,7 @@ impl Showing {
             "" => transform_words(&transform),
             _ => format!("{}; {trained_on}", transform_words(&transform)),
         };
-        // Of a transform at a secret distance the distance is what is secret.
-        answer.interpretability = (!secret_distance(&transform)).then_some(release.interpretability);
+        answer.interpretability = distance_told(&transform, release.interpretability);
         if release.bias_shift.iter().any(|&b| b != 0.0) {
             answer.bias_shift = release.bias_shift.iter().copied().collect();
         }
@@ -165,12 +172,50 @@ impl Showing {
     }
 }
 
-/// Whether the settings leave the distance itself to chance.
-fn secret_distance(transform: &TransformConfig) -> bool {
+/// g as the active party is told of it, where it gives away nothing that is secret: where W_n and the settings alone say what
+/// W_pas is, and where ε is agreed (to three significant digits of what a search came to). The exact g of a secret permutation or
+/// rotation is an equation on it, with which whoever knows that there are d! of them picks the right one; and of a distance
+/// drawn in secret it is the secret.
+fn distance_told(transform: &TransformConfig, g: f64) -> Option<f64> {
     match transform {
-        TransformConfig::Stiefel { randomised, .. }
-        | TransformConfig::SingleFeature { randomised, .. }
-        | TransformConfig::Binary { randomised, .. } => *randomised,
-        _ => false,
+        TransformConfig::None {}
+        | TransformConfig::Negate {}
+        | TransformConfig::Complement {}
+        | TransformConfig::Selective { .. } => Some(g),
+        TransformConfig::Stiefel { randomised: false, .. } => Some(three_significant_digits(g)),
+        TransformConfig::SingleFeature { randomised: false, epsilon }
+        | TransformConfig::Binary { randomised: false, epsilon } => Some(*epsilon),
+        TransformConfig::Permute {}
+        | TransformConfig::RandomOrthonormal {}
+        | TransformConfig::LeastSquaresOptimal {}
+        | TransformConfig::Stiefel { .. }
+        | TransformConfig::SingleFeature { .. }
+        | TransformConfig::Binary { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::parse_transform;
+
+    #[test]
+    fn the_distance_is_told_where_it_gives_nothing_away() {
+        for (text, told) in [
+            ("negate", Some(0.123_456)),
+            ("complement", Some(0.123_456)),
+            ("selective (features = [1])", Some(0.123_456)),
+            ("stiefel (epsilon = 0.1)", Some(0.123)),
+            ("binary (epsilon = 0.1)", Some(0.1)),
+            ("single_feature (epsilon = 0.1)", Some(0.1)),
+            ("permute", None),
+            ("random_orthonormal", None),
+            ("least_squares_optimal", None),
+            ("stiefel (epsilon = 0.1, randomised = true)", None),
+            ("binary (epsilon = 0.1, randomised = true)", None),
+            ("single_feature (epsilon = 0.1, randomised = true)", None),
+        ] {
+            assert_eq!(distance_told(&parse_transform(text).unwrap(), 0.123_456), told, "{text}");
+        }
     }
 }

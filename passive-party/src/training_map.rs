@@ -49,6 +49,31 @@ pub enum TrainingMapError {
         /// What the config says.
         configured: String,
     },
+    /// A map that no model was trained under, of another transform.
+    #[error(
+        "{} holds the map of {stored}, `transform` is now {configured}; no model was trained under it yet: remove that file, or \
+         set `transform` back", path.display()
+    )]
+    Unused {
+        /// The file.
+        path: PathBuf,
+        /// What is stored.
+        stored: String,
+        /// What the config says.
+        configured: String,
+    },
+    /// Models and no map of them.
+    #[error(
+        "there are models in {} and no feature_map.json, `transform` is {configured}: restore that file from a backup if the \
+         models were trained under it; if they were trained on the features as they are, set `transform` to none, or name \
+         another state_dir and train there", dir.display()
+    )]
+    Missing {
+        /// The state directory.
+        dir: PathBuf,
+        /// What the config says.
+        configured: String,
+    },
     /// No map of the features.
     #[error(transparent)]
     Transform(#[from] TransformError),
@@ -145,22 +170,27 @@ fn path(state_dir: &Path) -> PathBuf {
 
 /// The map on disk, if there is one; an error if it or the models there are of another transform than `config`.
 fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<Option<FeatureMap>, TrainingMapError> {
-    let other = |stored: String| TrainingMapError::Other {
-        dir: state_dir.to_owned(),
-        stored,
-        configured: transform_words(config),
-    };
     let path = path(state_dir);
+    let other = |stored: String| {
+        let configured = transform_words(config);
+        Err(match holds_models(state_dir)? {
+            true => TrainingMapError::Other { dir: state_dir.to_owned(), stored, configured },
+            false => TrainingMapError::Unused { path: path.clone(), stored, configured },
+        })
+    };
     let content = match std::fs::read(&path) {
         Ok(content) => content,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            // Models without a map are of the features as they are.
+            // Models without a map are of the features as they are, or the map is lost.
             if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
-                return Err(other("none".into()));
+                return Err(TrainingMapError::Missing {
+                    dir: state_dir.to_owned(),
+                    configured: transform_words(config),
+                });
             }
             return Ok(None);
         }
-        Err(source) => return Err(TrainingMapError::Io { action: "read", path, source }),
+        Err(source) => return Err(TrainingMapError::Io { action: "read", path: path.clone(), source }),
     };
     let damaged = |reason: &str| TrainingMapError::Damaged { path: path.clone(), reason: reason.to_owned() };
     // What serde says of a file may quote it.
@@ -173,10 +203,10 @@ fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result
         return Err(damaged("its rows are of different lengths"));
     }
     if file.transform != *config {
-        return Err(other(transform_words(&file.transform)));
+        return other(transform_words(&file.transform));
     }
     if d != features {
-        return Err(other(format!("{} for {d} features (this party now holds {features})", file.transform.name())));
+        return other(format!("{} for {d} features (this party now holds {features})", file.transform.name()));
     }
     let matrix = DMatrix::from_row_iterator(d, d, file.matrix.into_iter().flatten());
     Ok(Some(FeatureMap::from_parts(matrix, DVector::from_vec(file.shift))?))
@@ -212,6 +242,7 @@ mod tests {
         for other in [TransformConfig::Negate {}, NONE] {
             let refused = open(dir.path(), &other, 3).unwrap_err().to_string();
             assert!(refused.contains("complement") && refused.contains(other.name()), "{refused}");
+            assert!(refused.contains("no model was trained") && refused.contains("feature_map.json"), "{refused}");
             assert_eq!(check(dir.path(), &other, 3).unwrap_err().to_string(), refused);
         }
         let refused = open(dir.path(), &COMPLEMENT, 4).unwrap_err().to_string();
@@ -233,7 +264,18 @@ mod tests {
         std::fs::write(dir.path().join("versions/m-1.json"), "{}").unwrap();
         assert!(open(dir.path(), &NONE, 2).unwrap().is_none());
         let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
-        assert!(refused.contains("none") && refused.contains("state_dir"), "{refused}");
+        for says in ["none", "state_dir", "restore that file"] {
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+
+    #[test]
+    fn maps_are_told_apart() {
+        let digest = |config: &TransformConfig| FeatureMap::new(config, 3, &mut trial()).unwrap().digest();
+        let selective = TransformConfig::Selective { features: vec![0, 1, 2] };
+        assert_ne!(digest(&COMPLEMENT), digest(&TransformConfig::Negate {}), "the same H, another t");
+        assert_eq!(digest(&COMPLEMENT), digest(&selective), "the same map by another name");
+        assert_ne!(digest(&COMPLEMENT), digest(&NONE));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Files that survive a crash: written beside their place, flushed, then renamed.
+//! Files that survive a crash: written beside their place, flushed, then renamed; and the lock on a directory of them.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use std::path::Path;
 /// # Errors
 /// [`io::Error`] from the file system; the old content, if any, is then still in place.
 pub fn write_atomic(path: &Path, content: &[u8], private: bool) -> io::Result<()> {
-    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(dir)?;
+    let dir = parent(path);
+    make_dir(dir)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".tmp-");
     #[cfg(unix)]
@@ -25,6 +25,47 @@ pub fn write_atomic(path: &Path, content: &[u8], private: bool) -> io::Result<()
     file.persist(path).map_err(|e| e.error)?;
     // The rename itself is durable only once the directory is.
     File::open(dir)?.sync_all()
+}
+
+/// Makes a directory and those above it, so that none of them is lost in a crash; nothing to do if it is there.
+///
+/// # Errors
+/// [`io::Error`] from the file system.
+pub fn make_dir(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let above = parent(dir);
+    make_dir(above)?;
+    match fs::create_dir(dir) {
+        // Someone else was faster.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        made => made?,
+    }
+    // A new name is durable only once the directory that holds it is.
+    File::open(above)?.sync_all()
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Takes the exclusive lock of a file, which is made if there is none; `None` if another process, or another place of this
+/// one, holds it. The operating system gives it up when the file is dropped or the process ends, however it ends.
+///
+/// # Errors
+/// [`io::Error`] from the file system.
+pub fn lock(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +85,28 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn directories_are_made_with_those_above_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b/c");
+        make_dir(&deep).unwrap();
+        make_dir(&deep).unwrap();
+        assert!(deep.is_dir());
+        fs::write(dir.path().join("file"), b"").unwrap();
+        assert!(make_dir(&dir.path().join("file")).is_err());
+        assert!(make_dir(&dir.path().join("file/below")).is_err());
+    }
+
+    #[test]
+    fn a_lock_is_held_once_and_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = lock(&path).unwrap().unwrap();
+        assert!(lock(&path).unwrap().is_none());
+        drop(held);
+        assert!(lock(&path).unwrap().is_some());
+        assert!(lock(&dir.path().join("missing/lock")).is_err());
     }
 }

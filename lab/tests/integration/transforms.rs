@@ -9,7 +9,7 @@ use vfl_lab::report::{Audit, DefenseKnowledge, Errors, Observations, Outcome, Pa
 use vfl_passive_party::config::{AuditPolicy, Grant, Settings, TrainingPolicy};
 use vfl_passive_party::release::{release_table, releases};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::model::ShareStore;
+use vfl_shared::model::{ShareStore, StoredShare};
 use vfl_shared::numerics::{PseudoInverse, row_differences};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
@@ -41,11 +41,15 @@ async fn released(here: &Trained, role: Role) -> Result<pb::ReleaseParametersRes
     Ok(passive_client(&here.deployment, &peer, role).release_parameters(request).await?.into_inner())
 }
 
-/// W_pas of the first passive party, from its own disk.
-fn true_weights(here: &Trained) -> DMatrix<f64> {
+/// The share of the first passive party, from its own disk.
+fn share(here: &Trained) -> StoredShare {
     let version = ModelVersion::new(here.version.as_str()).unwrap();
-    let store = ShareStore::open(&here.deployment.party_dir("passive-1")).unwrap();
-    store.load(&version).unwrap().parameters.weights().clone()
+    ShareStore::open(&here.deployment.party_dir("passive-1")).unwrap().load(&version).unwrap()
+}
+
+/// W_pas of the first passive party.
+fn true_weights(here: &Trained) -> DMatrix<f64> {
+    share(here).parameters.weights().clone()
 }
 
 fn weights(answer: &pb::ReleaseParametersResponse) -> DMatrix<f64> {
@@ -110,11 +114,12 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     }
     let first = answers.remove(0);
     assert!(answers.iter().all(|a| *a == first), "one release for all callers");
+    assert_eq!((first.transform.as_str(), first.interpretability), ("random_orthonormal", None));
     let w = true_weights(&here);
     assert!((weights(&first).norm() - w.norm()).abs() < 1e-9 * w.norm(), "an orthonormal matrix keeps the norm");
     assert!((weights(&first) - &w).norm() > 1e-3 * w.norm(), "and is not the identity");
     let dir = here.deployment.party_dir("passive-1");
-    let file = dir.join("releases").join(format!("{}-active-party.json", here.version));
+    let file = dir.join("releases").join(format!("{}-active-party.json", share(&here).digest));
     let content = std::fs::read(&file).unwrap();
 
     here.deployment.stop_passive(0).await;
@@ -131,18 +136,33 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
         here = here.again(shown(other)).await;
         let refused = released(&here, Role::ActiveParty).await.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition);
-        for says in ["random_orthonormal", "new model", "set [release] back"] {
+        for says in ["new model", "set [release] back"] {
             assert!(refused.message().contains(says), "{}", refused.message());
         }
+        assert_names_nothing(&refused);
         assert_eq!(std::fs::read(&file).unwrap(), content);
     }
+    here = here
+        .again(|spec| {
+            spec.release.to_active_party = Grant::Transformed(TransformConfig::Complement {});
+            spec.release.disclosed = false;
+        })
+        .await;
+    let refused = released(&here, Role::ActiveParty).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_names_nothing(&refused);
+    // The auditor is refused too, and the records it named are not taken for scored.
+    let refused = opened(&here).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_names_nothing(&refused);
+    assert!(!dir.join("evaluations.json").exists());
     here = here.again(shown(TransformConfig::Complement {})).await;
     let next = here.deployment.train(&config(3), &training_ids(&here.dataset), |_| ()).await.unwrap();
     let old = std::mem::replace(&mut here.version, next.model_version);
     assert_eq!(released(&here, Role::ActiveParty).await.unwrap().transform, "complement");
     here.version = old;
 
-    // A damaged file is refused by its name, never replaced.
+    // A damaged file is refused, by its name in the log alone, and never replaced.
     here = here.again(shown(TransformConfig::RandomOrthonormal {})).await;
     let text = String::from_utf8(content).unwrap();
     let at = text.find("\"weights\":[[").unwrap() + 13;
@@ -151,12 +171,84 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     bytes[digit] += 1;
     std::fs::write(&file, &bytes).unwrap();
     let refused = released(&here, Role::ActiveParty).await.unwrap_err();
-    assert!(refused.message().contains("-active-party.json") && refused.message().contains("damaged"), "{refused}");
+    assert!(refused.code() == Code::Internal && refused.message().contains("log says"), "{refused}");
+    assert_names_nothing(&refused);
+    for hidden in ["json", dir.to_str().unwrap()] {
+        assert!(!refused.message().contains(hidden), "{refused}");
+    }
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     here.deployment.stop().await.unwrap();
 }
 
+/// No transform in what another party is told of a refusal.
+fn assert_names_nothing(refused: &tonic::Status) {
+    for hidden in ["random_orthonormal", "complement", "`none`"] {
+        assert!(!refused.message().contains(hidden), "{refused}");
+    }
+}
+
+/// Another process on the directory of a running party is refused by name; after a stop the directory is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_directory_serves_one_party_at_a_time() {
+    // Trained, so that the party is known to have started.
+    let Trained { dir, dataset, split, mut deployment, .. } = trained(1, 2, 1).await;
+    let state_dir = deployment.party_dir("passive-1");
+    assert!(state_dir.join("releases").is_dir(), "made before the first release is");
+    let settings = Settings {
+        credentials: deployment.credentials(Role::PassiveParty, "passive-1").unwrap(),
+        state_dir: state_dir.clone(),
+        table: std::sync::Arc::new(spec(dir.path(), &dataset, &split).tables.passive.remove(0).1),
+        release: vfl_lab::deployment::white_box(),
+        training: TrainingPolicy::default(),
+        audit: AuditPolicy::default(),
+    };
+    let run = async |until: bool| {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let shutdown = async move {
+            if !until {
+                std::future::pending().await
+            }
+        };
+        vfl_passive_party::service::run(settings.clone(), listener, shutdown).await
+    };
+    let refused = run(false).await.unwrap_err().to_string();
+    for says in [state_dir.to_str().unwrap(), "in use", "state_dir"] {
+        assert!(refused.contains(says), "{refused}");
+    }
+    deployment.stop_passive(0).await;
+    run(true).await.unwrap();
+    deployment.restart_passive(0).await.unwrap();
+    deployment.stop().await.unwrap();
+}
+
+/// A model of mapped features is not served on plain ones, whatever was lost of the map or of the config.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_served_under_the_map_it_was_trained_under_or_not_at_all() {
+    let transform = TransformConfig::RandomOrthonormal {};
+    let here = trained_on(transform.clone()).await;
+    let ids = test_ids(&here.dataset, 0, 50);
+    let before = score(&here.deployment, &ids).await.unwrap();
+    let map = here.deployment.party_dir("passive-1").join("feature_map.json");
+    let content = std::fs::read(&map).unwrap();
+    std::fs::remove_file(&map).unwrap();
+    let here = here.again(|_| ()).await;
+    let refused = score(&here.deployment, &ids).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(refused.message().contains("other settings"), "{refused}");
+    assert!(!refused.message().contains("map") && !refused.message().contains("orthonormal"), "{refused}");
+    let refused = released(&here, Role::ActiveParty).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    std::fs::write(&map, &content).unwrap();
+    let here = here.again(|spec| spec.training_transform = transform).await;
+    assert_eq!(score(&here.deployment, &ids).await.unwrap(), before, "with the map restored");
+    here.deployment.stop().await.unwrap();
+}
+
 async fn described(here: &Trained) -> pb::ShownParameters {
+    opened(here).await.unwrap()
+}
+
+async fn opened(here: &Trained) -> Result<pb::ShownParameters, tonic::Status> {
     let peer = here.deployment.passive_peers().remove(0);
     let first = pb::EvaluateReconstructionRequest {
         message: Some(Ask::Ids((&test_ids(&here.dataset, 0, 100)).into())),
@@ -164,8 +256,8 @@ async fn described(here: &Trained) -> pb::ShownParameters {
     };
     let mut client = passive_client(&here.deployment, &peer, Role::Auditor);
     let mut answers = client.evaluate_reconstruction(tokio_stream::iter([first])).await.unwrap().into_inner();
-    match answers.message().await.unwrap().unwrap().message {
-        Some(Answer::Opened(opened)) => opened.shown.unwrap(),
+    match answers.message().await?.unwrap().message {
+        Some(Answer::Opened(opened)) => Ok(opened.shown.unwrap()),
         other => panic!("{other:?}"),
     }
 }

@@ -37,10 +37,11 @@ pub struct TransformArgs {
     /// operating system and told to nobody.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Where the rewritten parameters go (JSON); `-` for standard output, with the summary on standard error.
+    /// Where the rewritten parameters go (JSON), without the summary; `-` for standard output, with the summary on standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Print the summary as JSON.
+    /// Print the summary as JSON: g, errors and objective, which are not to be handed on.
     #[arg(long)]
     json: bool,
 }
@@ -59,8 +60,9 @@ for stiefel), `settings`, and `x_pas` (n records of d features in [0, 1]) for tr
 `expected` is accepted and never read. With another --transform than the case's, those of its settings count that the new one
 knows.
 
-The output holds `w_n` and `bias_shift` (what is released), `g` (V (33)), with `x_pas` the errors `mse` of an adversary that has
-exact scores and takes the release for the true parameters, before and after, and where there was a search its `objective`.
+The output file holds `schema`, `transform`, `w_n` and `bias_shift`: what is released. The summary is for you alone, since it
+says how far from the true parameters that is: `g` (V (33)), with `x_pas` the errors `mse` of an adversary that has exact scores
+and takes the release for the true parameters, before and after, and where there was a search its `objective`.
 
 Transforms and their settings:{}",
         settings::help()
@@ -86,7 +88,7 @@ struct Case {
     _expected: serde::de::IgnoredAny,
 }
 
-/// The output file.
+/// The output file: what is released and nothing else, since the file may be handed on.
 #[derive(Debug, Serialize)]
 struct Output {
     /// Of this structure.
@@ -94,11 +96,11 @@ struct Output {
     transform: &'static str,
     w_n: Vec<Vec<f64>>,
     bias_shift: Vec<f64>,
-    #[serde(flatten)]
+    #[serde(skip)]
     summary: Summary,
 }
 
-/// What may be said of a release without a parameter.
+/// What this party alone should know of a release: holds no parameter, and statistics of the true ones.
 #[derive(Debug, Serialize)]
 struct Summary {
     #[serde(skip)]

@@ -2,6 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
+use sha2::{Digest, Sha256};
 use vfl_shared::types::FeatureBlock;
 
 use super::orthonormal::orthonormal;
@@ -105,6 +106,16 @@ impl FeatureMap {
             column += &self.shift;
         }
         FeatureBlock::new(mapped).map_err(|e| TransformError::Input(e.to_string()))
+    }
+
+    /// A hash that tells this map from every other one. As secret as the map where there are few of its kind.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        // Adding 0 makes a negative zero a positive one.
+        hash.update((self.shift.len() as u64).to_le_bytes());
+        self.matrix.iter().chain(self.shift.iter()).for_each(|v| hash.update((v + 0.0).to_le_bytes()));
+        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
     }
 
     /// A map put together again from H (d × d) and t (d), as a party has them on its disk.

@@ -24,6 +24,7 @@ use crate::moments::Moments;
 
 pub use config::{StiefelCase, TransformConfig};
 pub use map::FeatureMap;
+pub(crate) use stiefel::check as check_search;
 
 /// Why parameters were not rewritten.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -35,6 +36,18 @@ pub enum TransformError {
         transform: &'static str,
         /// What is wrong, and what is expected.
         reason: String,
+    },
+    /// An ε at or beyond the one from which the error has no bound.
+    #[error("transform `{transform}`: `epsilon` is {epsilon}, expected less than {bound:.6e}: {reached}")]
+    TooFar {
+        /// The transform.
+        transform: &'static str,
+        /// ε as set.
+        epsilon: f64,
+        /// The least ε that is refused: a statistic of the true parameters.
+        bound: f64,
+        /// What happens there.
+        reached: &'static str,
     },
     /// The transform is fitted to records, and there are none.
     #[error("transform `{transform}` is fitted to the moments of the features: give records (`x_pas` in a case)")]
@@ -54,6 +67,19 @@ pub enum TransformError {
     /// Shapes that do not fit together, or numbers that are not finite.
     #[error("{0}")]
     Input(String),
+}
+
+impl TransformError {
+    /// The message for a log, which holds no statistic of the parameters. The error itself is for whoever holds them.
+    #[must_use]
+    pub fn without_statistics(&self) -> String {
+        match self {
+            Self::TooFar { transform, epsilon, reached, .. } => {
+                format!("transform `{transform}`: `epsilon` is {epsilon}, too large for these parameters: {reached}")
+            }
+            other => other.to_string(),
+        }
+    }
 }
 
 /// Parameters as released, and how they came about.
@@ -206,13 +232,11 @@ impl Distance {
     }
 
     /// Refuses a distance of `bound` or more, from which on the error has none.
-    fn below(&self, transform: &'static str, bound: f64, reached: &str) -> Result<(), TransformError> {
+    fn below(&self, transform: &'static str, bound: f64, reached: &'static str) -> Result<(), TransformError> {
         if self.epsilon == 0.0 || self.epsilon < bound {
             return Ok(());
         }
-        let epsilon = self.epsilon;
-        let reason = format!("`epsilon` is {epsilon}, expected less than {bound:.6e}: {reached}");
-        Err(TransformError::Setting { transform, reason })
+        Err(TransformError::TooFar { transform, epsilon: self.epsilon, bound, reached })
     }
 }
 

@@ -297,7 +297,7 @@ fn equal_classes_have_nothing_to_hide() {
     let w = DMatrix::from_element(3, 1, 0.7);
     let single = |epsilon| TransformConfig::SingleFeature { epsilon, randomised: false };
     assert_eq!(rewrite(&single(0.0), &w, None, &mut rng).unwrap().weights, w);
-    assert!(matches!(rewrite(&single(0.1), &w, None, &mut rng), Err(TransformError::Setting { .. })));
+    assert!(matches!(rewrite(&single(0.1), &w, None, &mut rng), Err(TransformError::TooFar { .. })));
     let x = FeatureBlock::new(DMatrix::from_element(4, 3, 0.2)).unwrap();
     let w = DMatrix::from_element(2, 4, 0.7);
     assert_eq!(

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::PartyParameters;
-use crate::files::write_atomic;
+use crate::files::{make_dir, write_atomic};
 use crate::types::{ModelVersion, ShapeError};
 
 const SCHEMA: u32 = 1;
@@ -70,6 +70,9 @@ struct ShareFile {
 struct VersionFile {
     schema: u32,
     share: String,
+    /// Here and not in the share: the share's hash goes to the coordinator, who must not be able to try maps on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    feature_map: Option<String>,
 }
 
 /// A share as read back.
@@ -79,12 +82,17 @@ pub struct StoredShare {
     pub parameters: PartyParameters,
     /// Names of the features, in the order of the weights' columns.
     pub feature_names: Vec<String>,
+    /// The hash of its file.
+    pub digest: String,
+    /// The hash of the map that the features went through before training; `None`: they were as they are.
+    pub feature_map: Option<String>,
 }
 
 /// The directory of one party's shares.
 #[derive(Debug, Clone)]
 pub struct ShareStore {
     dir: PathBuf,
+    feature_map: Option<String>,
 }
 
 impl ShareStore {
@@ -95,9 +103,15 @@ impl ShareStore {
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         for sub in ["shares", "versions"] {
             let path = dir.join(sub);
-            std::fs::create_dir_all(&path).map_err(|source| StoreError::Io { action: "make", path, source })?;
+            make_dir(&path).map_err(|source| StoreError::Io { action: "make", path, source })?;
         }
-        Ok(Self { dir: dir.to_owned() })
+        Ok(Self { dir: dir.to_owned(), feature_map: None })
+    }
+
+    /// The same for models trained under a map of the features: versions published from now on remember its hash.
+    #[must_use]
+    pub fn under_map(self, hash: String) -> Self {
+        Self { feature_map: Some(hash), ..self }
     }
 
     /// Stores a share durably and gives the hash of its file.
@@ -124,12 +138,12 @@ impl ShareStore {
     pub fn bind(&self, version: &ModelVersion, digest: &str) -> Result<(), StoreError> {
         self.read_share(digest)?;
         match self.bound(version) {
-            Ok(bound) if bound == digest => return Ok(()),
+            Ok(bound) if bound.share == digest && bound.feature_map == self.feature_map => return Ok(()),
             Ok(_) => return Err(StoreError::Rebound { version: version.clone() }),
             Err(StoreError::Unknown { .. }) => {}
             Err(error) => return Err(error),
         }
-        let file = VersionFile { schema: SCHEMA, share: digest.to_owned() };
+        let file = VersionFile { schema: SCHEMA, share: digest.to_owned(), feature_map: self.feature_map.clone() };
         self.write(&self.version_path(version), &to_json(&file))
     }
 
@@ -138,11 +152,12 @@ impl ShareStore {
     /// # Errors
     /// [`StoreError::Unknown`] for a version never published here, [`StoreError::Damaged`] for a changed file.
     pub fn load(&self, version: &ModelVersion) -> Result<StoredShare, StoreError> {
-        self.read_share(&self.bound(version)?)
+        let bound = self.bound(version)?;
+        Ok(StoredShare { feature_map: bound.feature_map, ..self.read_share(&bound.share)? })
     }
 
-    /// The hash of a version's share.
-    fn bound(&self, version: &ModelVersion) -> Result<String, StoreError> {
+    /// Which share is a version's.
+    fn bound(&self, version: &ModelVersion) -> Result<VersionFile, StoreError> {
         let path = self.version_path(version);
         let content = match std::fs::read(&path) {
             Ok(content) => content,
@@ -151,9 +166,7 @@ impl ShareStore {
             }
             Err(source) => return Err(StoreError::Io { action: "read", path, source }),
         };
-        let file: VersionFile =
-            serde_json::from_slice(&content).map_err(|e| StoreError::Damaged { path, reason: e.to_string() })?;
-        Ok(file.share)
+        serde_json::from_slice(&content).map_err(|e| StoreError::Damaged { path, reason: e.to_string() })
     }
 
     fn read_share(&self, digest: &str) -> Result<StoredShare, StoreError> {
@@ -172,7 +185,8 @@ impl ShareStore {
         let weights = DMatrix::from_row_iterator(file.weights.len(), d, file.weights.into_iter().flatten());
         let parameters = PartyParameters::new(weights, file.bias.map(DVector::from_vec))
             .map_err(|e: ShapeError| damaged(e.to_string()))?;
-        Ok(StoredShare { parameters, feature_names: file.feature_names })
+        let digest = digest.to_owned();
+        Ok(StoredShare { parameters, feature_names: file.feature_names, digest, feature_map: None })
     }
 
     fn share_path(&self, digest: &str) -> Result<PathBuf, StoreError> {
@@ -233,6 +247,28 @@ mod tests {
         assert_eq!(again.load(&v2).unwrap().parameters, parameters(0.7));
         again.bind(&v1, &one).unwrap();
         assert!(matches!(again.bind(&v1, &two), Err(StoreError::Rebound { .. })), "a published version never changes");
+    }
+
+    #[test]
+    fn a_version_remembers_the_map_it_was_trained_under_and_its_share_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = ShareStore::open(dir.path()).unwrap();
+        let mapped = plain.clone().under_map("aa".into());
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let (v1, v2) = (ModelVersion::new("m-1").unwrap(), ModelVersion::new("m-2").unwrap());
+        let digest = plain.put(&parameters(0.1), &names).unwrap();
+        assert_eq!(mapped.put(&parameters(0.1), &names).unwrap(), digest, "a peer learns nothing of the map");
+        plain.bind(&v1, &digest).unwrap();
+        mapped.bind(&v2, &digest).unwrap();
+        for store in [&plain, &mapped] {
+            let (one, two) = (store.load(&v1).unwrap(), store.load(&v2).unwrap());
+            assert_eq!((one.feature_map, two.feature_map.as_deref()), (None, Some("aa")));
+            assert_eq!((one.digest, two.digest), (digest.clone(), digest.clone()));
+        }
+        assert!(matches!(mapped.bind(&v1, &digest), Err(StoreError::Rebound { .. })));
+        // As written before there were maps.
+        let file = format!("{{\"schema\":1,\"share\":\"{digest}\"}}\n");
+        assert_eq!(std::fs::read_to_string(plain.version_path(&v1)).unwrap(), file);
     }
 
     #[test]

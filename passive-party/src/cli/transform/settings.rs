@@ -37,7 +37,7 @@ const TRANSFORMS: [(&str, &[Setting]); 10] = [
             RANDOMISED,
             setting("case", "i (against half_star) or ii (against least_squares); default i if d >= k"),
             setting("penalty", "weight of (g - epsilon)^2, at least 0; default 100 (1/d) Tr K_0 / epsilon^2"),
-            setting("starts", "starting points of the search; default 32"),
+            setting("starts", "starting points of the search, 1 to 1000; default 32"),
         ],
     ),
     ("single_feature", &[EPSILON, RANDOMISED]),

@@ -19,8 +19,24 @@ const NAME: &str = "stiefel";
 /// Starting points where the setting does not say.
 const STARTS: u32 = 32;
 
-/// More would run for hours, by mistake.
-const MOST_STARTS: u32 = 100_000;
+/// More would keep the releases of a passive party waiting for hours, by mistake.
+const MOST_STARTS: u32 = 1000;
+
+/// Checks the settings that need no parameters.
+pub(crate) fn check(penalty: Option<f64>, starts: Option<u32>) -> Result<(), TransformError> {
+    let refuse = |reason| Err(TransformError::Setting { transform: NAME, reason });
+    if let Some(penalty) = penalty
+        && !(penalty >= 0.0 && penalty.is_finite())
+    {
+        return refuse(format!("`penalty` is {penalty}, expected 0 or more"));
+    }
+    match starts {
+        Some(starts) if !(1..=MOST_STARTS).contains(&starts) => {
+            refuse(format!("`starts` is {starts}, expected 1 to {MOST_STARTS}"))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// The settings of the search, checked.
 pub(super) struct Settings {
@@ -36,16 +52,8 @@ impl Settings {
         penalty: Option<f64>,
         starts: Option<u32>,
     ) -> Result<Self, TransformError> {
-        let refuse = |reason| Err(TransformError::Setting { transform: NAME, reason });
-        if let Some(penalty) = penalty
-            && !(penalty >= 0.0 && penalty.is_finite())
-        {
-            return refuse(format!("`penalty` is {penalty}, expected 0 or more"));
-        }
+        check(penalty, starts)?;
         let starts = starts.unwrap_or(STARTS);
-        if !(1..=MOST_STARTS).contains(&starts) {
-            return refuse(format!("`starts` is {starts}, expected 1 to {MOST_STARTS}"));
-        }
         let (k, d) = w_pas.shape();
         let fits = if d >= k { StiefelCase::I } else { StiefelCase::Ii };
         Ok(Self { case: case.unwrap_or(fits), penalty, starts })

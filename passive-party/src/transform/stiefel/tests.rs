@@ -185,6 +185,7 @@ fn settings_out_of_range_are_refused_by_name() {
     refuse(0.1, Some(-1.0), None, "`penalty`");
     refuse(0.1, Some(f64::NAN), None, "`penalty`");
     refuse(0.1, None, Some(0), "`starts`");
+    refuse(0.1, None, Some(1001), "1 to 1000");
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let config = TransformConfig::Stiefel { epsilon: 0.0, randomised: true, case: None, penalty: None, starts: None };
     assert_eq!(rewrite_any(&config, &w, Some(&block), &mut rng).unwrap().weights, w);
