@@ -92,7 +92,7 @@ impl Experiment<'_> {
             let seen = (line.seen > 0).then_some(Seen { y: &seen_y, released: &released });
             let settings =
                 AgnosticSettings { alpha: line.alpha, beta: line.beta, observed: line.seen, ..Default::default() };
-            let attack = Agnostic { settings, inner: Settings::default() };
+            let attack = Agnostic { settings, ..Agnostic::default() };
             let found = attack.reconstruct(&window.model, &own, seen, Replacement::default(), &y, &mut rng);
             let found = found.map_err(|error| failed(line.name, error))?;
             done.cpu.push(cpu_time().saturating_sub(start));
