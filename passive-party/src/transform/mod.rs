@@ -139,7 +139,7 @@ impl std::fmt::Debug for Rewritten {
 ///
 /// **`stiefel`, defaults.** `case`: `i` for d ≥ k, else `ii`. `penalty`: λ = 100 (1/d) Tr K₀ / ε², the error of `zero`
 /// over ε²; a relative miss of g by 1 % then costs 1 % of that error, and what comes out has g within a few per cent of
-/// ε, whatever the scale of the weights. `starts`: 32. Half of the starts have determinant −1, since a descent never
+/// ε as a rule, in case ii within a fifth at worst, whatever the scale of the weights. `starts`: 32. Half of the starts have determinant −1, since a descent never
 /// leaves its component; in each half the first is near the identity, the others are uniform. The point taken is the one
 /// with the least objective, the first of equals: it depends on the generator and not on the number of threads.
 ///

@@ -143,7 +143,7 @@ fn threads_do_not_matter() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// The default penalty meets ε within a few per cent wherever a rotation can, for weights of any scale; no random R beats
+    /// The default penalty meets ε about, as closely as its weight makes it, wherever a rotation can, for weights of any scale; no random R beats
     /// the search.
     #[test]
     fn defaults_meet_the_distance(k in 2usize..6, d in 2usize..9, scale in -6i32..6, share in 0.02f64..0.6, seed in any::<u64>()) {
@@ -156,8 +156,13 @@ proptest! {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let found = rewrite_any(&config, &w, Some(&block), &mut rng).unwrap();
         let g = (&w - &found.weights).norm_squared() / (d * k) as f64;
-        prop_assert!((g / epsilon - 1.0).abs() < 0.05, "{g} for {epsilon}");
         let moments = Moments::of(&x).unwrap();
+        // A minimum is no worse than an R with g = ε: λ (g − ε)² is at most what f can gain, 4 Tr K₀ / d and in case i twice
+        // ‖1‖ ‖μ − ¼ 1‖ / d more. Typically the miss is a tenth of this.
+        let trace = moments.about_zero.trace();
+        let lever = moments.mean.add_scalar(-0.25).norm() * (d as f64).sqrt();
+        let most = ((4.0 * trace + 2.0 * lever) / (100.0 * trace)).sqrt();
+        prop_assert!((g / epsilon - 1.0).abs() < most, "{g} for {epsilon}, {most}");
         let case = if d >= k { StiefelCase::I } else { StiefelCase::Ii };
         let penalty = default_penalty(&moments, epsilon);
         for _ in 0..50 {
