@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::{RwLock, Semaphore};
+use vfl_shared::hex;
 use vfl_shared::rpc::{Refusal, RefusalKind, pb};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
@@ -133,7 +134,7 @@ fn named(policy: &str) -> String {
     if policy.len() <= LONGEST_POLICY {
         return policy.to_owned();
     }
-    let hash: String = Sha256::digest(policy.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex(&Sha256::digest(policy.as_bytes())[..16]);
     let start: String = policy.chars().take(LONGEST_POLICY / 4).collect();
     format!("{start}… (sha256 {hash})")
 }

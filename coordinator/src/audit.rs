@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use rand::Rng;
+use vfl_shared::hex;
 use vfl_shared::metrics::UtilityTotals;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{Refusal, RefusalKind, pb};
@@ -170,7 +171,7 @@ impl Audits {
         }
         let mut secret = [0u8; 16];
         rand::rng().fill_bytes(&mut secret);
-        let name: String = secret.iter().map(|b| format!("{b:02x}")).collect();
+        let name = hex(secret);
         sessions.insert(name.clone(), Arc::new(session));
         Ok((name, budget))
     }

@@ -14,6 +14,7 @@ use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
 
@@ -103,8 +104,8 @@ impl Manifest {
     ) -> Self {
         let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
         let content = serde_json::to_vec(&(&class_names, &active_party, &passive_parties, &training, &training_ids));
-        let hex: String = Sha256::digest(content.unwrap_or_default()).iter().map(|b| format!("{b:02x}")).collect();
-        let version = ModelVersion::new(format!("m-{}", &hex[..16]))
+        let hash = hex(Sha256::digest(content.unwrap_or_default()));
+        let version = ModelVersion::new(format!("m-{}", &hash[..16]))
             .unwrap_or_else(|_| unreachable!("a prefix and hexadecimal digits are a valid name"));
         Self { schema: SCHEMA, version, class_names, active_party, passive_parties, training, training_ids }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rand::Rng;
 use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
 
 use crate::defense::NoiseSecret;
 
@@ -69,7 +70,7 @@ fn from_file(path: &Path) -> Result<NoiseSecret, SecretError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             let mut secret = [0; 32];
             rand::rng().fill_bytes(&mut secret);
-            let text: String = secret.iter().map(|b| format!("{b:02x}")).chain(["\n".to_owned()]).collect();
+            let text = hex(secret) + "\n";
             write_atomic(path, text.as_bytes(), true).map_err(|e| io("write", e))?;
             Ok(NoiseSecret::new(secret))
         }

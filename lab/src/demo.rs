@@ -14,6 +14,7 @@ use vfl_passive_party::transform::TransformConfig;
 use vfl_passive_party::words::transform_words;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::policy::{DefenseConfig, Policy, PolicyTextError};
 use vfl_shared::rpc::{pb, select_ok};
@@ -207,7 +208,7 @@ async fn deploy(
 ) -> anyhow::Result<Deployment> {
     // A report is the same for the same seed, noise and all.
     let secret = Sha256::digest(format!("the noise of a demonstration, seed {seed}"));
-    let secret: String = secret.iter().map(|b| format!("{b:02x}")).collect();
+    let secret = hex(secret);
     write_atomic(&state.join("coordinator").join("noise.secret"), secret.as_bytes(), true)?;
     Deployment::start(DeploymentSpec {
         tables: partition::divide(dataset, split, seed)?,

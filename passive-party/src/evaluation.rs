@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
 use vfl_shared::metrics::{MetricError, SquaredError, column_mean_error, half_error, mse};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{Refusal, RefusalKind, pb};
@@ -126,7 +127,7 @@ impl Evaluations {
             hash.update((id.len() as u64).to_le_bytes());
             hash.update(id.as_bytes());
         }
-        let set: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+        let set = hex(hash.finalize());
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         if record.sets.iter().all(|s| s.set != set) {
             let wanted: HashSet<&str> = sorted.iter().copied().collect();

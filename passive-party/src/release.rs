@@ -20,6 +20,8 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::files::{make_dir, write_atomic};
+use vfl_shared::hex;
+use vfl_shared::metrics::Interpretability;
 use vfl_shared::model::StoredShare;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::Refusal;
@@ -126,7 +128,7 @@ impl ReleaseFile {
         self.sha256 = String::new();
         // Numbers and strings: serialisation cannot fail, and an empty text would not match on reading.
         let content = serde_json::to_vec(&self).unwrap_or_default();
-        self.sha256 = Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect();
+        self.sha256 = hex(Sha256::digest(content));
         self
     }
 
@@ -305,9 +307,11 @@ fn load_or_make(
     if made.weights.shape() != w_pas.shape() || made.bias_shift.len() != w_pas.nrows() {
         return Err(NoRelease::Unfit(transform.name()));
     }
-    let interpretability = interpretability(w_pas, &made.weights);
-    // A number that is not finite would be written and not read back.
-    if !made.weights.iter().chain(made.bias_shift.iter()).chain([&interpretability]).all(|v| v.is_finite()) {
+    // A number that is not finite would be written and not read back; g is refused with the weights that make it so.
+    let Ok(Interpretability { g, .. }) = Interpretability::of(w_pas, &made.weights) else {
+        return Err(NoRelease::Unfit(transform.name()));
+    };
+    if !made.weights.iter().chain(&made.bias_shift).all(|v| v.is_finite()) {
         return Err(NoRelease::Unfit(transform.name()));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
@@ -320,7 +324,7 @@ fn load_or_make(
         transform: transform.clone(),
         weights: (!true_ones).then(|| rows(&made.weights)),
         bias_shift: made.bias_shift.iter().copied().collect(),
-        interpretability,
+        interpretability: g,
         records: logits.block().records(),
         released_at_s: now,
         sha256: String::new(),
@@ -334,11 +338,6 @@ fn load_or_make(
     })?;
     tracing::info!(%version, %role, transform = transform.name(), "parameters made ready for release");
     Ok(file.release(path, w_pas.shape())?)
-}
-
-/// g of V (33): ‖W − W_n‖²_F / (d k), in squared units of a weight; 0 for no feature.
-fn interpretability(w: &DMatrix<f64>, shown: &DMatrix<f64>) -> f64 {
-    (w - shown).norm_squared() / w.len().max(1) as f64
 }
 
 /// What has been released from a state directory, by share and role.

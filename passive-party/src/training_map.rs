@@ -9,6 +9,7 @@ use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
 
 use crate::transform::{FeatureMap, TransformConfig, TransformError};
 use crate::words::transform_words;
@@ -97,7 +98,7 @@ impl MapFile {
     fn hash(&self) -> String {
         let Self { schema, transform, matrix, shift, .. } = self;
         let content = serde_json::to_vec(&(schema, transform, matrix, shift)).unwrap_or_default();
-        Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect()
+        hex(Sha256::digest(content))
     }
 }
 

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod data;
 pub mod files;
+mod hex;
 pub mod metrics;
 pub mod model;
 pub mod numerics;
@@ -15,3 +16,5 @@ pub mod service;
 pub mod telemetry;
 pub mod training;
 pub mod types;
+
+pub use hex::hex;

@@ -7,6 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
 use sha2::Sha256;
+use vfl_shared::hex;
 use vfl_shared::types::RecordIds;
 
 fn prf(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
@@ -33,7 +34,7 @@ impl NoiseSecret {
     /// What may be known of it: 16 hexadecimal digits that tell it from another.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        prf(&self.0, &[b"fingerprint"])[..8].iter().map(|b| format!("{b:02x}")).collect()
+        hex(&prf(&self.0, &[b"fingerprint"])[..8])
     }
 
     /// A keyed hash for one other purpose, which tells nothing of the noise.

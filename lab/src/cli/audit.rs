@@ -9,6 +9,7 @@ use vfl_active_party::attack::Method;
 use vfl_coordinator::defense::{DefenseConfig, Pipeline};
 use vfl_shared::cli::CliError;
 use vfl_shared::config::{ConfigFile, PeerAddress, TlsFiles};
+use vfl_shared::hex;
 use vfl_shared::policy::Policy;
 use vfl_shared::service::Role;
 use vfl_shared::types::RecordIds;
@@ -122,7 +123,7 @@ impl AuditArgs {
             test: plan.ids.len(),
             features: deployment.n_active + deployment.d_passive,
             classes: deployment.classes,
-            sha256: Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect(),
+            sha256: hex(Sha256::digest(text.as_bytes())),
         };
         let config = serde_json::json!({
             "seed": plan.seed,

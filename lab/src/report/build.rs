@@ -13,6 +13,7 @@ use super::document::{
 use super::surface::Surface;
 use super::threat::ThreatModel;
 use super::verdict::EXACT_MSE;
+use vfl_shared::hex;
 
 impl Report {
     /// A report with no audit yet; all surfaces are listed as not audited. Fill `surfaces` (see [`Surface::list`]),
@@ -247,5 +248,5 @@ fn canonical(value: &Value) -> Value {
 /// Hexadecimal SHA-256 of a configuration as compact JSON with sorted keys.
 pub(super) fn config_sha256(config: &Value) -> String {
     let digest = Sha256::digest(canonical(config).to_string().as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(digest)
 }

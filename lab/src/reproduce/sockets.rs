@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, ReleasedScores};
@@ -62,8 +63,7 @@ async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize]
     // The first half is the active party's: the columns of the split are those from the middle on.
     let split = VerticalSplit::window(total / 2, total - total / 2, total)?;
     let state = tempfile::tempdir()?;
-    let secret: String =
-        Sha256::digest(format!("a figure, seed {seed}")).iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret = hex(Sha256::digest(format!("a figure, seed {seed}")));
     write_atomic(&state.path().join("coordinator").join("noise.secret"), secret.as_bytes(), true)?;
     let deployment = Deployment::start(DeploymentSpec {
         tables: partition::divide(dataset, &split, seed)?,

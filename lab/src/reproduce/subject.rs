@@ -12,6 +12,7 @@ use vfl_shared::data::{
     self, BankColumns, Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Normalisation, Part, SplitSpec,
     SyntheticParameters,
 };
+use vfl_shared::hex;
 use vfl_shared::metrics::accuracy;
 use vfl_shared::model::{TrainingConfig, TrainingValues, train_central};
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
@@ -397,6 +398,6 @@ fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<ReadModel, Re
         weights: DMatrix::from_fn(classes, features, |i, j| file.weights[i][j]),
         bias: DVector::from_vec(file.bias),
         test: file.test_row_in_file,
-        sha256: Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect(),
+        sha256: hex(Sha256::digest(&bytes)),
     })
 }

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 use sha2::{Digest, Sha256};
+use vfl_shared::hex;
 use vfl_shared::types::FeatureBlock;
 
 use super::orthonormal::orthonormal;
@@ -115,7 +116,7 @@ impl FeatureMap {
         // Adding 0 makes a negative zero a positive one.
         hash.update((self.shift.len() as u64).to_le_bytes());
         self.matrix.iter().chain(self.shift.iter()).for_each(|v| hash.update((v + 0.0).to_le_bytes()));
-        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+        hex(hash.finalize())
     }
 
     /// A map put together again from H (d × d) and t (d), as a party has them on its disk.

@@ -13,6 +13,7 @@ use super::split::{Part, Split, SplitError};
 use super::synthetic::SyntheticError;
 use super::table::AssembleError;
 use super::vertical::VerticalSplitError;
+use crate::hex;
 use crate::types::{IdError, RecordIds, ShapeError};
 
 /// Why a data set could not be loaded or divided.
@@ -218,7 +219,7 @@ impl Dataset {
         self.labels.iter().for_each(|l| hash.update(l.to_le_bytes()));
         hash.update((self.x.nrows() as u64).to_le_bytes());
         self.x.iter().for_each(|v| hash.update(v.to_bits().to_le_bytes()));
-        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+        hex(hash.finalize())
     }
 }
 

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::PartyParameters;
 use crate::files::{make_dir, write_atomic};
+use crate::hex;
 use crate::types::{ModelVersion, ShapeError};
 
 const SCHEMA: u32 = 1;
@@ -219,7 +220,7 @@ fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
 }
 
 fn digest(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect()
+    hex(Sha256::digest(content))
 }
 
 #[cfg(test)]
