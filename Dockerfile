@@ -21,8 +21,9 @@ COPY coordinator/Cargo.toml coordinator/
 COPY passive-party/Cargo.toml passive-party/
 COPY active-party/Cargo.toml active-party/
 COPY lab/Cargo.toml lab/
+COPY fuzz/targets/Cargo.toml fuzz/targets/
 RUN set -eu; \
-    for crate in shared coordinator passive-party active-party lab; do \
+    for crate in shared coordinator passive-party active-party lab fuzz/targets; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \
@@ -34,7 +35,7 @@ RUN set -eu; \
         done; \
     done; \
     cargo build --release --locked --workspace --lib --bins; \
-    rm -rf shared coordinator passive-party active-party lab target/release/.fingerprint/vfl-*
+    rm -rf shared coordinator passive-party active-party lab fuzz target/release/.fingerprint/vfl-*
 
 COPY . .
 RUN cargo build --release --locked --workspace --bins \
@@ -76,10 +77,10 @@ EXPOSE 7102
 ENTRYPOINT ["active-party"]
 CMD ["serve", "--config", "/etc/cloison/active-party.toml"]
 
-# ---- one-shot jobs: certificates, data, demo -------------------------------------------------------------------------
+# ---- one-shot jobs: certificates, data, operator, demo -------------------------------------------------------------------------
 FROM runtime AS lab
 COPY --from=builder /out/cloison /out/active-party /usr/local/bin/
-COPY scripts/compose/certs scripts/compose/data scripts/compose/demo /usr/local/lib/cloison/
+COPY scripts/compose/certs scripts/compose/data scripts/compose/operator scripts/compose/demo /usr/local/lib/cloison/
 RUN install -d -m 0700 -o cloison -g cloison \
         /var/lib/cloison/tls/ca /var/lib/cloison/tls/coordinator /var/lib/cloison/tls/passive-1 \
         /var/lib/cloison/tls/active /var/lib/cloison/tls/auditor /etc/cloison/tls-auditor \

@@ -85,6 +85,7 @@ docker image ls --filter "reference=cloison/*:$CLOISON_TAG" --format '{{.Reposit
 say 'bringing it up'
 compose up -d --no-build
 status=$(timeout 600 docker wait "$(container demo)") || die 'the demo did not end within 600 s'
+docker logs "$(container operator)"
 docker logs "$(container demo)"
 expect 'exit code of the demo' "$status" 0
 for file in report.json report.html scores.csv; do
@@ -118,6 +119,8 @@ expect 'second run of certs and data' "$(docker wait "$(container certs)" "$(con
 for job in certs data; do
   docker logs --tail 1 "$(container "$job")" 2>&1 | grep -q 'nothing to do' || die "$job did its work again"
 done
+docker start "$(container operator)" >/dev/null
+expect 'exit code of the second operator' "$(timeout 600 docker wait "$(container operator)")" 0
 docker start "$(container demo)" >/dev/null
 expect 'exit code of the second demo' "$(timeout 600 docker wait "$(container demo)")" 0
 

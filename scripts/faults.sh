@@ -56,6 +56,9 @@ must_fail() { # process id, file with its output, what it was doing
 
 local_options 'Kills the passive party during training and during a prediction; serving must resume.' "$@"
 local_prepare
+# The passive party must consent to a training that is too long to end by itself.
+sed -E 's/^# max_epochs = .*/max_epochs = 100000/' "${configs[$lost]}" >"$work/$lost-long.toml"
+configs[$lost]="$work/$lost-long.toml"
 start_all
 say 'training once, so that there is a model in service'
 train 300 >/dev/null || die "training failed; see $logs"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use vfl_shared::config::{ConfigError, ConfigFile, PeerAddress, TlsFiles};
+use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
 use vfl_shared::data::FeatureTable;
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::service::{Credentials, Peer, Role};
@@ -24,6 +24,9 @@ pub struct ConfigValues {
     pub peer_timeout_ms: u64,
     /// Certificates.
     pub tls: TlsFiles,
+    /// What callers may hold of this service.
+    #[serde(default)]
+    pub limits: Limits,
     /// Features and labels.
     pub data: DataFiles,
     /// The coordinator.
@@ -117,6 +120,8 @@ pub struct ClientTable {
 pub struct Settings {
     /// Who we are.
     pub credentials: Credentials,
+    /// What callers may hold of this service.
+    pub limits: Limits,
     /// Where this party's parameters are kept.
     pub state_dir: PathBuf,
     /// Features and labels.
@@ -162,6 +167,7 @@ impl Settings {
         }
         let settings = Self {
             credentials,
+            limits: file.limits(&v.limits)?,
             state_dir: v.state_dir.clone(),
             table: Arc::new(table),
             coordinator: v.coordinator.peer(Role::Coordinator),

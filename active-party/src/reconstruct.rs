@@ -4,7 +4,7 @@
 mod estimate;
 mod limits;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nalgebra::DMatrix;
@@ -13,6 +13,7 @@ use rand_chacha::ChaCha20Rng;
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::transport::Channel;
+use vfl_shared::apart::SetsApart;
 use vfl_shared::data::FeatureStore;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
@@ -30,6 +31,9 @@ use crate::scoring::{ModelDescription, Scored, Scorer};
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
 
+/// The fewest records that an accuracy is told of: one of fewer says whether single records were predicted well.
+const MIN_ACCURACY_RECORDS: usize = 100;
+
 /// A passive party's address that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
@@ -41,6 +45,8 @@ pub struct Reconstructor {
     scorer: Arc<Scorer>,
     passive: Vec<(Peer, PassivePartyClient<Channel>)>,
     timeout: Duration,
+    /// The sets of records whose accuracy was told.
+    sets: Arc<Mutex<SetsApart>>,
     /// One attack at a time has the cores.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -81,7 +87,8 @@ pub struct Job {
 }
 
 impl Reconstructor {
-    /// Attacks what this scorer is given; asks these passive parties for the parameters they release.
+    /// Attacks what this scorer is given; asks these passive parties for the parameters they release. `sets` are those whose
+    /// accuracy was told before.
     ///
     /// # Errors
     /// [`ReconstructorError`] for a malformed address.
@@ -90,6 +97,7 @@ impl Reconstructor {
         scorer: Arc<Scorer>,
         passive: &[Peer],
         timeout: Duration,
+        sets: SetsApart,
     ) -> Result<Self, ReconstructorError> {
         let passive = passive
             .iter()
@@ -98,7 +106,7 @@ impl Reconstructor {
                 Ok((peer.clone(), client.max_decoding_message_size(MAX_MESSAGE_BYTES)))
             })
             .collect::<Result<_, TlsError>>()?;
-        Ok(Self { scorer, passive, timeout, turn: Arc::default() })
+        Ok(Self { scorer, passive, timeout, sets: Arc::new(Mutex::new(sets)), turn: Arc::default() })
     }
 
     /// Checks a request.
@@ -262,7 +270,10 @@ impl Reconstructor {
                 format!("{failed} of the {asked} records were not scored; audit records that all parties hold");
             return Err(Refusal::precondition(message));
         }
-        send(events, Event::Scores(self.worth(&ids, &scored))).await?;
+        // Part of the records named is a set of the auditor's choosing, for each request another one.
+        let accuracy = if asked == job.ids.len() { self.accuracy(&ids, &scored).await } else { None };
+        let rows = scored.released.records() as u64;
+        send(events, Event::Scores(pb::ReconstructedScores { rows, accuracy })).await?;
         Ok(scored.released)
     }
 
@@ -316,14 +327,26 @@ impl Reconstructor {
         tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))
     }
 
-    /// Accuracy of the released scores, where labels are known.
-    fn worth(&self, ids: &RecordIds, scored: &Scored) -> pb::ReconstructedScores {
-        let accuracy = self.scorer.labels(ids).map(|labels| {
-            let predicted = scored.released.predicted_labels();
-            let right = predicted.iter().zip(&labels).filter(|(p, l)| p == l).count();
-            three_significant_digits(right as f64 / labels.len().max(1) as f64)
-        });
-        pb::ReconstructedScores { rows: scored.released.records() as u64, accuracy }
+    /// Accuracy of the released scores, where labels are known: of at least [`MIN_ACCURACY_RECORDS`] records, and of sets that are
+    /// equal or have no record in common. The accuracies of two sets that differ in one record would tell of that record.
+    async fn accuracy(&self, ids: &RecordIds, scored: &Scored) -> Option<f64> {
+        let labels = self.scorer.labels(ids).filter(|labels| labels.len() >= MIN_ACCURACY_RECORDS)?;
+        let (sets, ids) = (self.sets.clone(), ids.clone());
+        let admit = move || sets.lock().unwrap_or_else(PoisonError::into_inner).admit(&ids);
+        match tokio::task::spawn_blocking(admit).await.ok()? {
+            Ok(Ok(())) => {}
+            Ok(Err(known)) => {
+                tracing::info!(known, "no accuracy is told: records of the set were part of another one");
+                return None;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no accuracy is told: its set of records cannot be recorded");
+                return None;
+            }
+        }
+        let predicted = scored.released.predicted_labels();
+        let right = predicted.iter().zip(&labels).filter(|(p, l)| p == l).count();
+        Some(three_significant_digits(right as f64 / labels.len() as f64))
     }
 }
 

@@ -138,8 +138,9 @@ impl Scorer {
         }
         let share = self.store.load(version).map_err(|e| Refusal::precondition(e.to_string()))?;
         if share.feature_names != self.feature_names() || share.parameters.bias().is_none() {
-            let message =
-                format!("model {version} was trained on other features than this party now holds; train again");
+            let message = format!(
+                "model {version} was trained on other features than this party now holds; train or import it again"
+            );
             return Err(Refusal::precondition(message));
         }
         let share = Arc::new(share);

@@ -9,16 +9,18 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
+use vfl_shared::apart::SetsApart;
 use vfl_shared::data::FeatureStore;
-use vfl_shared::model::{ShareStore, StoreError, TrainingConfig};
+use vfl_shared::model::{ShareStore, Staging, StoreError, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
 use vfl_shared::rpc::pb::{TrainingReply, train_job_event, training_reply::Reply};
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require};
 use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve};
-use vfl_shared::training::{Participant, TrainingEvent};
+use vfl_shared::training::{Importer, Participant, TrainingEvent};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::config::Settings;
+use crate::publish::publish;
 use crate::reconstruct::{Reconstructor, ReconstructorError};
 use crate::scoring::{Scorer, ended_early, outgoing};
 
@@ -27,6 +29,9 @@ pub const MAX_SCORE_RECORDS: usize = 65_536;
 
 /// The longest name of a request, in bytes; what goes on to the coordinator is a little longer.
 const MAX_REQUEST_ID: usize = 100;
+
+/// What a second training or publication is told.
+const BUSY: &str = "another training or publication is under way; try again when it has ended";
 
 /// Why the active party cannot start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +42,9 @@ pub enum RunError {
     /// An address or a certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The sets of records whose accuracy was told.
+    #[error("the sets of earlier audits: {0}")]
+    Audits(std::io::Error),
     /// A passive party's address.
     #[error(transparent)]
     Reconstructor(#[from] ReconstructorError),
@@ -49,6 +57,7 @@ struct Service {
     identity: PeerIdentity,
     scorer: Arc<Scorer>,
     reconstructor: Arc<Reconstructor>,
+    importer: Arc<Importer>,
     class_names: Vec<String>,
     training: Arc<tokio::sync::Mutex<()>>,
     stop: tokio_util::sync::CancellationToken,
@@ -69,12 +78,22 @@ pub async fn run(
     let credentials = &settings.credentials;
     let scorer =
         Arc::new(Scorer::new(credentials, settings.coordinator, settings.table, store, settings.peer_timeout)?);
-    let reconstructor =
-        Arc::new(Reconstructor::new(credentials, scorer.clone(), &settings.passive_parties, settings.peer_timeout)?);
+    let sets = SetsApart::open(&settings.state_dir.join("audited.sets")).map_err(RunError::Audits)?;
+    let (passive, timeout) = (&settings.passive_parties, settings.peer_timeout);
+    let reconstructor = Arc::new(Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?);
+    let staging = Staging::of(&settings.state_dir);
+    let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.feature_names()));
     let stop = tokio_util::sync::CancellationToken::new();
     let identity = credentials.identity().clone();
-    let service =
-        Service { identity, scorer, reconstructor, class_names, training: Arc::default(), stop: stop.clone() };
+    let service = Service {
+        identity,
+        scorer,
+        reconstructor,
+        importer,
+        class_names,
+        training: Arc::default(),
+        stop: stop.clone(),
+    };
     let routes = Routes::new(
         ActivePartyServer::new(service)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -84,7 +103,7 @@ pub async fn run(
         shutdown.await;
         stop.cancel();
     };
-    Ok(serve(listener, credentials, routes, shutdown).await?)
+    Ok(serve(listener, credentials, &settings.limits, routes, shutdown).await?)
 }
 
 impl Service {
@@ -145,9 +164,7 @@ impl ActiveParty for Service {
             let message = format!("{missing} of the {} training records are not held here", ids.len());
             Refusal::new(RefusalKind::NotFound, message)
         })?;
-        let busy = self.training.clone().try_lock_owned().map_err(|_| {
-            Refusal::new(RefusalKind::Aborted, "another training is under way; try again when it has ended")
-        })?;
+        let busy = self.training.clone().try_lock_owned().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
         let (events, outgoing) = mpsc::channel(64);
         let (scorer, class_names, stop) = (self.scorer.clone(), self.class_names.clone(), self.stop.clone());
         tokio::spawn(async move {
@@ -168,6 +185,28 @@ impl ActiveParty for Service {
             let _ = events.send(last).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn publish(
+        &self,
+        request: Request<pb::PublishJobRequest>,
+    ) -> Result<Response<pb::PublishJobResponse>, Status> {
+        self.own(&caller(&request)?)?;
+        let ids = match request.into_inner().training_ids {
+            Some(ids) => RecordIds::try_from(ids)?,
+            None => RecordIds::default(),
+        };
+        let _busy = self.training.try_lock().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
+        let unknown = ids.iter().filter(|id| self.scorer.table.position(id).is_none()).count();
+        let name = self.identity.name();
+        let ended = tokio::select! {
+            ended = publish(&self.scorer, &self.importer, name, &self.class_names, &ids) => ended,
+            () = self.stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
+        };
+        let published = ended.inspect_err(|refusal| {
+            tracing::warn!(reason = %refusal, "imported parameters were not published");
+        })?;
+        Ok(Response::new(pb::PublishJobResponse { published: Some(published), unknown_training_ids: unknown as u32 }))
     }
 
     type ReconstructStream = Responses<pb::ReconstructEvent>;
@@ -235,6 +274,7 @@ async fn train(
         feature_names: &names,
         known_records: Some(ids.clone()),
         source: &source,
+        gate: None,
     };
     let tell = |event| {
         if let TrainingEvent::Progress(progress) = event {

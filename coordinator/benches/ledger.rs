@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use vfl_coordinator::ledger::{Ledger, LedgerConfig, Spend};
+use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, Spend};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 /// Callers at once.
@@ -17,6 +17,7 @@ fn spend(first: u64, rows: u64) -> Spend {
     Spend {
         party: PartyName::new("active").expect("a name"),
         model: ModelVersion::new("m-1").expect("a version"),
+        passive: "p-1".into(),
         policy: "rounding(2)".into(),
         request_id: None,
         body_hash: [0; 32],
@@ -25,6 +26,7 @@ fn spend(first: u64, rows: u64) -> Spend {
             .expect("distinct ids"),
         share_hashes: vec![[7; 16]; rows as usize],
         at: SystemTime::now(),
+        uptime: Duration::ZERO,
     }
 }
 
@@ -51,7 +53,9 @@ fn ledger(c: &mut Criterion) {
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     for rows in [16_384, 1] {
         let dir = tempfile::tempdir().expect("a directory");
-        let config = LedgerConfig::new(format!("sqlite:{}", dir.path().join("ledger.db").display()));
+        let url = format!("sqlite:{}", dir.path().join("ledger.db").display());
+        let state_dir = Some(dir.path().to_owned());
+        let config = LedgerConfig { budgets: Budgets::UNLIMITED, state_dir, ..LedgerConfig::new(url) };
         let ledger = Arc::new(runtime.block_on(Ledger::open(&config, "bench")).expect("a ledger"));
         let next = AtomicU64::new(0);
         group.throughput(Throughput::Elements(CALLERS * rows));

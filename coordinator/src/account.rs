@@ -1,6 +1,6 @@
 //! The live service's account: every request is in the ledger before anything of it is released.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::{RwLock, Semaphore};
@@ -24,6 +24,8 @@ pub struct Account {
     kept: bool,
     limited: bool,
     readers: Semaphore,
+    /// What the rate's clock counts from.
+    started: Instant,
     /// Taken when the service has ended.
     ledger: RwLock<Option<Ledger>>,
 }
@@ -35,6 +37,8 @@ pub struct Entry<'a> {
     pub party: &'a PartyName,
     /// The model asked.
     pub model: &'a ModelVersion,
+    /// The fingerprint of its passive parties' parameters.
+    pub passive: &'a str,
     /// The live policy, in words.
     pub policy: &'a str,
     /// The caller's name for the request; empty: none.
@@ -56,7 +60,8 @@ impl Account {
             None => None,
         };
         let limited = config.is_some_and(|c| c.budgets.records.is_some() || c.budgets.rows_per_minute.is_some());
-        Ok(Self { kept: ledger.is_some(), limited, readers: Semaphore::new(READERS), ledger: RwLock::new(ledger) })
+        let (readers, started) = (Semaphore::new(READERS), Instant::now());
+        Ok(Self { kept: ledger.is_some(), limited, readers, started, ledger: RwLock::new(ledger) })
     }
 
     /// Records a request and returns when that is on disk: a verdict for each row.
@@ -76,12 +81,14 @@ impl Account {
         let spend = Spend {
             party: entry.party.clone(),
             model: entry.model.clone(),
+            passive: entry.passive.to_owned(),
             policy: named(entry.policy),
             request_id,
             body_hash,
             ids: entry.ids.clone(),
             share_hashes: entry.shares,
             at: SystemTime::now(),
+            uptime: self.started.elapsed(),
         };
         let spent = async {
             let ledger = self.ledger.read().await;
@@ -197,6 +204,7 @@ pub fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
                 refused: u.refused,
                 first_at: u.first_at,
                 last_at: u.last_at,
+                passive_fingerprint: u.passive,
             })
             .collect(),
     };
@@ -206,6 +214,7 @@ pub fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
             records: summary.budgets.records,
             queries_per_record: summary.budgets.queries_per_record,
             rows_per_minute: summary.budgets.rows_per_minute,
+            models_per_record: summary.budgets.models_per_record,
         }),
         parties: summary.parties.into_iter().map(party).collect(),
     }
@@ -221,7 +230,8 @@ mod tests {
         let (other, ids) = (ModelVersion::new("m-2").unwrap(), RecordIds::new(["a", "bc"]).unwrap());
         let moved = RecordIds::new(["ab", "c"]).unwrap();
         let hash = |model, policy, ids, share: u8| {
-            body_hash(&Entry { party: &party, model, policy, request_id: "x", ids, shares: vec![[share; 16]; 2] })
+            let (party, passive, request_id, shares) = (&party, "p-1", "x", vec![[share; 16]; 2]);
+            body_hash(&Entry { party, model, passive, policy, request_id, ids, shares })
         };
         let first = hash(&model, "none", &ids, 1);
         assert_eq!(first, hash(&model, "none", &ids, 1));

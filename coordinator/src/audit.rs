@@ -2,12 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use rand::Rng;
+use vfl_shared::apart::SetsApart;
 use vfl_shared::hex;
 use vfl_shared::metrics::UtilityTotals;
 use vfl_shared::numerics::three_significant_digits;
@@ -34,7 +37,17 @@ pub struct Session {
     /// The first logit share of each record asked for, hashed.
     bound: Mutex<HashMap<Box<str>, ShareHash, RandomState>>,
     opened: Instant,
-    utility: Mutex<UtilityTotals>,
+    measured: Mutex<Measured>,
+}
+
+/// What a session's releases cost so far.
+#[derive(Default)]
+struct Measured {
+    /// Rows released.
+    rows: u64,
+    /// The records released, each measured by its first release: the same record again would weigh it more than the others.
+    records: HashSet<Box<str>, RandomState>,
+    utility: UtilityTotals,
 }
 
 impl fmt::Debug for Session {
@@ -86,23 +99,56 @@ impl Session {
             .collect()
     }
 
-    /// Adds what a release cost.
-    pub fn measure(&self, scores: &ConfidenceScores, released: &ReleasedScores) {
-        match UtilityTotals::of(scores, released) {
-            Ok(cost) => *self.utility.lock().unwrap_or_else(PoisonError::into_inner) += cost,
+    /// Adds what a release of the records `ids` cost.
+    pub fn measure(&self, ids: &RecordIds, scores: &ConfidenceScores, released: &ReleasedScores) {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        measured.rows += ids.len() as u64;
+        let first: Vec<usize> =
+            ids.iter().enumerate().filter(|(_, id)| measured.records.insert((*id).into())).map(|(at, _)| at).collect();
+        let cost = if first.len() == ids.len() {
+            UtilityTotals::of(scores, released)
+        } else {
+            // Columns of scores are scores.
+            let Ok(scores) = ConfidenceScores::new(scores.matrix().select_columns(&first)) else { return };
+            UtilityTotals::of(&scores, &released.select(&first))
+        };
+        match cost {
+            Ok(cost) => measured.utility += cost,
             // A defect of the defense; the figures of the session then stand for the other rows.
             Err(error) => tracing::error!(%error, "the utility of a release is not counted"),
         }
     }
 
-    fn summary(&self) -> pb::CloseAuditResponse {
-        let totals = *self.utility.lock().unwrap_or_else(PoisonError::into_inner);
-        pb::CloseAuditResponse {
-            rows: totals.records(),
-            kl_divergence: totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits),
-            total_variation: totals.total_variation().map(three_significant_digits),
-            arg_max_kept: totals.arg_max_kept().map_or(0.0, three_significant_digits),
+    /// The means, if they are over all of the session's records, and over a set that may be summarised.
+    fn summary(&self, sets: &Mutex<SetsApart>) -> Result<pb::CloseAuditResponse, Refusal> {
+        let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let (rows, records) = (measured.rows, measured.records.len());
+        let mut response = pb::CloseAuditResponse { rows, records: records as u64, ..Default::default() };
+        // Of fewer records the auditor would choose which ones: sets that differ in a record would tell of it.
+        if records < self.ids.len() || records < MIN_AUDIT_RECORDS {
+            response.withheld = format!(
+                "{records} of the session's {} records were released; a summary takes all of them",
+                self.ids.len()
+            );
+            return Ok(response);
         }
+        let ids = RecordIds::new(&self.ids).map_err(|e| Refusal::internal(e.to_string()))?;
+        let admitted = sets.lock().unwrap_or_else(PoisonError::into_inner).admit(&ids).map_err(|error| {
+            tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
+            Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
+        })?;
+        if let Err(known) = admitted {
+            response.withheld = format!(
+                "{known} of the {records} records were summarised before as part of another set; name that very set, or records \
+                 apart from it"
+            );
+            return Ok(response);
+        }
+        let totals = &measured.utility;
+        response.kl_divergence = totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits);
+        response.total_variation = totals.total_variation().map(three_significant_digits);
+        response.arg_max_kept = totals.arg_max_kept().map(three_significant_digits);
+        Ok(response)
     }
 }
 
@@ -111,13 +157,18 @@ impl Session {
 pub struct Audits {
     policy: AuditPolicy,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
+    /// The sets that were summarised.
+    sets: Mutex<SetsApart>,
 }
 
 impl Audits {
-    /// No session yet.
-    #[must_use]
-    pub fn new(policy: AuditPolicy) -> Self {
-        Self { policy, sessions: Mutex::default() }
+    /// No session yet. Which sets were summarised before, the state directory knows.
+    ///
+    /// # Errors
+    /// [`io::Error`] naming the file that cannot be read or is damaged.
+    pub fn new(policy: AuditPolicy, state_dir: &Path) -> io::Result<Self> {
+        let sets = SetsApart::open(&state_dir.join("audited.sets"))?;
+        Ok(Self { policy, sessions: Mutex::default(), sets: Mutex::new(sets) })
     }
 
     /// Whether a session about these records may be opened.
@@ -159,7 +210,7 @@ impl Audits {
             rows_left: AtomicU64::new(budget),
             bound: Mutex::default(),
             opened: Instant::now(),
-            utility: Mutex::default(),
+            measured: Mutex::default(),
         };
         let mut sessions = self.lock();
         let lifetime = Duration::from_secs(limits.session_lifetime_s);
@@ -192,12 +243,16 @@ impl Audits {
         }
     }
 
-    /// Ends a session.
+    /// Ends a session, and says what its policy cost unless that is not wanted. Writes a file: not for a runtime's own threads.
     ///
     /// # Errors
-    /// NOT_FOUND when there is none of that name.
-    pub fn close(&self, name: &str) -> Result<pb::CloseAuditResponse, Refusal> {
-        self.lock().remove(name).map(|s| s.summary()).ok_or_else(unknown)
+    /// NOT_FOUND when there is none of that name, UNAVAILABLE when the set cannot be recorded.
+    pub fn close(&self, name: &str, without_summary: bool) -> Result<pb::CloseAuditResponse, Refusal> {
+        let session = self.lock().remove(name).ok_or_else(unknown)?;
+        match without_summary {
+            true => Ok(pb::CloseAuditResponse { withheld: "no summary was asked for".into(), ..Default::default() }),
+            false => session.summary(&self.sets),
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Session>>> {
@@ -215,8 +270,11 @@ mod tests {
     use nalgebra::DMatrix;
     use vfl_shared::policy::Policy;
 
-    fn audits(allowed: bool) -> Audits {
-        Audits::new(AuditPolicy { allowed, max_sessions: 2, rows_per_record: 2, ..AuditPolicy::default() })
+    fn audits(allowed: bool) -> (tempfile::TempDir, Audits) {
+        let dir = tempfile::tempdir().unwrap();
+        let policy = AuditPolicy { allowed, max_sessions: 2, rows_per_record: 2, ..AuditPolicy::default() };
+        let audits = Audits::new(policy, dir.path()).unwrap();
+        (dir, audits)
     }
 
     fn ids(n: usize) -> RecordIds {
@@ -230,8 +288,8 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded() {
-        assert_eq!(open(&audits(false), 100).unwrap_err().kind, RefusalKind::PermissionDenied);
-        let audits = audits(true);
+        assert_eq!(open(&audits(false).1, 100).unwrap_err().kind, RefusalKind::PermissionDenied);
+        let (_dir, audits) = audits(true);
         assert_eq!(open(&audits, 99).unwrap_err().kind, RefusalKind::InvalidArgument);
         let (name, budget) = open(&audits, 100).unwrap();
         assert_eq!(budget, 200);
@@ -243,13 +301,13 @@ mod tests {
         session.spend(150).unwrap();
         assert_eq!(session.spend(51).unwrap_err().kind, RefusalKind::ResourceExhausted);
         session.spend(50).unwrap();
-        audits.close(&name).unwrap();
-        assert_eq!(audits.close(&name).unwrap_err().kind, RefusalKind::NotFound);
+        audits.close(&name, false).unwrap();
+        assert_eq!(audits.close(&name, false).unwrap_err().kind, RefusalKind::NotFound);
     }
 
     #[test]
     fn the_first_share_of_a_record_counts() {
-        let audits = audits(true);
+        let (_dir, audits) = audits(true);
         let open = |policy: &str| {
             let policy = policy.parse::<Policy>().unwrap();
             let version = ModelVersion::new("m-1").unwrap();
@@ -265,18 +323,76 @@ mod tests {
         assert_eq!((ask(1), ask(2)), (vec![true], vec![true]));
     }
 
+    /// Scores of n records of two classes, the first `wrong` of them turned over by the release.
+    fn batch(n: usize, wrong: usize) -> (ConfidenceScores, ReleasedScores) {
+        let scores = DMatrix::from_fn(2, n, |class, _| if class == 0 { 0.75 } else { 0.25 });
+        let released = DMatrix::from_fn(2, n, |class, at| if (class == 0) == (at < wrong) { 0.25 } else { 0.75 });
+        (ConfidenceScores::new(scores).unwrap(), ReleasedScores::Numbers(released))
+    }
+
+    fn session(audits: &Audits, ids: &RecordIds) -> (String, Arc<Session>) {
+        let (version, active) = (ModelVersion::new("m-1").unwrap(), PartyName::new("active").unwrap());
+        let ready = ReadyPolicy::unkeyed(&Policy::default(), 2);
+        let (name, _) = audits.open(version, active.clone(), ready, ids).unwrap();
+        let session = audits.find(&name, &active).unwrap();
+        (name, session)
+    }
+
     #[test]
-    fn utility_is_that_of_the_definition() {
-        let audits = audits(true);
-        let (name, _) = open(&audits, 100).unwrap();
-        let session = audits.find(&name, &PartyName::new("active").unwrap()).unwrap();
-        let scores = ConfidenceScores::new(DMatrix::from_vec(2, 2, vec![0.5, 0.5, 0.9, 0.1])).unwrap();
-        let released = ReleasedScores::Numbers(DMatrix::from_vec(2, 2, vec![0.25, 0.75, 0.9, 0.1]));
-        session.measure(&scores, &released);
-        let summary = audits.close(&name).unwrap();
-        let kl = 0.5 * (0.5 * (0.5f64 / 0.25).ln() + 0.5 * (0.5f64 / 0.75).ln());
+    fn a_summary_is_over_the_first_release_of_each_record_of_the_session() {
+        let (_dir, audits) = audits(true);
+        let all = ids(125);
+        let (name, session) = session(&audits, &all);
+        let (scores, released) = batch(100, 25);
+        session.measure(&all.slice(0, 100), &scores, &released);
+        // The last 25 come with records that were measured already, released in another way.
+        let (scores, released) = batch(125, 100);
+        session.measure(&all, &scores, &released);
+        let summary = audits.close(&name, false).unwrap();
+        assert_eq!((summary.rows, summary.records, summary.withheld.as_str()), (225, 125, ""));
+        // 25 of the first 100 were turned over, none of the last 25.
+        let kl = 0.2 * (0.75 * 3f64.ln() + 0.25 * (1.0f64 / 3.0).ln());
         assert_eq!(summary.kl_divergence, Some(three_significant_digits(kl)));
-        assert_eq!(summary.total_variation, Some(0.125));
-        assert_eq!((summary.rows, summary.arg_max_kept), (2, 0.5));
+        assert_eq!((summary.total_variation, summary.arg_max_kept), (Some(0.1), Some(0.8)));
+    }
+
+    /// The auditor names a hundred records and has one of them scored; or has all scored but one; or opens a session about one
+    /// record more.
+    #[test]
+    fn no_summary_tells_of_one_record() {
+        let (dir, audits) = audits(true);
+        let (all, more) = (ids(100), ids(101));
+        let release = |audits: &Audits, ids: &RecordIds, released: &[RecordIds]| {
+            let (name, session) = session(audits, ids);
+            for ids in released {
+                let (scores, released) = batch(ids.len(), 1);
+                session.measure(ids, &scores, &released);
+            }
+            audits.close(&name, false).unwrap()
+        };
+        let silent = |summary: &pb::CloseAuditResponse| {
+            assert!(!summary.withheld.is_empty(), "{summary:?}");
+            let figures = (summary.kl_divergence, summary.total_variation, summary.arg_max_kept);
+            assert_eq!(figures, (None, None, None), "{summary:?}");
+        };
+        silent(&release(&audits, &all, &[]));
+        silent(&release(&audits, &all, &[all.slice(0, 1)]));
+        silent(&release(&audits, &all, &vec![all.slice(0, 1); 200]));
+        silent(&release(&audits, &all, &[all.slice(0, 99)]));
+        silent(&release(&audits, &more, std::slice::from_ref(&all)));
+        let told = release(&audits, &all, std::slice::from_ref(&all));
+        assert_eq!((told.arg_max_kept, told.withheld.as_str()), (Some(0.99), ""));
+        assert_eq!(release(&audits, &all, std::slice::from_ref(&all)), told, "the same set again");
+        let restarted = Audits::new(audits.policy, dir.path()).unwrap();
+        for audits in [&audits, &restarted] {
+            silent(&release(audits, &more, std::slice::from_ref(&more)));
+        }
+        // A session that wants no summary leaves its records free for another set.
+        let other = RecordIds::new((0..150).map(|i| format!("s{i}"))).unwrap();
+        let (name, part) = session(&audits, &other.slice(0, 100));
+        let (scores, released) = batch(100, 1);
+        part.measure(&other.slice(0, 100), &scores, &released);
+        silent(&audits.close(&name, true).unwrap());
+        assert_eq!(release(&audits, &other, std::slice::from_ref(&other)).withheld, "");
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use vfl_shared::config::{ConfigError, ConfigFile, PeerAddress, TlsFiles};
+use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
 use vfl_shared::service::{Credentials, Peer, Role};
+use vfl_shared::types::PartyName;
 
 use crate::defense::{DefenseConfig, Pipeline, Policy};
 pub use crate::ledger::{Budgets, LedgerConfig};
@@ -27,11 +28,19 @@ pub struct ConfigValues {
     pub peer_timeout_ms: u64,
     /// Certificates.
     pub tls: TlsFiles,
+    /// What callers may hold of this service.
+    #[serde(default)]
+    pub limits: Limits,
     /// The passive parties, at least one.
     pub passive_parties: Vec<PeerAddress>,
+    /// The active party this coordinator serves, by the name in its certificate. Default: the first one to publish a model.
+    pub active_party: Option<PartyName>,
     /// What training is allowed.
     #[serde(default)]
     pub training: TrainingPolicy,
+    /// Whether imported parameters are published.
+    #[serde(default)]
+    pub publishing: PublishingPolicy,
     /// The defenses of the live service: one table, `[defense]`, or several in order, `[[defense]]`. Default none.
     #[serde(default, deserialize_with = "one_or_many")]
     pub defense: Vec<DefenseConfig>,
@@ -41,7 +50,7 @@ pub struct ConfigValues {
     /// Where it is recorded what was asked.
     #[serde(default)]
     pub ledger: LedgerValues,
-    /// What each active party may ask.
+    /// What each active party may ask. Each limit has a default; `"unlimited"` lifts it.
     #[serde(default)]
     pub budget: Budgets,
     /// What audits are allowed.
@@ -93,6 +102,21 @@ impl Default for TrainingPolicy {
     }
 }
 
+/// `[publishing]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PublishingPolicy {
+    /// Whether the active party may have imported parameters published, without any training. Default true: nothing is learnt
+    /// in doing so, and every passive party's operator has to have staged its part for this very active party.
+    pub allowed: bool,
+}
+
+impl Default for PublishingPolicy {
+    fn default() -> Self {
+        Self { allowed: true }
+    }
+}
+
 /// `[serving]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -102,7 +126,7 @@ pub struct ServingPolicy {
 }
 
 /// `[ledger]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LedgerValues {
     /// Whether a ledger is kept. Default true: without one there are no budgets, and shares are not bound.
@@ -111,6 +135,13 @@ pub struct LedgerValues {
     pub url: Option<String>,
     /// For how many hours a request id is remembered. Default 24.
     pub request_memory_h: u64,
+}
+
+impl std::fmt::Debug for LedgerValues {
+    /// Without the URL, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LedgerValues(kept: {}, request ids for {} h)", self.kept, self.request_memory_h)
+    }
 }
 
 impl Default for LedgerValues {
@@ -125,7 +156,8 @@ impl LedgerValues {
     pub fn config(&self, state_dir: &Path, budgets: Budgets) -> Option<LedgerConfig> {
         let url = self.url.clone().unwrap_or_else(|| format!("sqlite:{}", state_dir.join("ledger.sqlite").display()));
         let request_memory = Duration::from_secs(self.request_memory_h.saturating_mul(3600));
-        self.kept.then_some(LedgerConfig { url, budgets, request_memory })
+        let state_dir = Some(state_dir.to_owned());
+        self.kept.then_some(LedgerConfig { budgets, request_memory, state_dir, ..LedgerConfig::new(url) })
     }
 }
 
@@ -157,14 +189,20 @@ impl Default for AuditPolicy {
 pub struct Settings {
     /// Who we are.
     pub credentials: Credentials,
+    /// What callers may hold of this service.
+    pub limits: Limits,
     /// Where published models are kept.
     pub state_dir: PathBuf,
     /// The passive parties, ordered by name: the order in which shares are summed.
     pub passive_parties: Vec<Peer>,
     /// How long a passive party may take to answer.
     pub peer_timeout: Duration,
+    /// The active party this coordinator serves; `None`: the first one to publish a model.
+    pub active_party: Option<PartyName>,
     /// What training is allowed.
     pub training: TrainingPolicy,
+    /// Whether imported parameters are published.
+    pub publishing: PublishingPolicy,
     /// The defenses of the live service, in order.
     pub defenses: Vec<DefenseConfig>,
     /// What serving allows.
@@ -201,6 +239,9 @@ impl Settings {
         if !v.ledger.kept && v.budget != Budgets::default() {
             return Err(file.error("[budget] needs the ledger, which `kept = false` in [ledger] switches off"));
         }
+        if let Some(url) = &v.ledger.url {
+            LedgerConfig::new(url.as_str()).check().map_err(|e| file.error(format!("[ledger] url: {e}")))?;
+        }
         if v.peer_timeout_ms == 0 || v.training.step_timeout_s == 0 {
             return Err(file.error("peer_timeout_ms and step_timeout_s must be at least 1"));
         }
@@ -208,15 +249,50 @@ impl Settings {
         passive_parties.sort_by(|a, b| a.name.cmp(&b.name));
         let settings = Self {
             credentials,
+            limits: file.limits(&v.limits)?,
             state_dir: v.state_dir.clone(),
             passive_parties,
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
+            active_party: v.active_party.clone(),
             training: v.training,
+            publishing: v.publishing,
             defenses: v.defense.clone(),
             serving: v.serving,
             ledger: v.ledger.config(&v.state_dir, v.budget),
             audit: v.audit,
         };
         Ok((v.listen, settings))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database's password stands in no error and in no log, whatever is wrong with its line.
+    #[test]
+    fn no_message_shows_the_ledgers_password() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("coordinator.toml");
+        let secret = "postgres://u:hunter2@db.example/ledger";
+        let tls = "[tls]\nca = \"a\"\ncertificate = \"b\"\nkey = \"c\"\n";
+        let peers = "[[passive_parties]]\nname = \"p\"\naddress = \"h:1\"\n";
+        let head = format!("listen = \"127.0.0.1:1\"\nstate_dir = \"s\"\n{tls}{peers}[ledger]\n");
+        for (line, says) in [
+            (format!("url = \"{secret}"), "line 11, column"),
+            (format!("url = [\"{secret}\"]"), "key `ledger.url`"),
+            (format!("kept = \"{secret}\""), "key `ledger.kept`"),
+            (format!("request_memory_h = \"{secret}\""), "expected u64"),
+            (format!("urls = \"{secret}\""), "unknown field `urls`"),
+        ] {
+            std::fs::write(&path, format!("{head}{line}\n")).unwrap();
+            let error = Settings::read(&path).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(shown.contains(says) && !shown.contains("hunter2"), "{line}: {shown}");
+        }
+        std::fs::write(&path, format!("{head}url = \"{secret}\"\n")).unwrap();
+        let values = ConfigFile::<ConfigValues>::read(&path).unwrap();
+        assert_eq!(values.values.ledger.url.as_deref(), Some(secret));
+        assert!(!format!("{values:?}").contains("hunter2"));
     }
 }

@@ -129,10 +129,11 @@ impl Engine {
             }
             session.spend(n as u64)?;
         }
-        for (id, status) in ids.iter().zip(&mut status) {
+        let trained = self.registry.trained_on(&model, ids.iter());
+        for ((id, status), trained) in ids.iter().zip(&mut status).zip(trained) {
             if session.as_ref().is_some_and(|s| !s.contains(id)) {
                 *status = RowStatus::NotInSession;
-            } else if !self.serving.training_records && model.saw_in_training(id) {
+            } else if !self.serving.training_records && trained {
                 *status = RowStatus::TrainingRecord;
             }
         }
@@ -154,9 +155,9 @@ impl Engine {
             match session.is_some() {
                 true => Ok(Vec::new()),
                 false => {
+                    let (passive, policy, shares) = (&model.passive_fingerprint, policy.text(), hashes);
                     let (party, model, request_id) = (caller.name(), &model.manifest.version, &request.request_id);
-                    let (policy, shares) = (policy.text(), hashes);
-                    self.account.spend(Entry { party, model, policy, request_id, ids: &ids, shares }).await
+                    self.account.spend(Entry { party, model, passive, policy, request_id, ids: &ids, shares }).await
                 }
             }
         };
@@ -204,7 +205,7 @@ impl Engine {
         };
         let answers = try_join_all(self.passive.iter().map(|p| p.compute_logits(request.clone()))).await?;
         for (party, answer) in self.passive.iter().zip(&answers) {
-            let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer()));
+            let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer().words()));
             let held = select_ok(&answer.row_status, n).map_err(wrong)?;
             let share = decode_optional_columns("logit_shares", answer.logit_shares.as_ref(), held.len(), Some(k))
                 .map_err(wrong)?;
@@ -241,6 +242,7 @@ fn settle(status: &mut [RowStatus], asked: &[usize], ok: &[bool], verdicts: &[Ro
             RowVerdict::Granted => {}
             RowVerdict::ShareChanged => *status = RowStatus::ShareChanged,
             RowVerdict::RecordBudget => *status = RowStatus::BudgetSpent,
+            RowVerdict::ModelBudget => *status = RowStatus::ModelBudgetSpent,
         }
     }
     held().filter(|(_, ok)| **ok).map(|(&row, _)| status[row] == RowStatus::Ok).collect()
@@ -262,7 +264,7 @@ async fn release(
     let work = move || -> Result<pb::Release, Refusal> {
         let Released { scores, released } = policy.release(logits, &ids)?;
         if let Some(session) = &session {
-            session.measure(&scores, &released);
+            session.measure(&ids, &scores, &released);
         }
         Ok((&released).into())
     };
@@ -295,15 +297,15 @@ mod tests {
 
     #[test]
     fn the_ledger_has_the_last_word_on_a_row() {
-        use RowStatus::{BudgetSpent, NotFound, NotInSession, Ok, ShareChanged, TrainingRecord};
-        use RowVerdict::{Granted, RecordBudget};
-        let mut status = [Ok, TrainingRecord, Ok, Ok, Ok, Ok];
-        let verdicts = [Granted, Granted, Granted, RecordBudget, RecordBudget, RowVerdict::ShareChanged];
+        use RowStatus::{BudgetSpent, ModelBudgetSpent, NotFound, NotInSession, Ok, ShareChanged, TrainingRecord};
+        use RowVerdict::{Granted, ModelBudget, RecordBudget};
+        let mut status = [Ok, TrainingRecord, Ok, Ok, Ok, Ok, Ok];
+        let verdicts = [Granted, Granted, Granted, RecordBudget, RecordBudget, RowVerdict::ShareChanged, ModelBudget];
         // Asked for all but the training record; the second and the third of these are not held.
-        let granted = settle(&mut status, &[0, 2, 3, 4, 5], &[true, false, false, true, true], &verdicts);
-        assert_eq!(status, [Ok, TrainingRecord, NotFound, BudgetSpent, BudgetSpent, ShareChanged]);
-        // Of the columns summed, those of rows 0, 4 and 5.
-        assert_eq!(granted, [true, false, false]);
+        let granted = settle(&mut status, &[0, 2, 3, 4, 5, 6], &[true, false, false, true, true, true], &verdicts);
+        assert_eq!(status, [Ok, TrainingRecord, NotFound, BudgetSpent, BudgetSpent, ShareChanged, ModelBudgetSpent]);
+        // Of the columns summed, those of rows 0, 4, 5 and 6.
+        assert_eq!(granted, [true, false, false, false]);
         // A session asks no ledger.
         let mut status = [NotInSession, Ok];
         assert_eq!(settle(&mut status, &[1], &[true], &[]), [true]);

@@ -90,7 +90,10 @@ impl PassiveParty {
                 }
                 drop(slot);
                 let ms = self.timeout.as_millis();
-                Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{} did not answer in {ms} ms", self.peer)))
+                Err(Refusal::new(
+                    RefusalKind::DeadlineExceeded,
+                    format!("{} did not answer in {ms} ms", self.peer.words()),
+                ))
             }
         }
     }
@@ -108,16 +111,16 @@ impl PassiveParty {
         let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
         let answer = match tokio::time::timeout(self.timeout, client.release_parameters(request)).await {
             Ok(Ok(answer)) => answer.into_inner(),
-            Ok(Err(status)) => return Err(peer_failure(&self.peer.to_string(), &status)),
+            Ok(Err(status)) => return Err(peer_failure(&self.peer.words(), &status)),
             Err(_) => {
-                let message = format!("{} did not answer in {} ms", self.peer, self.timeout.as_millis());
+                let message = format!("{} did not answer in {} ms", self.peer.words(), self.timeout.as_millis());
                 return Err(Refusal::new(RefusalKind::DeadlineExceeded, message));
             }
         };
-        let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer));
+        let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer.words()));
         if matches!(answer.kind(), Kind::Transformed | Kind::Undisclosed) {
             // Noise along directions of other parameters would not do what it is said to.
-            return Err(Refusal::internal(format!("{} did not answer with its true parameters", self.peer)));
+            return Err(Refusal::internal(format!("{} did not answer with its true parameters", self.peer.words())));
         }
         let weights = require("weights", answer.weights).map_err(wrong)?;
         // One row per class: read as one class per column, then turned.
@@ -125,7 +128,7 @@ impl PassiveParty {
     }
 
     fn lost(&self) -> Refusal {
-        Refusal::unavailable(format!("{} went away", self.peer))
+        Refusal::unavailable(format!("{} went away", self.peer.words()))
     }
 
     fn sender(&self) -> mpsc::Sender<Question> {
@@ -134,7 +137,7 @@ impl PassiveParty {
             Some(sender) if !sender.is_closed() => sender.clone(),
             _ => {
                 let (sender, questions) = mpsc::channel(QUEUE);
-                tokio::spawn(converse(self.client.clone(), self.peer.to_string(), questions));
+                tokio::spawn(converse(self.client.clone(), self.peer.words(), questions));
                 *slot = Some(sender.clone());
                 sender
             }

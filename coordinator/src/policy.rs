@@ -70,6 +70,12 @@ impl ReadyPolicy {
     }
 }
 
+/// The first defense of a policy that is fitted on scores of the model's training, by name.
+pub(crate) fn fitted_defense(policy: &Policy) -> Option<&'static str> {
+    let fitted = |d: &&DefenseConfig| matches!(d, DefenseConfig::Ranking {} | DefenseConfig::Codebook { .. });
+    policy.defenses.iter().find(fitted).map(DefenseConfig::name)
+}
+
 /// Makes policies ready, and keeps the live one.
 pub struct Policies {
     live: Policy,
@@ -145,18 +151,20 @@ impl Policies {
         } else {
             None
         };
-        let fitted = |d: &DefenseConfig| matches!(d, DefenseConfig::Ranking {} | DefenseConfig::Codebook { .. });
-        let calibration = if policy.defenses.iter().any(fitted) {
+        let calibration = if fitted_defense(policy).is_some() {
             let registry = self.registry.clone();
-            let version = version.clone();
-            let read = tokio::task::spawn_blocking(move || registry.calibration(&version)).await;
+            let manifest = model.manifest.clone();
+            let read = tokio::task::spawn_blocking(move || registry.calibration(&manifest)).await;
             let scores = read.map_err(|_| Refusal::internal("reading the calibration scores failed"))?;
             let scores = scores.map_err(|e| Refusal::internal(e.to_string()))?;
             Some(scores.ok_or_else(|| {
-                Refusal::precondition(
-                    "the model in service has no calibration scores, which `ranking` and `codebook` are fitted on; \
-                     train it again with this version",
-                )
+                let mend = match model.manifest.training {
+                    Some(_) => "train it again with this version",
+                    None => "it was imported, not trained here: take another defense, or train it here",
+                };
+                Refusal::precondition(format!(
+                    "the model in service has no calibration scores, which `ranking` and `codebook` are fitted on; {mend}"
+                ))
             })?)
         } else {
             None
@@ -175,7 +183,8 @@ impl Policies {
         })?;
         // The text names every parameter: another parameter, other noise.
         let text = policy.to_string();
-        let key = self.secret.key(version.as_str(), &text);
+        // Not the version: the active party moves that at will, by renaming a class.
+        let key = self.secret.key(&model.passive_fingerprint, &text);
         Ok(ReadyPolicy { policy: policy.clone(), text, pipeline, key })
     }
 

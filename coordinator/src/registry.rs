@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::model::TrainingConfig;
+use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
 
 const SCHEMA: u32 = 1;
@@ -33,8 +34,11 @@ pub enum RegistryError {
         /// Why.
         source: io::Error,
     },
+    /// The journal of trainings.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; restore it from a backup or train again", path.display())]
+    #[error("{} is damaged: {reason}; restore it from a backup, or train or import again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -86,9 +90,10 @@ pub struct Manifest {
     pub active_party: PartyEntry,
     /// The passive parties, in the order of summation.
     pub passive_parties: Vec<PartyEntry>,
-    /// How it was trained.
-    pub training: TrainingSummary,
-    /// Ids of all records the training saw, validation included.
+    /// How it was trained; `None`: it was imported, not trained here.
+    pub training: Option<TrainingSummary>,
+    /// Ids of all records the training saw, validation included; of an imported model those that its training elsewhere is said
+    /// to have seen.
     pub training_ids: Vec<String>,
 }
 
@@ -99,10 +104,11 @@ impl Manifest {
         class_names: Vec<String>,
         active_party: PartyEntry,
         passive_parties: Vec<PartyEntry>,
-        training: TrainingSummary,
+        training: Option<TrainingSummary>,
         training_ids: &RecordIds,
     ) -> Self {
         let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
+        // A training that is there is hashed as it was before models could be imported.
         let content = serde_json::to_vec(&(&class_names, &active_party, &passive_parties, &training, &training_ids));
         let hash = hex(Sha256::digest(content.unwrap_or_default()));
         let version = ModelVersion::new(format!("m-{}", &hash[..16]))
@@ -112,6 +118,24 @@ impl Manifest {
 }
 
 impl Manifest {
+    /// What the passive parties contribute to a record's scores, in short: `p-` and 32 hexadecimal digits of a hash of the
+    /// number of classes and, in the order of summation, of the name and the parameters' digest of each passive party.
+    ///
+    /// Noise, bound shares and budgets are keyed by it. Nothing that the active party supplies is in it: not the class names,
+    /// not the configuration, not its own parameters. The version moves with any of them.
+    #[must_use]
+    pub fn passive_fingerprint(&self) -> String {
+        let mut hash = Sha256::new_with_prefix(b"cloison passive parameters");
+        hash.update((self.class_names.len() as u64).to_le_bytes());
+        for party in &self.passive_parties {
+            for text in [party.name.as_str(), party.share.as_str()] {
+                hash.update((text.len() as u64).to_le_bytes());
+                hash.update(text.as_bytes());
+            }
+        }
+        format!("p-{}", hex(&hash.finalize()[..16]))
+    }
+
     /// The version that the content gives: another one than the file says means that the file was changed.
     fn rehashed(&self) -> Result<ModelVersion, RegistryError> {
         let ids = RecordIds::new(&self.training_ids).map_err(|e| RegistryError::Damaged {
@@ -140,19 +164,28 @@ impl fmt::Debug for Manifest {
 pub struct PublishedModel {
     /// What was published.
     pub manifest: Manifest,
+    /// [`Manifest::passive_fingerprint`].
+    pub passive_fingerprint: String,
     training_ids: HashSet<Box<str>, RandomState>,
 }
 
 impl PublishedModel {
     fn new(mut manifest: Manifest) -> Self {
         let training_ids = std::mem::take(&mut manifest.training_ids).into_iter().map(String::into_boxed_str).collect();
-        Self { manifest, training_ids }
+        let passive_fingerprint = manifest.passive_fingerprint();
+        Self { manifest, passive_fingerprint, training_ids }
     }
 
-    /// Whether the model was trained on this record.
+    /// Whether this model was trained on this record. Others may have been: see [`Registry::trained_on`].
     #[must_use]
     pub fn saw_in_training(&self, id: &str) -> bool {
         self.training_ids.contains(id)
+    }
+
+    /// How many records the training saw.
+    #[must_use]
+    pub fn training_records(&self) -> usize {
+        self.training_ids.len()
     }
 
     /// Number of classes.
@@ -167,6 +200,9 @@ impl PublishedModel {
 pub struct Registry {
     dir: PathBuf,
     current: RwLock<Option<Arc<PublishedModel>>>,
+    journal: Journal,
+    /// Records of all trainings that ever began, whether or not a model came of them.
+    trained: RwLock<HashSet<Box<str>, RandomState>>,
 }
 
 impl Registry {
@@ -188,25 +224,80 @@ impl Registry {
                 let name = String::from_utf8_lossy(&name).trim().to_owned();
                 let version = ModelVersion::new(name).map_err(|e| damaged(path, e.to_string()))?;
                 let path = manifest_path(dir, &version);
-                let (path, content) = read(&path)?.ok_or_else(|| damaged(path, "it is missing".into()))?;
-                let manifest: Manifest =
-                    serde_json::from_slice(&content).map_err(|e| damaged(path.clone(), e.to_string()))?;
-                if manifest.schema != SCHEMA || manifest.version != version || manifest.rehashed()? != version {
-                    return Err(damaged(path, "its fields contradict each other".into()));
-                }
+                let manifest = read_manifest(dir, &version)?.ok_or_else(|| damaged(path, "it is missing".into()))?;
                 Some(Arc::new(PublishedModel::new(manifest)))
             }
         };
-        Ok(Self { dir: dir.to_owned(), current: RwLock::new(current) })
+        let journal = Journal::open(&dir.join("trainings"))?;
+        let mut trained = HashSet::default();
+        for training in journal.trainings() {
+            trained.extend(journal.records(&training)?.iter().map(Box::from));
+        }
+        Ok(Self { dir: dir.to_owned(), current: RwLock::new(current), journal, trained: RwLock::new(trained) })
+    }
+
+    /// Which of these records a training saw: that of the model in service, or any that began here since. The active party has
+    /// seen the scores of all of them.
+    #[must_use]
+    pub fn trained_on<'a>(&self, model: &PublishedModel, ids: impl Iterator<Item = &'a str>) -> Vec<bool> {
+        let trained = self.trained.read().unwrap_or_else(PoisonError::into_inner);
+        ids.map(|id| model.saw_in_training(id) || trained.contains(id)).collect()
+    }
+
+    /// Writes down, durably, that a training begins; its records count as training records from now on. Gives its number.
+    ///
+    /// # Errors
+    /// [`RegistryError::Journal`]: the training must not begin then.
+    pub fn begin_training(&self, proposal: &Proposal, at: i64) -> Result<u64, RegistryError> {
+        let number = self.journal.begin(proposal, at)?;
+        self.trained.write().unwrap_or_else(PoisonError::into_inner).extend(proposal.ids.iter().map(Box::from));
+        Ok(number)
+    }
+
+    /// See [`Journal::reach`].
+    ///
+    /// # Errors
+    /// [`RegistryError::Journal`].
+    pub fn training_reaches(&self, number: u64, step: u64) -> Result<(), RegistryError> {
+        Ok(self.journal.reach(number, step)?)
+    }
+
+    /// See [`Journal::end`].
+    ///
+    /// # Errors
+    /// [`RegistryError::Journal`].
+    pub fn training_ended(
+        &self,
+        number: u64,
+        steps: u64,
+        published: Option<&ModelVersion>,
+        at: i64,
+    ) -> Result<(), RegistryError> {
+        Ok(self.journal.end(number, steps, published, at)?)
+    }
+
+    /// All trainings that began here.
+    #[must_use]
+    pub fn trainings(&self) -> Vec<Training> {
+        self.journal.trainings()
     }
 
     /// Undefended scores of records of a model's training, k × n, which some defenses are fitted on; `None` if none were kept.
     /// Whose they are is not kept.
     ///
+    /// They are those of the first version with these passive parameters: a defense fitted anew on scores that the active party
+    /// had moved would answer the same share anew.
+    ///
     /// # Errors
     /// [`RegistryError`] naming the file that cannot be read or is damaged.
-    pub fn calibration(&self, version: &ModelVersion) -> Result<Option<ConfidenceScores>, RegistryError> {
-        let Some((path, content)) = read(&calibration_path(&self.dir, version))? else { return Ok(None) };
+    pub fn calibration(&self, manifest: &Manifest) -> Result<Option<ConfidenceScores>, RegistryError> {
+        let of_fingerprint = calibration_path(&self.dir, &manifest.passive_fingerprint());
+        let found = match read(&of_fingerprint)? {
+            Some(found) => Some(found),
+            // Written before calibration scores went by the fingerprint.
+            None => read(&calibration_path(&self.dir, manifest.version.as_str()))?,
+        };
+        let Some((path, content)) = found else { return Ok(None) };
         let damaged = |reason: &str| RegistryError::Damaged { path: path.clone(), reason: reason.to_owned() };
         let (words, rest) = content.as_chunks::<8>();
         let (Some((classes, values)), true) = (words.split_first(), rest.is_empty()) else {
@@ -235,8 +326,19 @@ impl Registry {
     pub fn commit(&self, manifest: Manifest, calibration: Option<&ConfidenceScores>) -> Result<(), RegistryError> {
         let io = |path: &Path, source| RegistryError::Io { action: "write", path: path.to_owned(), source };
         if let Some(scores) = calibration {
-            let path = calibration_path(&self.dir, &manifest.version);
-            write_atomic(&path, &calibration_content(scores), true).map_err(|e| io(&path, e))?;
+            let fingerprint = manifest.passive_fingerprint();
+            let path = calibration_path(&self.dir, &fingerprint);
+            // The first ones stay.
+            if !path.exists() {
+                // Before they went by the fingerprint, those of the model in service stood under its version.
+                let before = self.current().filter(|m| m.passive_fingerprint == fingerprint);
+                let before = before.map(|m| read(&calibration_path(&self.dir, m.manifest.version.as_str())));
+                let content = match before.transpose()?.flatten() {
+                    Some((_, kept)) => kept,
+                    None => calibration_content(scores),
+                };
+                write_atomic(&path, &content, true).map_err(|e| io(&path, e))?;
+            }
         }
         let path = manifest_path(&self.dir, &manifest.version);
         let content = serde_json::to_vec(&manifest).map_err(|e| io(&path, e.into()))?;
@@ -249,12 +351,27 @@ impl Registry {
     }
 }
 
+/// The manifest of a version, in service or not; `None` if there is none.
+///
+/// # Errors
+/// [`RegistryError`] naming the file that cannot be read or is damaged.
+pub fn read_manifest(state_dir: &Path, version: &ModelVersion) -> Result<Option<Manifest>, RegistryError> {
+    let Some((path, content)) = read(&manifest_path(state_dir, version))? else { return Ok(None) };
+    let damaged = |reason: String| RegistryError::Damaged { path: path.clone(), reason };
+    let manifest: Manifest = serde_json::from_slice(&content).map_err(|e| damaged(e.to_string()))?;
+    if manifest.schema != SCHEMA || manifest.version != *version || manifest.rehashed()? != *version {
+        return Err(damaged("its fields contradict each other".into()));
+    }
+    Ok(Some(manifest))
+}
+
 fn manifest_path(dir: &Path, version: &ModelVersion) -> PathBuf {
     dir.join("models").join(format!("{version}.json"))
 }
 
-fn calibration_path(dir: &Path, version: &ModelVersion) -> PathBuf {
-    dir.join("models").join(format!("{version}.scores"))
+/// `of` is a passive fingerprint; before there were any, it was the version.
+fn calibration_path(dir: &Path, of: &str) -> PathBuf {
+    dir.join("models").join(format!("{of}.scores"))
 }
 
 /// Number of classes, then the score vectors in rising order, so that their place does not tell whose they are.
@@ -287,7 +404,7 @@ mod tests {
         let training =
             TrainingSummary { config, epochs: 1, best_epoch: 1, steps: 1, training_records: 2, validation_records: 0 };
         let ids = RecordIds::new(["r1", "r2"]).unwrap();
-        Manifest::new(vec!["a".into(), "b".into()], entry("active"), vec![entry("p")], training, &ids)
+        Manifest::new(vec!["a".into(), "b".into()], entry("active"), vec![entry("p")], Some(training), &ids)
     }
 
     #[test]
@@ -304,23 +421,92 @@ mod tests {
         assert!(again.saw_in_training("r1") && !again.saw_in_training("r3"));
     }
 
+    /// As written before models could be imported: the very bytes, and the version that their hash gave.
+    #[test]
+    fn an_older_manifest_keeps_its_version() {
+        let old = r#"{"schema":1,"version":"m-e079b4238183700c","class_names":["a","b"],"active_party":{"name":"active","features":2,"share":"0000000000000000000000000000000000000000000000000000000000000000"},"passive_parties":[{"name":"p","features":2,"share":"0000000000000000000000000000000000000000000000000000000000000000"}],"training":{"config":{"epochs":100,"batch_size":64,"learning_rate":0.01,"l2":0.00001,"validation_share":0.1,"patience":10,"seed":1},"epochs":1,"best_epoch":1,"steps":1,"training_records":2,"validation_records":0},"training_ids":["r1","r2"]}"#;
+        let now = manifest(1);
+        assert_eq!(serde_json::to_string(&now).unwrap(), old);
+        assert_eq!(serde_json::from_str::<Manifest>(old).unwrap().rehashed().unwrap(), now.version);
+    }
+
+    #[test]
+    fn an_imported_model_says_so_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |training| {
+            let trained = manifest(1);
+            let ids = RecordIds::new(["r1", "r2"]).unwrap();
+            Manifest::new(trained.class_names, trained.active_party, trained.passive_parties, training, &ids)
+        };
+        let imported = of(None);
+        assert_ne!(imported.version, of(manifest(1).training).version);
+        Registry::open(dir.path()).unwrap().commit(imported, None).unwrap();
+        let model = Registry::open(dir.path()).unwrap().current().unwrap();
+        assert_eq!((&model.manifest.training, model.training_records()), (&None, 2));
+        assert!(model.saw_in_training("r1") && !model.saw_in_training("r3"));
+        let path = manifest_path(dir.path(), &model.manifest.version);
+        let written = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, written.replace("\"r1\",", "")).unwrap();
+        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::Damaged { .. })));
+    }
+
     #[test]
     fn calibration_scores_come_back_without_their_order() {
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::open(dir.path()).unwrap();
         let scores = ConfidenceScores::new(DMatrix::from_vec(2, 3, vec![0.75, 0.25, 0.5, 0.5, 0.25, 0.75])).unwrap();
         let sorted = DMatrix::from_vec(2, 3, vec![0.25, 0.75, 0.5, 0.5, 0.75, 0.25]);
-        let version = manifest(1).version;
-        assert_eq!(registry.calibration(&version).unwrap(), None);
+        let first = manifest(1);
+        assert_eq!(registry.calibration(&first).unwrap(), None);
         registry.commit(manifest(1), Some(&scores)).unwrap();
-        assert_eq!(registry.calibration(&version).unwrap().unwrap().matrix(), &sorted);
-        let path = calibration_path(dir.path(), &version);
+        assert_eq!(registry.calibration(&first).unwrap().unwrap().matrix(), &sorted);
+        // Another version of the same passive parameters: what was fitted stays fitted on the same.
+        let moved = ConfidenceScores::new(DMatrix::from_vec(2, 1, vec![0.125, 0.875])).unwrap();
+        registry.commit(manifest(2), Some(&moved)).unwrap();
+        assert_eq!(registry.calibration(&manifest(2)).unwrap().unwrap().matrix(), &sorted);
+        let path = calibration_path(dir.path(), &first.passive_fingerprint());
+        // Scores that an older version of this program kept under the version are taken over.
+        let older = calibration_path(dir.path(), manifest(2).version.as_str());
+        std::fs::rename(&path, &older).unwrap();
+        assert_eq!(registry.calibration(&manifest(2)).unwrap().unwrap().matrix(), &sorted);
+        registry.commit(manifest(3), Some(&moved)).unwrap();
+        assert_eq!(registry.calibration(&manifest(3)).unwrap().unwrap().matrix(), &sorted);
+        std::fs::remove_file(&older).unwrap();
         let content = std::fs::read(&path).unwrap();
         for cut in [0, 7, 8, 15, 16, content.len() - 8, content.len() - 1] {
             std::fs::write(&path, &content[..cut]).unwrap();
-            let read = registry.calibration(&version);
+            let read = registry.calibration(&first);
             // Eight bytes are the number of classes alone: no record, which no defense is fitted on.
             assert!(read.is_err() || cut == 8, "{cut}");
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_moves_with_passive_parameters_alone() {
+        let entry = |name: &str, digit: &str| PartyEntry {
+            name: PartyName::new(name).unwrap(),
+            features: 2,
+            share: digit.repeat(64),
+        };
+        let of = |classes: &[&str], active: PartyEntry, passive: Vec<PartyEntry>, seed| {
+            let training = manifest(seed).training;
+            let ids = RecordIds::new(["r1", &format!("r{seed}")]).unwrap();
+            let classes = classes.iter().map(|&c| c.to_owned()).collect();
+            Manifest::new(classes, active, passive, training, &ids)
+        };
+        let first = of(&["a", "b"], entry("active", "0"), vec![entry("p", "1"), entry("q", "2")], 2);
+        let renamed = of(&["a ", "B"], entry("other", "9"), vec![entry("p", "1"), entry("q", "2")], 3);
+        assert_ne!(first.version, renamed.version);
+        assert_eq!(first.passive_fingerprint(), renamed.passive_fingerprint());
+        for (classes, passive) in [
+            (&["a", "b"][..], vec![entry("p", "1"), entry("q", "3")]),
+            (&["a", "b"], vec![entry("p", "2"), entry("q", "1")]),
+            (&["a", "b"], vec![entry("p", "1"), entry("r", "2")]),
+            (&["a", "b"], vec![entry("p", "1")]),
+            (&["a", "b", "c"], vec![entry("p", "1"), entry("q", "2")]),
+        ] {
+            let other = of(classes, entry("active", "0"), passive, 2);
+            assert_ne!(first.passive_fingerprint(), other.passive_fingerprint(), "{other:?}");
         }
     }
 

@@ -8,6 +8,7 @@ use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 
 use crate::defense::NoiseSecret;
+use crate::ledger::{LedgerConfig, LedgerError, secret_fingerprint};
 
 /// The environment variable that holds the secret instead of the file: 64 hexadecimal digits.
 pub const VARIABLE: &str = "CLOISON_NOISE_SECRET";
@@ -39,43 +40,74 @@ pub enum SecretError {
         /// Its mode.
         mode: u32,
     },
+    /// It was there once.
+    #[error(
+        "the noise secret {} is gone, though the ledger was begun with it (fingerprint {fingerprint}): with another one every \
+         answer would move; restore it from a backup, or move the ledger away and begin a new one with \
+         `coordinator serve --begin-new-ledger`", path.display()
+    )]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// Fingerprint of the secret.
+        fingerprint: String,
+    },
+    /// The ledger, which may know the secret, cannot be read.
+    #[error("ledger: {0}")]
+    Ledger(#[from] LedgerError),
 }
 
-/// The secret of the environment if it is set, else that of `noise.secret` in the state directory, which is made, readable by
-/// the owner alone, if it is missing.
+/// The secret of the environment if it is set, else that of `noise.secret` in the state directory. If there is none, one is
+/// made, readable by the owner alone, unless the ledger knows that there was one.
 ///
 /// # Errors
-/// [`SecretError`] when it cannot be read or written, is malformed, or can be read by others.
-pub fn noise_secret(state_dir: &Path) -> Result<NoiseSecret, SecretError> {
-    match std::env::var(VARIABLE) {
-        Ok(text) => parse(text.trim()).ok_or_else(|| SecretError::Malformed { place: format!("${VARIABLE}") }),
-        Err(_) => from_file(&state_dir.join("noise.secret")),
+/// [`SecretError`] when it cannot be read or written, is malformed, can be read by others, or is lost.
+pub async fn noise_secret(state_dir: &Path, ledger: Option<&LedgerConfig>) -> Result<NoiseSecret, SecretError> {
+    if let Ok(text) = std::env::var(VARIABLE) {
+        return parse(text.trim()).ok_or_else(|| SecretError::Malformed { place: format!("${VARIABLE}") });
     }
+    let path = state_dir.join("noise.secret");
+    if let Some(secret) = read(&path)? {
+        return Ok(secret);
+    }
+    if let Some(ledger) = ledger
+        && let Some(fingerprint) = secret_fingerprint(ledger).await?
+    {
+        return Err(SecretError::Lost { path, fingerprint });
+    }
+    make(&path)
 }
 
-fn from_file(path: &Path) -> Result<NoiseSecret, SecretError> {
-    let io = |action, source| SecretError::Io { action, path: path.to_owned(), source };
-    match std::fs::read_to_string(path) {
-        Ok(text) => {
-            #[cfg(unix)]
-            {
-                use std::os::unix::fs::PermissionsExt;
-                let mode = std::fs::metadata(path).map_err(|e| io("read", e))?.permissions().mode() & 0o777;
-                if mode & 0o077 != 0 {
-                    return Err(SecretError::Readable { path: path.to_owned(), mode });
-                }
-            }
-            parse(text.trim()).ok_or_else(|| SecretError::Malformed { place: path.display().to_string() })
+/// The secret of a file; `None` if there is no such file.
+fn read(path: &Path) -> Result<Option<NoiseSecret>, SecretError> {
+    let io = |source| SecretError::Io { action: "read", path: path.to_owned(), source };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io(e)),
+    };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(path).map_err(io)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(SecretError::Readable { path: path.to_owned(), mode });
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let mut secret = [0; 32];
-            rand::rng().fill_bytes(&mut secret);
-            let text = hex(secret) + "\n";
-            write_atomic(path, text.as_bytes(), true).map_err(|e| io("write", e))?;
-            Ok(NoiseSecret::new(secret))
-        }
-        Err(e) => Err(io("read", e)),
     }
+    let secret = parse(text.trim()).ok_or_else(|| SecretError::Malformed { place: path.display().to_string() })?;
+    Ok(Some(secret))
+}
+
+fn make(path: &Path) -> Result<NoiseSecret, SecretError> {
+    let mut secret = [0; 32];
+    rand::rng().fill_bytes(&mut secret);
+    let text = hex(secret) + "\n";
+    write_atomic(path, text.as_bytes(), true).map_err(|source| SecretError::Io {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(NoiseSecret::new(secret))
 }
 
 fn parse(text: &str) -> Option<NoiseSecret> {
@@ -98,23 +130,25 @@ mod tests {
     fn is_made_once_and_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("noise.secret");
-        let first = from_file(&path).unwrap().fingerprint();
-        assert_eq!(from_file(&path).unwrap().fingerprint(), first);
-        assert_ne!(from_file(&dir.path().join("other")).unwrap().fingerprint(), first);
+        assert!(read(&path).unwrap().is_none());
+        let first = make(&path).unwrap().fingerprint();
+        let again = || read(&path).map(|s| s.unwrap().fingerprint());
+        assert_eq!(again().unwrap(), first);
+        assert_ne!(make(&dir.path().join("other")).unwrap().fingerprint(), first);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-            assert!(matches!(from_file(&path), Err(SecretError::Readable { mode: 0o640, .. })));
+            assert!(matches!(again(), Err(SecretError::Readable { mode: 0o640, .. })));
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         }
         for bad in ["", "ab", &"g".repeat(64), &"é".repeat(32), &"a".repeat(63)] {
             std::fs::write(&path, bad).unwrap();
-            let error = from_file(&path).unwrap_err();
+            let error = again().unwrap_err();
             assert!(matches!(error, SecretError::Malformed { .. }), "{error}");
         }
         std::fs::write(&path, format!("{}\n", "A1".repeat(32))).unwrap();
-        assert_eq!(from_file(&path).unwrap().fingerprint(), NoiseSecret::new([0xa1; 32]).fingerprint());
+        assert_eq!(again().unwrap(), NoiseSecret::new([0xa1; 32]).fingerprint());
     }
 }

@@ -13,21 +13,23 @@ use tonic::{Request, Response, Status, Streaming};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require};
-use vfl_shared::service::{Role, ServeError, TlsError, caller, serve};
-use vfl_shared::types::RecordIds;
+use vfl_shared::service::{Role, ServeError, TlsError, caller, serve, until_stopped};
+use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::{Account, described};
 use crate::audit::Audits;
 use crate::config::Settings;
 use crate::defense::DefenseError;
 use crate::engine::Engine;
-use crate::ledger::LedgerError;
+use crate::import::ImportDriver;
+use crate::ledger::{Derive, LedgerConfig, LedgerError};
 use crate::passive::PassiveParty;
 use crate::policy::Policies;
-use crate::registry::{Registry, RegistryError};
+use crate::publish::published;
+use crate::registry::{Registry, RegistryError, read_manifest};
 use crate::secret::{SecretError, noise_secret};
 use crate::share::ShareKey;
-use crate::training::{TrainingDriver, published};
+use crate::training::TrainingDriver;
 
 /// Chunks of one bulk stream under way at once.
 const PIPELINE: usize = 8;
@@ -47,6 +49,9 @@ pub enum RunError {
     /// The query ledger.
     #[error("ledger: {0}")]
     Ledger(#[from] LedgerError),
+    /// The sets of records that audits were summarised over.
+    #[error("the sets of earlier audits: {0}")]
+    Audits(std::io::Error),
     /// The secret that noise is keyed by.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -58,6 +63,7 @@ pub enum RunError {
 struct Service {
     engine: Arc<Engine>,
     driver: Arc<TrainingDriver>,
+    imports: Arc<ImportDriver>,
     stop: tokio_util::sync::CancellationToken,
 }
 
@@ -80,23 +86,32 @@ pub async fn run(
         Some(model) => tracing::info!(version = %model.manifest.version, "serving a published model"),
         None => tracing::info!("no model is published yet"),
     }
-    let secret = noise_secret(&settings.state_dir)?;
+    let ledger =
+        settings.ledger.clone().map(|config| LedgerConfig { derive: Some(derive(&settings.state_dir)), ..config });
+    let secret = noise_secret(&settings.state_dir, ledger.as_ref()).await?;
     tracing::info!(policy = %settings.policy(), noise_secret = %secret.fingerprint(), "what is released");
-    let account = Account::open(settings.ledger.as_ref(), &secret.fingerprint()).await?;
+    let account = Account::open(ledger.as_ref(), &secret.fingerprint()).await?;
     let share_key = ShareKey::new(&secret);
     let engine = Arc::new(Engine {
         registry: registry.clone(),
         passive: passive.clone(),
         policies: Policies::new(settings.policy(), secret, registry.clone(), passive.clone()),
-        audits: Arc::new(Audits::new(settings.audit)),
+        audits: Arc::new(Audits::new(settings.audit, &settings.state_dir).map_err(RunError::Audits)?),
         serving: settings.serving,
         account,
         share_key,
     });
-    let driver =
-        Arc::new(TrainingDriver { registry, passive, policy: settings.training, busy: tokio::sync::Mutex::new(()) });
+    let driver = Arc::new(TrainingDriver {
+        registry,
+        passive,
+        policy: settings.training,
+        active_party: settings.active_party,
+        busy: tokio::sync::Mutex::new(()),
+    });
+    let live = engine.policies.live().clone();
+    let imports = Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
     let stop = tokio_util::sync::CancellationToken::new();
-    let service = Service { engine: engine.clone(), driver, stop: stop.clone() };
+    let service = Service { engine: engine.clone(), driver, imports, stop: stop.clone() };
     let routes = Routes::new(
         CoordinatorServer::new(service)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -106,9 +121,18 @@ pub async fn run(
         shutdown.await;
         stop.cancel();
     };
-    let ended = serve(listener, &settings.credentials, routes, shutdown).await;
+    let ended = serve(listener, &settings.credentials, &settings.limits, routes, shutdown).await;
     engine.account.close().await;
     Ok(ended?)
+}
+
+/// Finds the passive fingerprint of a version that an older ledger names.
+fn derive(state_dir: &std::path::Path) -> Derive {
+    let state_dir = state_dir.to_owned();
+    Derive::new(move |version| {
+        let version = ModelVersion::new(version).ok()?;
+        read_manifest(&state_dir, &version).ok()?.map(|manifest| manifest.passive_fingerprint())
+    })
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -131,7 +155,7 @@ impl Coordinator for Service {
             passive_parties: m.passive_parties.iter().map(party).collect(),
             policy: Some(self.engine.policies.live().into()),
             active_features: m.active_party.features,
-            training: Some(published(&m.version, &m.training)),
+            training: Some(published(&m.version, m.training.as_ref(), model.training_records())),
         }))
     }
 
@@ -162,6 +186,31 @@ impl Coordinator for Service {
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
+    type PublishStream = Responses<pb::PublishCommand>;
+
+    async fn publish(
+        &self,
+        request: Request<Streaming<pb::PublishReply>>,
+    ) -> Result<Response<Self::PublishStream>, Status> {
+        let caller = caller(&request)?;
+        let driver = self.imports.clone();
+        let (commands, outgoing) = mpsc::channel(4);
+        let replies = request.into_inner();
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = driver.run(&caller, replies, commands.clone()) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
+                () = commands.closed() => Err(Refusal::unavailable(format!("{} went away", caller.words()))),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(caller = %caller, reason = %refusal, "imported parameters were not published");
+                let _ = commands.send(Err(refusal.into())).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
     async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request)?;
         Ok(Response::new(self.engine.predict(&caller, request.into_inner()).await?))
@@ -175,8 +224,8 @@ impl Coordinator for Service {
     ) -> Result<Response<Self::PredictStreamStream>, Status> {
         let caller = caller(&request)?;
         let engine = self.engine.clone();
-        let answers = request
-            .into_inner()
+        // A stop shows in the answers as an error: an end without one would read as all of them.
+        let answers = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator")
             .map(move |message| {
                 let (engine, caller) = (engine.clone(), caller.clone());
                 async move { Ok(engine.predict(&caller, message?).await?) }
@@ -187,8 +236,7 @@ impl Coordinator for Service {
                 let ended = *failed;
                 *failed |= answer.is_err();
                 futures_util::future::ready((!ended).then_some(answer))
-            })
-            .take_until(self.stop.clone().cancelled_owned());
+            });
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -222,7 +270,7 @@ impl Coordinator for Service {
         let policy = Policy::try_from(&require("policy", request.policy)?)?;
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         let active = WireError::party_name("active_party", request.active_party)?;
-        let trained = ids.iter().filter(|id| model.saw_in_training(id)).count();
+        let trained = self.engine.registry.trained_on(&model, ids.iter()).into_iter().filter(|t| *t).count();
         if trained > 0 && !self.engine.serving.training_records {
             let message = format!("{trained} of the {} records were used in training; audit others", ids.len());
             return Err(Refusal::precondition(message).into());
@@ -248,6 +296,9 @@ impl Coordinator for Service {
         &self,
         request: Request<pb::CloseAuditRequest>,
     ) -> Result<Response<pb::CloseAuditResponse>, Status> {
-        Ok(Response::new(self.engine.audits.close(&request.into_inner().audit_session)?))
+        let pb::CloseAuditRequest { audit_session, without_summary } = request.into_inner();
+        let audits = self.engine.audits.clone();
+        let closed = tokio::task::spawn_blocking(move || audits.close(&audit_session, without_summary)).await;
+        Ok(Response::new(closed.map_err(|_| Refusal::internal("closing the session failed"))??))
     }
 }

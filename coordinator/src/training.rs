@@ -1,5 +1,7 @@
 //! Drives one training: batches out, logit shares in, gradients out; then publishes in two phases.
 
+mod checks;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +11,21 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
+use vfl_shared::clock::now;
 use vfl_shared::model::{Schedule, TrainingConfig, cross_entropy};
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, encode_columns, peer_failure, require};
 use vfl_shared::service::PeerIdentity;
+use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds, RecordIdsBuilder};
+use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, RecordIdsBuilder};
+
+use checks::ShareBound;
+pub use checks::check_residuals;
 
 use crate::config::TrainingPolicy;
 use crate::passive::PassiveParty;
+use crate::publish::{check_class_names, check_owner, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 
 /// Records of one validation message.
@@ -38,6 +46,8 @@ pub struct TrainingDriver {
     pub passive: Vec<Arc<PassiveParty>>,
     /// What the operator allows.
     pub policy: TrainingPolicy,
+    /// The one active party that this coordinator serves; `None`: the first one to have a model published.
+    pub active_party: Option<PartyName>,
     /// Held by the training under way: one at a time.
     pub busy: tokio::sync::Mutex<()>,
 }
@@ -47,7 +57,7 @@ type Replies = Pin<Box<dyn Stream<Item = Result<pb::TrainingReply, Status>> + Se
 /// One party in one training.
 struct Link {
     name: PartyName,
-    /// "passive party `p` at host:port"
+    /// "passive party `p`"
     who: String,
     commands: mpsc::Sender<Result<pb::TrainingCommand, Status>>,
     replies: Replies,
@@ -100,10 +110,45 @@ impl Link {
 
 /// What the active party opened the training with.
 struct Job {
+    active_party: PartyName,
     config: TrainingConfig,
     class_names: Vec<String>,
     ids: RecordIds,
     labels: Vec<u32>,
+}
+
+/// A training that is in the registry's journal. However it ends, its end is written down.
+struct Recorded {
+    registry: Arc<Registry>,
+    number: u64,
+    steps: u64,
+    published: Option<ModelVersion>,
+}
+
+impl Recorded {
+    /// Counts a step that is about to be taken.
+    async fn step(&mut self) -> Result<(), Refusal> {
+        self.steps += 1;
+        let (registry, number, steps) = (self.registry.clone(), self.number, self.steps);
+        if !steps.is_power_of_two() {
+            return Ok(());
+        }
+        let reached = tokio::task::spawn_blocking(move || registry.training_reaches(number, steps)).await;
+        reached.map_err(|_| not_recorded(&"the work failed"))?.map_err(|e| not_recorded(&e))
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if let Err(error) = self.registry.training_ended(self.number, self.steps, self.published.as_ref(), now()) {
+            tracing::error!(%error, number = self.number, "the end of a training cannot be written down");
+        }
+    }
+}
+
+fn not_recorded(error: &dyn std::fmt::Display) -> Refusal {
+    tracing::error!(%error, "a training cannot be written down, so it does not go on");
+    Refusal::internal("the training cannot be written down, so it does not go on; the coordinator's log says why")
 }
 
 /// What the loop over epochs found.
@@ -117,6 +162,20 @@ struct Outcome {
 }
 
 impl TrainingDriver {
+    /// Whether this active party may have a model put in service: the configuration names none or this one, and so does the model
+    /// in service.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED naming the party whose service this is.
+    pub(crate) fn check_caller(&self, caller: &PartyName, doing: &str) -> Result<(), Refusal> {
+        if let Some(name) = self.active_party.as_ref().filter(|name| *name != caller) {
+            let message =
+                format!("this coordinator serves active party `{name}` (`active_party` in its configuration)");
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        check_owner(&self.registry, caller, doing)
+    }
+
     /// Runs one training for the active party behind the two streams.
     ///
     /// # Errors
@@ -131,15 +190,12 @@ impl TrainingDriver {
             let message = "training is not allowed here; the operator may set `allowed = true` in [training]";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
-        if let Some(model) = self.registry.current()
-            && model.manifest.active_party.name != *caller.name()
-        {
-            let owner = &model.manifest.active_party.name;
-            let message = format!("the model in service is active party `{owner}`'s; only it may train another");
-            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
-        }
+        self.check_caller(caller.name(), "train another")?;
         let busy = self.busy.try_lock().map_err(|_| {
-            Refusal::new(RefusalKind::Aborted, "another training is under way; try again when it has ended")
+            Refusal::new(
+                RefusalKind::Aborted,
+                "another training or publication is under way; try again when it has ended",
+            )
         })?;
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
         let mut active = Link {
@@ -167,8 +223,13 @@ impl TrainingDriver {
                 _ => return Err(link.unexpected("ready")),
             }
         }
-        let outcome = learn(&mut links, &job).await?;
+        // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
+        let mut recorded = self.record(&job).await?;
+        let bound = ShareBound::new(&job.config, features.first().copied().unwrap_or_default());
+        let outcome = learn(&mut links, &job, &mut recorded, bound).await?;
         let published = self.publish(&mut links, &job, &features, &outcome).await?;
+        recorded.published = ModelVersion::new(published.model_version.as_str()).ok();
+        drop(recorded);
         // Before the last word goes out: who has heard it may ask for the next training at once.
         drop(busy);
         // The model is in service, whether or not the active party is still there to hear it.
@@ -176,6 +237,20 @@ impl TrainingDriver {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
         }
         Ok(())
+    }
+
+    /// Writes the training down. Its records count as training records from now on.
+    async fn record(&self, job: &Job) -> Result<Recorded, Refusal> {
+        let registry = self.registry.clone();
+        let proposal = Proposal {
+            active_party: job.active_party.clone(),
+            config: job.config.clone(),
+            class_names: job.class_names.clone(),
+            ids: job.ids.clone(),
+        };
+        let begun = tokio::task::spawn_blocking(move || registry.begin_training(&proposal, now())).await;
+        let number = begun.map_err(|_| not_recorded(&"the work failed"))?.map_err(|e| not_recorded(&e))?;
+        Ok(Recorded { registry: self.registry.clone(), number, steps: 0, published: None })
     }
 
     /// Phase one: every party stores its share. Phase two: every party is told the version and confirms; then the
@@ -212,59 +287,45 @@ impl TrainingDriver {
         let passive = entries.split_off(1);
         let Some(active) = entries.pop() else { return Err(Refusal::internal("no active party in training")) };
         let digests: Vec<String> = std::iter::once(&active).chain(&passive).map(|e| e.share.clone()).collect();
-        let manifest = Manifest::new(job.class_names.clone(), active, passive, summary.clone(), &job.ids);
+        let manifest = Manifest::new(job.class_names.clone(), active, passive, Some(summary.clone()), &job.ids);
         let version = manifest.version.clone();
-        for (link, digest) in links.iter_mut().zip(digests) {
-            link.stage = "publishing".into();
-            let publish = pb::PublishShare { model_version: version.as_str().to_owned(), digest };
-            link.send(Command::Publish(publish)).await?;
-        }
-        for link in links.iter_mut() {
-            let Reply::Published(_) = link.receive().await? else { return Err(link.unexpected("published")) };
-        }
-        let registry = self.registry.clone();
+        let confirmed = async {
+            for (link, digest) in links.iter_mut().zip(digests) {
+                link.stage = "publishing".into();
+                let publish = pb::PublishShare { model_version: version.as_str().to_owned(), digest };
+                link.send(Command::Publish(publish)).await?;
+            }
+            for link in links.iter_mut() {
+                let Reply::Published(_) = link.receive().await? else { return Err(link.unexpected("published")) };
+            }
+            Ok(())
+        };
         let calibration = Some(outcome.calibration.clone());
-        tokio::task::spawn_blocking(move || {
-            let version = manifest.version.clone();
-            registry.commit(manifest, calibration.as_ref()).inspect(|()| tracing::info!(%version, "model published"))
-        })
-        .await
-        .map_err(|_| Refusal::internal("publishing failed"))?
-        .map_err(|e| Refusal::internal(e.to_string()))?;
-        Ok(published(&version, &summary))
-    }
-}
-
-/// The wire form of a training's summary.
-#[must_use]
-pub fn published(version: &vfl_shared::types::ModelVersion, summary: &TrainingSummary) -> pb::TrainingPublished {
-    pb::TrainingPublished {
-        model_version: version.as_str().to_owned(),
-        epochs: summary.epochs,
-        best_epoch: summary.best_epoch,
-        steps: summary.steps,
-        training_records: summary.training_records,
-        validation_records: summary.validation_records,
+        put_in_service(&self.registry, manifest, calibration, confirmed).await?;
+        Ok(published(&version, Some(&summary), job.ids.len()))
     }
 }
 
 fn begin(job: &Job, record_count: u32) -> pb::TrainingBegin {
-    pb::TrainingBegin { config: Some((&job.config).into()), classes: job.class_names.len() as u32, record_count }
+    pb::TrainingBegin {
+        config: Some((&job.config).into()),
+        classes: job.class_names.len() as u32,
+        record_count,
+        active_party: job.active_party.as_str().to_owned(),
+        class_names: job.class_names.clone(),
+    }
 }
 
 async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
     let Reply::Start(start) = active.receive().await? else { return Err(active.unexpected("start")) };
     let config = TrainingConfig::try_from(&require("config", start.config)?)?;
     let k = start.class_names.len();
-    let distinct: std::collections::HashSet<&String> = start.class_names.iter().collect();
-    let good = |name: &String| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
-    if !(2..=65_536).contains(&k) || distinct.len() != k || !start.class_names.iter().all(good) {
-        let reason = "2 to 65536 distinct names of 1 to 128 bytes";
-        return Err(WireError::Range { field: "class_names", reason }.into());
-    }
+    check_class_names(&start.class_names)?;
     let most = max_batch(k);
-    if config.values().batch_size as usize > most {
-        let message = format!("`batch_size`: logit shares of {k} classes fit a message up to {most} records");
+    if Schedule::largest_batch(&config) > most {
+        let fits = most.div_ceil(2);
+        let message =
+            format!("`batch_size`: with {k} classes at most {fits}, so that the shares of a batch fit a message");
         return Err(Refusal::invalid(message));
     }
     if !(2..=MAX_RECORDS).contains(&start.record_count) {
@@ -291,12 +352,12 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
         labels.extend(chunk.labels);
     }
     let ids = ids.finish().map_err(|source| WireError::Ids { field: "ids", source })?;
-    Ok(Job { config, class_names: start.class_names, ids, labels })
+    Ok(Job { active_party: active.name.clone(), config, class_names: start.class_names, ids, labels })
 }
 
 /// Opens a passive party's training stream and sends it the list of records.
 async fn open(party: &PassiveParty, job: &Job, timeout: Duration) -> Result<Link, Refusal> {
-    let who = party.peer().to_string();
+    let who = party.peer().words();
     let (commands, outgoing) = mpsc::channel::<Result<pb::TrainingCommand, Status>>(16);
     let outgoing = ReceiverStream::new(outgoing).filter_map(Result::ok);
     let opened = tokio::time::timeout(timeout, async {
@@ -320,7 +381,7 @@ async fn open(party: &PassiveParty, job: &Job, timeout: Duration) -> Result<Link
 }
 
 /// The loop over epochs and batches.
-async fn learn(links: &mut [Link], job: &Job) -> Result<Outcome, Refusal> {
+async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: ShareBound) -> Result<Outcome, Refusal> {
     let v = job.config.values();
     let k = job.class_names.len();
     let mut schedule = Schedule::new(&job.config, job.ids.len());
@@ -334,8 +395,10 @@ async fn learn(links: &mut [Link], job: &Job) -> Result<Outcome, Refusal> {
             let y: Vec<u32> = batch.iter().map(|&p| job.labels[p as usize]).collect();
             next.batch = batch;
             next.evaluation = false;
-            let logits = exchange(links, &mut next, k).await?;
+            recorded.step().await?;
+            let logits = exchange(links, &mut next, k, |share| bound.check(share, steps)).await?;
             let (loss, gradient, _) = cross_entropy(logits, &y);
+            check_residuals(&gradient)?;
             next.gradient = Some(encode_columns(&gradient));
             loss_sum += loss * y.len() as f64;
             trained += y.len();
@@ -346,7 +409,7 @@ async fn learn(links: &mut [Link], job: &Job) -> Result<Outcome, Refusal> {
         if validation.is_empty() {
             best_epoch = epoch;
         } else {
-            let (loss, right) = validate(links, &mut next, job, &validation).await?;
+            let (loss, right) = validate(links, &mut next, job, &validation, |share| bound.check(share, steps)).await?;
             progress.validation_loss = Some(loss);
             progress.validation_accuracy = Some(right);
             if loss < best_loss {
@@ -362,10 +425,11 @@ async fn learn(links: &mut [Link], job: &Job) -> Result<Outcome, Refusal> {
     }
     if next.gradient.is_some() || next.checkpoint {
         next.batch = Vec::new();
-        exchange(links, &mut next, k).await?;
+        exchange(links, &mut next, k, |_| Ok(())).await?;
     }
     let from_checkpoint = !validation.is_empty();
-    let calibration = calibrate(links, &mut next, job, from_checkpoint).await?;
+    let check = |share: &LogitShare| bound.check(share, steps);
+    let calibration = calibrate(links, &mut next, job, from_checkpoint, check).await?;
     Ok(Outcome { epochs, best_epoch, steps, from_checkpoint, calibration })
 }
 
@@ -375,6 +439,7 @@ async fn calibrate(
     next: &mut pb::TrainingStep,
     job: &Job,
     from_checkpoint: bool,
+    check: impl Fn(&LogitShare) -> Result<(), Refusal>,
 ) -> Result<ConfidenceScores, Refusal> {
     let k = job.class_names.len();
     let stride = job.ids.len().div_ceil(CALIBRATION_RECORDS.min(CALIBRATION_SCORES / k).max(1));
@@ -384,7 +449,7 @@ async fn calibrate(
     for chunk in positions.chunks(VALIDATION_CHUNK.min(max_batch(k))) {
         next.batch = chunk.to_vec();
         next.evaluation = true;
-        let scores = ConfidenceScores::softmax(exchange(links, next, k).await?);
+        let scores = ConfidenceScores::softmax(exchange(links, next, k, &check).await?);
         all.extend_from_slice(scores.matrix().as_slice());
         next.restore = false;
     }
@@ -397,6 +462,7 @@ async fn validate(
     next: &mut pb::TrainingStep,
     job: &Job,
     validation: &[u32],
+    check: impl Fn(&LogitShare) -> Result<(), Refusal>,
 ) -> Result<(f64, f64), Refusal> {
     let (mut loss_sum, mut right_sum) = (0.0, 0usize);
     let fits = max_batch(job.class_names.len());
@@ -404,7 +470,7 @@ async fn validate(
         let y: Vec<u32> = chunk.iter().map(|&p| job.labels[p as usize]).collect();
         next.batch = chunk.to_vec();
         next.evaluation = true;
-        let logits = exchange(links, next, job.class_names.len()).await?;
+        let logits = exchange(links, next, job.class_names.len(), &check).await?;
         let (loss, _, right) = cross_entropy(logits, &y);
         loss_sum += loss * y.len() as f64;
         right_sum += right;
@@ -414,8 +480,16 @@ async fn validate(
 }
 
 /// One round trip with every party: the gradient of the last batch out, the logits of the next one back, summed in the
-/// order of the parties. Leaves the step ready for the next batch: no gradient, no checkpoint.
-async fn exchange(links: &mut [Link], next: &mut pb::TrainingStep, k: usize) -> Result<Logits, Refusal> {
+/// order of the parties, once `check` has passed the active party's. Leaves the step ready for the next batch: no gradient, no
+/// checkpoint.
+///
+/// All that training shows a party goes through here: an exchange in which residuals stay secret would take its place.
+async fn exchange(
+    links: &mut [Link],
+    next: &mut pb::TrainingStep,
+    k: usize,
+    check: impl Fn(&LogitShare) -> Result<(), Refusal>,
+) -> Result<Logits, Refusal> {
     next.step += 1;
     let message = next.clone();
     (next.gradient, next.checkpoint) = (None, false);
@@ -437,6 +511,8 @@ async fn exchange(links: &mut [Link], next: &mut pb::TrainingStep, k: usize) -> 
             .map_err(|e| Refusal::invalid(format!("{}: {e}", link.who)))?;
         shares.push(share);
     }
+    // The active party's link is the first.
+    shares.first().map_or(Ok(()), &check)?;
     let mut shares = shares.into_iter();
     let first = match shares.next() {
         Some(first) => first,

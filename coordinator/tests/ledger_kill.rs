@@ -15,7 +15,7 @@ use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
-use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, RowVerdict, Spend, record_uses, summary};
+use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses, summary};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 const CHILD: &str = "CLOISON_LEDGER_KILL_CHILD";
@@ -25,9 +25,11 @@ const TASKS: usize = 8;
 /// Each record passes this at some point, so that refused rows are among what is checked.
 const PER_RECORD: u64 = 300;
 
-fn config(url: &str) -> LedgerConfig {
+/// The state directory remembers the ledger: no kill may make it look lost, or old.
+fn config(url: &str, state: &str) -> LedgerConfig {
     LedgerConfig {
-        budgets: Budgets { queries_per_record: Some(PER_RECORD), ..Budgets::default() },
+        budgets: Budgets { queries_per_record: Some(PER_RECORD), ..Budgets::UNLIMITED },
+        state_dir: Some(state.into()),
         ..LedgerConfig::new(url)
     }
 }
@@ -40,26 +42,42 @@ fn spend(request_id: &str, records: &[usize]) -> Spend {
     Spend {
         party: PartyName::new("active").unwrap(),
         model: ModelVersion::new("m-1").unwrap(),
+        passive: "p-1".into(),
         policy: "none".into(),
         request_id: Some(request_id.into()),
         body_hash,
         ids: RecordIds::new(records.iter().map(ToString::to_string)).unwrap(),
         share_hashes: vec![[7; 16]; records.len()],
         at: SystemTime::now(),
+        uptime: Duration::ZERO,
     }
+}
+
+fn is_alarm(error: &LedgerError) -> bool {
+    use LedgerError::{Another, DamagedMark, Fingerprint, Lost, NothingToBegin, OldCopy};
+    matches!(
+        error,
+        Lost { .. } | Another { .. } | OldCopy { .. } | DamagedMark { .. } | NothingToBegin | Fingerprint { .. }
+    )
 }
 
 /// Not a test: what the child does. Returns at once where nobody asked for it.
 #[test]
 fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };
-    let (round, url) = asked.split_once(' ').unwrap();
+    let mut words = asked.splitn(3, ' ');
+    let [round, state, url] = [(); 3].map(|()| words.next().unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         // The server may be on its way up again, or still hold the lock of the child before.
         let ledger = loop {
-            match Ledger::open(&config(url), FINGERPRINT).await {
+            match Ledger::open(&config(url, state), FINGERPRINT).await {
                 Ok(ledger) => break std::sync::Arc::new(ledger),
+                Err(error) if is_alarm(&error) => {
+                    let line = format!("alarm {error}\n");
+                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+                    return;
+                }
                 Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         };
@@ -100,10 +118,11 @@ struct Released {
 }
 
 /// Runs a child, kills it after `lives`, and takes down what it printed.
-fn kill_one(round: usize, url: &str, lives: Duration, crash: Option<&str>, released: &mut Released) {
+fn kill_one(round: usize, place: (&str, &str), lives: Duration, crash: Option<&str>, released: &mut Released) {
+    let (state, url) = place;
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .env(CHILD, format!("{round} {url}"))
+        .env(CHILD, format!("{round} {state} {url}"))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -127,6 +146,7 @@ fn kill_one(round: usize, url: &str, lives: Duration, crash: Option<&str>, relea
     child.kill().unwrap();
     child.wait().unwrap();
     for line in reader.join().unwrap() {
+        assert!(!line.contains("alarm "), "round {round}: a false alarm: {line}");
         // libtest prints lines of its own, one of them without an end.
         let Some(line) = line.find("released ").map(|start| &line[start..]) else { continue };
         let Some(line) = line.strip_suffix('\n') else { continue };
@@ -150,12 +170,12 @@ fn wait(time: Duration) {
 }
 
 /// Compares the ledger with what was released.
-async fn check(round: usize, url: &str, released: &Released) {
+async fn check(round: usize, (state, url): (&str, &str), released: &Released) {
     let ledger = loop {
-        match Ledger::open(&config(url), FINGERPRINT).await {
+        match Ledger::open(&config(url, state), FINGERPRINT).await {
             Ok(ledger) => break ledger,
             // PostgreSQL notices a moment later that the child is gone.
-            Err(error) => assert!(url.starts_with("postgres"), "round {round}: {error}"),
+            Err(error) => assert!(url.starts_with("postgres") && !is_alarm(&error), "round {round}: {error}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
@@ -163,17 +183,21 @@ async fn check(round: usize, url: &str, released: &Released) {
     for record in 0..RECORDS {
         let uses = record_uses(url, &record.to_string(), None).await.unwrap();
         let recorded: u64 = uses.iter().map(|u| u.queries).sum();
-        let asked = released.asked.get(&record).copied().unwrap_or_default();
-        assert!(recorded >= asked, "round {round}: {asked} rows of a record were released, {recorded} are recorded");
         let granted = released.granted.get(&record).copied().unwrap_or_default();
+        assert!(
+            recorded >= granted,
+            "round {round}: {granted} rows of a record were released, {recorded} are recorded"
+        );
         assert!(granted <= PER_RECORD, "round {round}: {granted} rows of a record were granted");
         assert!(granted == 0 || uses.iter().any(|u| u.bound), "round {round}: a released record is not bound");
         sums = (sums.0 + recorded, sums.1 + u64::from(!uses.is_empty()));
     }
     // The sums agree with the rows: no transaction is there by half.
     let described = summary(url, None).await.unwrap();
-    let totals = described.parties.first().map_or((0, 0), |p| (p.queries, p.records));
-    assert_eq!(totals, sums, "round {round}");
+    let (rows, refused, records) = described.parties.first().map_or((0, 0, 0), |p| (p.queries, p.refused, p.records));
+    assert_eq!((rows - refused, records), sums, "round {round}");
+    let asked: u64 = released.asked.values().sum();
+    assert!(rows >= asked, "round {round}: {asked} rows were answered or refused, {rows} are recorded");
     // The last request released is remembered: its retry gets the same and costs nothing.
     if let Some((id, rows)) = &released.last {
         let records: Vec<usize> = rows.iter().map(|r| r.0).collect();
@@ -191,17 +215,21 @@ fn kills(url: &str, crash: Option<&str>) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut released = Released::default();
+    let dir = tempfile::tempdir().unwrap();
+    let place = (dir.path().to_str().unwrap(), url);
     for round in 0..rounds {
         let lives = Duration::from_micros(rng.random_range(1_000..250_000));
-        kill_one(round, url, lives, crash, &mut released);
+        kill_one(round, place, lives, crash, &mut released);
         // A killed child that never came so far as to begin the ledger leaves nothing to compare.
         if released.requests > 0 {
-            runtime.block_on(check(round, url, &released));
+            runtime.block_on(check(round, place, &released));
         }
     }
     assert!(released.requests > 0, "no child released anything");
     let recorded = runtime.block_on(summary(url, None)).unwrap().parties[0].queries;
     let rows: u64 = released.asked.values().sum();
+    let mark = std::fs::read_to_string(dir.path().join("ledger.mark")).unwrap();
+    assert!(!mark.contains("\"mark\":0,"), "the mark follows: {mark}");
     println!("{rounds} kills: {} requests with {rows} rows released, {recorded} rows recorded", released.requests);
 }
 

@@ -1,32 +1,26 @@
 //! An audit, run by the auditor over the sockets of any deployment: a session per defense, every attack in it, every
 //! reconstruction scored by the party that holds the truth.
 
+mod scoring;
 mod without;
 
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::transport::Channel;
-use tonic::{Status, Streaming};
 use vfl_active_party::attack::{Method, adaptive_for};
-use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
-use vfl_shared::rpc::pb::attack_result::Origin;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
-use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::reconstruct_event::Event;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, require};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::RecordIds;
 
+use scoring::{Needs, Round, Scorings};
 use without::Without;
 
-use crate::report::Status as Outcome;
 use crate::report::{
-    AttackResult, Audit, Baselines, DefenseKnowledge, Errors, ParameterKnowledge, PartyError, Policy as PolicyFacts,
-    ThreatModel, Utility,
+    AttackResult, Audit, DefenseKnowledge, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts, ThreatModel,
+    Utility,
 };
 
 /// Whom the auditor talks to, and as whom.
@@ -58,6 +52,9 @@ pub struct Plan {
     pub aware: bool,
     /// How often that adversary asks for each record, where averaging could help it.
     pub queries: u32,
+    /// The most of each passive party's budget that the audit may spend on the records, in ρ; `None`: all that is left. For parties
+    /// that answer with noise.
+    pub rho: Option<f64>,
     /// Seed of attacks that draw random numbers.
     pub seed: u64,
 }
@@ -73,6 +70,8 @@ pub struct Findings {
     pub shown: Vec<pb::ShownParameters>,
     /// One entry per defense and adversary.
     pub audits: Vec<Audit>,
+    /// How each party scored which records, and what that has cost.
+    pub scoring: Vec<ScoringFacts>,
 }
 
 impl Findings {
@@ -101,66 +100,12 @@ pub const REFINED_FROM: usize = 200;
 /// δ of the vector that stands behind a label: what the attacks of an audit put in place of the scores that a label hides.
 const LABEL_FLOOR: f64 = 0.01;
 
-/// A passive party's scoring, open for one set of records.
-struct Scoring {
-    peer: Peer,
-    asks: mpsc::Sender<pb::EvaluateReconstructionRequest>,
-    answers: Streaming<pb::EvaluateReconstructionResponse>,
-    opened: pb::EvaluationOpened,
-}
-
 fn refused(peer: &Peer) -> impl Fn(Status) -> Refusal + '_ {
     move |status| peer_failure(&peer.to_string(), &status)
 }
 
 fn connected(credentials: &Credentials, peer: &Peer) -> Result<Channel, Refusal> {
     channel(credentials, peer).map_err(|e: TlsError| Refusal::invalid(e.to_string()))
-}
-
-impl Scoring {
-    async fn open(credentials: &Credentials, peer: &Peer, version: &str, ids: &RecordIds) -> Result<Self, Refusal> {
-        let mut client = PassivePartyClient::new(connected(credentials, peer)?)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        let (asks, outgoing) = mpsc::channel(2);
-        let first = pb::EvaluateReconstructionRequest {
-            message: Some(Ask::Ids(ids.into())),
-            model_version: version.to_owned(),
-        };
-        let gone = || Refusal::unavailable(format!("{peer} went away"));
-        asks.send(first).await.map_err(|_| gone())?;
-        let answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await.map_err(refused(peer))?;
-        let mut answers = answers.into_inner();
-        let answer = answers.message().await.map_err(refused(peer))?.ok_or_else(gone)?;
-        match answer.message {
-            Some(Answer::Opened(opened)) => Ok(Self { peer: peer.clone(), asks, answers, opened }),
-            _ => Err(Refusal::internal(format!("{peer} did not open the scoring"))),
-        }
-    }
-
-    async fn score(&mut self, estimates: pb::Matrix) -> Result<pb::ReconstructionError, Refusal> {
-        let gone = || Refusal::unavailable(format!("{} went away", self.peer));
-        let message = Some(Ask::Estimates(estimates));
-        let ask = pb::EvaluateReconstructionRequest { message, ..Default::default() };
-        // If the stream has ended, the answer below says why.
-        let _ = self.asks.send(ask).await;
-        let answer = self.answers.message().await.map_err(refused(&self.peer))?.ok_or_else(gone)?;
-        match answer.message {
-            Some(Answer::Error(error)) => Ok(error),
-            _ => Err(Refusal::internal(format!("{} did not score", self.peer))),
-        }
-    }
-}
-
-/// Puts the errors of several passive parties together: the mean over all features, and each feature's own.
-fn joint(parties: &[(String, pb::ReconstructionError)]) -> Errors {
-    let per_feature: Vec<f64> = parties.iter().flat_map(|(_, e)| e.mse_by_feature.iter().copied()).collect();
-    let weighted: f64 = parties.iter().map(|(_, e)| e.mse * e.mse_by_feature.len() as f64).sum();
-    let errors = Errors::new(three_significant_digits(weighted / per_feature.len().max(1) as f64), per_feature);
-    if parties.len() < 2 {
-        return errors;
-    }
-    errors.with_parties(parties.iter().map(|(party, e)| PartyError { party: party.clone(), mse: e.mse }).collect())
 }
 
 /// Runs the audit, telling `on_stage` what is being done: (done, total, words).
@@ -183,8 +128,8 @@ pub async fn run(
     let described = coordinator.describe_model(pb::DescribeModelRequest {}).await;
     let model = described.map_err(&refused_by_coordinator)?.into_inner();
 
-    let scorings = open_all(targets, &model, &plan.ids).await?;
-    let shown: Vec<pb::ShownParameters> = scorings.iter().map(|s| s.opened.shown.clone().unwrap_or_default()).collect();
+    let mut scorings = Scorings::open(targets, &model, &plan.ids, "audited").await?;
+    let shown = scorings.shown();
     let parameters = knowledge(&shown);
     // Whoever is told, or may suspect, that parameters are transformed tries to undo it.
     let suspect = shown.iter().all(|s| s.granted)
@@ -195,11 +140,14 @@ pub async fn run(
     // Without another attack there is nothing to run behind a policy.
     let policies: &[Policy] = if attacks.is_empty() { &[] } else { &plan.policies };
     let refined = agnostic && plan.ids.len() >= REFINED_FROM;
-    let wanted = policies.len() * (attacks.len() + usize::from(plan.aware) + usize::from(undo.is_some()))
-        + usize::from(agnostic)
-        + usize::from(refined);
-    let mut scorings = enough(scorings, wanted)?;
-    let baselines = baselines(&scorings)?;
+    let knowing = usize::from(plan.aware) + usize::from(undo.is_some());
+    let alone = usize::from(agnostic) + usize::from(refined);
+    let needs = Needs {
+        candidates: policies.len() * (attacks.len() + knowing) + alone,
+        parts: policies.len() * (attacks.len().min(2) + knowing) + alone,
+    };
+    scorings.plan(needs, plan.rho)?;
+    let baselines = scorings.baselines().await?;
 
     let total = policies.len() * attacks.len();
     let mut audits: Vec<Audit> = Vec::new();
@@ -249,7 +197,7 @@ pub async fn run(
             _ => None,
         };
         // Closed whatever happened: its secret name is lost with this call, and open sessions are few.
-        let close = pb::CloseAuditRequest { audit_session: session };
+        let close = pb::CloseAuditRequest { audit_session: session, without_summary: false };
         let closed = coordinator.close_audit(close).await;
         let Attacked { accuracy, results, hidden, said: found } = attacked?;
         let closed = closed.map_err(&refused_by_coordinator)?.into_inner();
@@ -259,7 +207,7 @@ pub async fn run(
             accuracy_change: accuracy.zip(undefended).map(|(a, u)| a - u),
             mean_kl_nats: closed.kl_divergence.map(|kl| kl.max(0.0)),
             total_variation: closed.total_variation,
-            arg_max_kept: Some(closed.arg_max_kept),
+            arg_max_kept: closed.arg_max_kept,
             bits,
         };
         let mut add = |knowledge, hidden: bool, results, remarks| {
@@ -270,7 +218,10 @@ pub async fn run(
             audits.push(audit);
         };
         let mut said = promise.notes;
-        said.extend(remarks(policy, closed.kl_divergence.is_none()));
+        said.extend(remarks(policy, closed.kl_divergence.is_none() && closed.withheld.is_empty()));
+        if !closed.withheld.is_empty() {
+            said.push(format!("what the policy costs is withheld: {}", closed.withheld));
+        }
         said.extend(found);
         add(DefenseKnowledge::Unknown, hidden, results, said);
         if let Some(aware) = aware {
@@ -278,6 +229,7 @@ pub async fn run(
             add(DefenseKnowledge::Known, hidden, results, said);
         }
     }
+    let mut of_training = Vec::new();
     if agnostic {
         let mut without = Without { active: &mut active, targets, model: &model, seed: plan.seed, parameters };
         on_stage(total, total, "estimating scores instead of asking");
@@ -287,8 +239,9 @@ pub async fn run(
             audits.push(without.asking_for_some(&mut coordinator, &plan.ids, &mut scorings, &baselines).await?);
         }
         if let Some(ids) = &plan.training_ids {
-            let mut scorings = enough(open_all(targets, &model, ids).await?, 1)?;
-            let baselines = self::baselines(&scorings)?;
+            let mut scorings = Scorings::open(targets, &model, ids, "training").await?;
+            scorings.plan(Needs { candidates: 1, parts: 1 }, plan.rho)?;
+            let baselines = scorings.baselines().await?;
             let policy = PolicyFacts::new("nothing").with("records", "training");
             let mut audit = without.asking(policy, ids, &mut scorings, &baselines).await?;
             audit.remarks.insert(
@@ -296,51 +249,13 @@ pub async fn run(
                 format!("{} records of the training, whose scores training showed the active party", ids.len()),
             );
             audits.push(audit);
+            of_training = scorings.facts();
         }
     }
     on_stage(total, total, "done");
-    let feature_names = scorings.iter().map(|s| (s.peer.name.to_string(), s.opened.feature_names.clone())).collect();
-    Ok(Findings { model, feature_names, shown, audits })
-}
-
-/// Opens the scoring of a set of records at every passive party of the model.
-async fn open_all(
-    targets: &Targets,
-    model: &pb::DescribeModelResponse,
-    ids: &RecordIds,
-) -> Result<Vec<Scoring>, Refusal> {
-    let mut scorings = Vec::new();
-    for party in &model.passive_parties {
-        let peer = targets.passive.iter().find(|p| p.name.as_str() == party.name).ok_or_else(|| {
-            Refusal::invalid(format!("the model has a passive party `{}` whose address was not given", party.name))
-        })?;
-        scorings.push(Scoring::open(&targets.credentials, peer, &model.model_version, ids).await?);
-    }
-    Ok(scorings)
-}
-
-/// The same scorings, if they suffice for `wanted` more.
-fn enough(scorings: Vec<Scoring>, wanted: usize) -> Result<Vec<Scoring>, Refusal> {
-    let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
-    if let Some(short) = scorings.iter().find(|s| s.opened.scorings_left < wanted) {
-        let (left, peer) = (short.opened.scorings_left, &short.peer);
-        let message =
-            format!("{peer} has {left} scorings of these records left, this audit needs {wanted}; audit other records");
-        return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
-    }
-    Ok(scorings)
-}
-
-/// What guessing achieves on the records of these scorings.
-fn baselines(scorings: &[Scoring]) -> Result<Baselines, Refusal> {
-    let baseline = |pick: fn(&pb::EvaluationOpened) -> Option<&pb::ReconstructionError>| -> Result<Errors, Refusal> {
-        let parties = scorings
-            .iter()
-            .map(|s| Ok((s.peer.name.to_string(), require("baseline", pick(&s.opened))?.clone())))
-            .collect::<Result<Vec<_>, Refusal>>()?;
-        Ok(joint(&parties))
-    };
-    Ok(Baselines { half: baseline(|o| o.half.as_ref())?, column_mean: baseline(|o| o.column_mean.as_ref())? })
+    let mut scoring = scorings.facts();
+    scoring.extend(of_training);
+    Ok(Findings { model, feature_names: scorings.feature_names(), shown, audits, scoring })
 }
 
 /// What one session gave.
@@ -353,16 +268,17 @@ struct Attacked {
     said: Vec<String>,
 }
 
-/// Has the attacks of one session run, and scores each as it comes.
+/// Has the attacks of one session run and scored.
 async fn attack(
     active: &mut ActivePartyClient<Channel>,
     peer: &Peer,
     request: pb::ReconstructRequest,
-    scorings: &mut [Scoring],
+    scorings: &mut Scorings,
     mut on_stage: impl FnMut(usize, &str),
 ) -> Result<Attacked, Refusal> {
     let mut events = active.reconstruct(request).await.map_err(refused(peer))?.into_inner();
     let mut found = Attacked { accuracy: None, results: Vec::new(), hidden: false, said: Vec::new() };
+    let mut round = Round::default();
     while let Some(event) = events.message().await.map_err(refused(peer))? {
         match event.event {
             Some(Event::Progress(p)) => on_stage((p.done as usize).saturating_sub(1), &p.stage),
@@ -372,36 +288,15 @@ async fn attack(
                 let asked = Some(&result.questions).filter(|q| !q.is_empty());
                 let said = asked.into_iter().chain(&result.remarks);
                 found.said.extend(said.map(|s| format!("{}: {s}", result.attack)));
-                found.results.push(score(scorings, result).await?);
+                round.add(scorings, result).await?;
             }
             None => {}
         }
     }
+    round.finish(scorings).await?;
+    found.results = round.results;
+    found.said.append(&mut round.said);
     Ok(found)
-}
-
-/// Scores one attack's estimates at every party, or says why it did not run.
-async fn score(scorings: &mut [Scoring], result: pb::AttackResult) -> Result<AttackResult, Refusal> {
-    if !result.refusal.is_empty() {
-        return Ok(AttackResult::not_run(result.attack, result.refusal));
-    }
-    let mut parties = Vec::with_capacity(scorings.len());
-    let mut unknowns = 0;
-    for scoring in scorings {
-        let name = scoring.peer.name.as_str();
-        let block = result.blocks.iter().find(|b| b.passive_party == name);
-        let block = block.ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{name}` came")))?;
-        let estimates = require("estimates", block.estimates.clone())?;
-        unknowns += estimates.columns as usize;
-        parties.push((name.to_owned(), scoring.score(estimates).await?));
-    }
-    let status = match (result.origin(), result.rank) {
-        (Origin::Search, _) => Outcome::Search,
-        (Origin::Guess, _) | (_, None) => Outcome::Guess,
-        (_, Some(rank)) if rank as usize >= unknowns => Outcome::Unique,
-        (_, Some(rank)) => Outcome::LeastNorm { rank: rank as usize, unknowns },
-    };
-    Ok(AttackResult::ran(result.attack, status, joint(&parties)))
 }
 
 /// What stands for a score of 0 behind a policy, for attacks that take the release for the true scores: half a step of

@@ -25,7 +25,7 @@ pub use facts::{deployment_facts, surfaces};
 use facts::draws_from_the_os;
 
 use crate::audit::{self, Findings, Plan};
-use crate::deployment::{Deployment, DeploymentSpec, WholeModel, white_box};
+use crate::deployment::{Deployment, DeploymentSpec, WholeModel, active_name, consent, white_box};
 use crate::progress::{Progress, say};
 use crate::report::{
     DataFacts, DefenseKnowledge, Generated, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint, ThreatModel,
@@ -174,6 +174,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         training_ids: Some(training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100),
         aware: true,
         queries: 100,
+        rho: None,
         seed: plan.seed,
     };
     let mut bar = Progress::start("attacking and scoring", (audit_plan.policies.len() * Method::GENERAL.len()) as u64);
@@ -216,6 +217,7 @@ async fn deploy(
         defenses: Vec::new(),
         release,
         training_transform,
+        consent: consent(&active_name(), dataset.class_names().len()),
     })
     .await
 }
@@ -301,6 +303,7 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             training_ids: None,
             aware: false,
             queries: 1,
+            rho: None,
             seed: plan.seed,
         };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
@@ -391,6 +394,7 @@ fn report(
     let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
     report.surfaces = surfaces(findings);
     report.audits = findings.audits.clone();
+    report.scoring = findings.scoring.clone();
     report.sweep = sweep;
     report.notes = vec![
         "Each defense meets two adversaries: one that takes the release for the true scores, and one that knows the defense. \

@@ -19,7 +19,7 @@ use vfl_shared::model::{PartyParameters, ShareStore, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
-use vfl_shared::service::{Credentials, Peer, Role, channel};
+use vfl_shared::service::{Credentials, Limits, Peer, Role, channel};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::audit::Targets;
@@ -40,6 +40,29 @@ pub struct DeploymentSpec {
     pub release: passive::ReleasePolicy,
     /// What passive parties do to their features before training.
     pub training_transform: TransformConfig,
+    /// Which trainings they take part in; see [`consent`].
+    pub consent: passive::TrainingPolicy,
+}
+
+/// The consent that a passive party needs to give for an ordinary training: the active party by its name, and the number of
+/// classes. Everything else is the default.
+#[must_use]
+pub fn consent(active_party: &PartyName, classes: usize) -> passive::TrainingPolicy {
+    passive::TrainingPolicy {
+        allowed: true,
+        active_party: Some(active_party.clone()),
+        max_classes: u32::try_from(classes).unwrap_or(u32::MAX),
+        ..Default::default()
+    }
+}
+
+/// The name of the active party of an embedded deployment.
+///
+/// # Panics
+/// Never: the name is valid.
+#[must_use]
+pub fn active_name() -> PartyName {
+    PartyName::new("active").unwrap_or_else(|_| unreachable!("a plain word is a valid name"))
 }
 
 type Task = JoinHandle<Result<(), String>>;
@@ -112,13 +135,13 @@ impl Deployment {
         adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let authority = Authority::new(TRUST_DOMAIN, 30)?;
-        let (coordinator_name, active_name) = (PartyName::new("coordinator")?, PartyName::new("active")?);
+        let (coordinator_name, active_name) = (PartyName::new("coordinator")?, active_name());
         let credentials = |role, name: &PartyName| -> anyhow::Result<Credentials> {
             Ok(Credentials::new(&authority.issue(role, name)?)?)
         };
         let auditor = credentials(Role::Auditor, &PartyName::new("auditor")?)?;
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
-        let training = passive::TrainingPolicy { transform: spec.training_transform };
+        let training = passive::TrainingPolicy { transform: spec.training_transform, ..spec.consent };
         let shown = Shown { release: spec.release, training };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
@@ -134,10 +157,13 @@ impl Deployment {
         let (listener, address) = listen(ANY_PORT).await?;
         let mut settings = coordinator::Settings {
             credentials: credentials(Role::Coordinator, &coordinator_name)?,
+            limits: Limits::default(),
             state_dir: spec.state_dir.join("coordinator"),
             passive_parties: peers.clone(),
             peer_timeout: Duration::from_secs(10),
+            active_party: Some(active_name.clone()),
             training: coordinator::TrainingPolicy { allowed: true, ..Default::default() },
+            publishing: coordinator::PublishingPolicy::default(),
             defenses: spec.defenses,
             serving: coordinator::ServingPolicy::default(),
             ledger: coordinator::LedgerValues::default()
@@ -154,6 +180,7 @@ impl Deployment {
         let active_features = spec.tables.active.schema().len();
         let settings = vfl_active_party::config::Settings {
             credentials: active_credentials.clone(),
+            limits: Limits::default(),
             state_dir: spec.state_dir.join("active"),
             table: Arc::new(spec.tables.active),
             coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
@@ -353,11 +380,13 @@ async fn start_passive(
     let (listener, address) = listen(address).await?;
     let settings = passive::Settings {
         credentials,
+        limits: Limits::default(),
         state_dir,
         table,
         release: shown.release,
         training: shown.training,
-        audit: passive::AuditPolicy { allowed: true, ..Default::default() },
+        // The auditor is this very program, and a report is the same for the same seed.
+        audit: passive::AuditPolicy { allowed: true, mode: passive::AuditMode::Trusted, ..Default::default() },
     };
     Ok(run(address, move |stop| async move {
         vfl_passive_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
@@ -406,8 +435,13 @@ impl WholeModel {
             entries.push(entry);
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let manifest =
-            Manifest::new(self.class_names.clone(), active_entry, entries, self.summary.clone(), &self.training_ids);
+        let manifest = Manifest::new(
+            self.class_names.clone(),
+            active_entry,
+            entries,
+            Some(self.summary.clone()),
+            &self.training_ids,
+        );
         for (store, share) in stores {
             store.bind(&manifest.version, &share)?;
         }

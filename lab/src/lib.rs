@@ -10,3 +10,4 @@ pub mod load;
 pub mod progress;
 pub mod report;
 pub mod reproduce;
+pub mod transcript;

@@ -21,5 +21,8 @@ fn every_sample_config_parses() {
         assert!(
             coordinator.values.training.allowed && coordinator.values.audit.allowed && passive.values.audit.allowed
         );
+        // The demonstration trusts its auditor, by name.
+        assert_eq!(passive.values.audit.mode, vfl_passive_party::config::AuditMode::Trusted);
+        passive.values.audit.check().unwrap();
     }
 }

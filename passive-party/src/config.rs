@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use vfl_shared::config::{ConfigError, ConfigFile, TlsFiles};
+use vfl_shared::config::{ConfigError, ConfigFile, Limits, TlsFiles};
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::service::{Credentials, Role};
+use vfl_shared::types::PartyName;
 
+use crate::evaluation::accountant::{LEAST_RHO, RHO};
 use crate::training_map;
 use crate::transform::{FeatureMap, TransformConfig, TransformError, check_search};
 
@@ -22,12 +24,15 @@ pub struct ConfigValues {
     pub state_dir: PathBuf,
     /// Certificates.
     pub tls: TlsFiles,
+    /// What callers may hold of this service.
+    #[serde(default)]
+    pub limits: Limits,
     /// Features.
     pub data: DataFiles,
     /// What parameters are released.
     #[serde(default)]
     pub release: ReleasePolicy,
-    /// What models are trained on.
+    /// What trainings this party takes part in, and on what.
     #[serde(default)]
     pub training: TrainingPolicy,
     /// What audits are allowed.
@@ -94,34 +99,154 @@ impl Default for ReleasePolicy {
     }
 }
 
-/// `[training]`.
+/// `[training]`: what trainings this party takes part in, and on what.
+///
+/// A training shows the active party the scores of its records at every step, whatever the defense (SECURITY.md), so nothing is
+/// allowed by default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingPolicy {
     /// What is done to this party's features before a model is trained on them, and before every prediction (R section VII-A):
     /// a map that needs no trained parameters, made once for the life of the state directory. Default none.
     pub transform: TransformConfig,
+    /// Whether this party takes part in trainings at all. Default false.
+    pub allowed: bool,
+    /// The active party it trains for, by the name in its certificate. No default: needed where training is allowed.
+    pub active_party: Option<PartyName>,
+    /// The classes, in the order of the model. Default: any, up to `max_classes`.
+    pub class_names: Vec<String>,
+    /// The most classes of a model. With more classes than features a single step shows a record exactly. Default 2.
+    pub max_classes: u32,
+    /// The fewest records of a training. Default 1000.
+    pub min_records: u32,
+    /// The fewest records of a batch, and of the records set aside for validation. Default 64.
+    pub min_batch: u32,
+    /// The largest step size of Adam. Default 0.1.
+    pub max_learning_rate: f64,
+    /// The most passes over the records: each shows them once more. Default 200.
+    pub max_epochs: u32,
+    /// The largest weight of the penalty. Default 0.1.
+    pub max_l2: f64,
+    /// Trainings in a day, those among them that were refused because of records that are not held here. Default 4.
+    pub max_per_day: u32,
+    /// Trainings over the life of the state directory, whether or not a model came of them. Default 20.
+    pub max_total: u32,
 }
 
 impl Default for TrainingPolicy {
     fn default() -> Self {
-        Self { transform: TransformConfig::None {} }
+        Self {
+            transform: TransformConfig::None {},
+            allowed: false,
+            active_party: None,
+            class_names: Vec::new(),
+            max_classes: 2,
+            min_records: 1000,
+            min_batch: 64,
+            max_learning_rate: 0.1,
+            max_epochs: 200,
+            max_l2: 0.1,
+            max_per_day: 4,
+            max_total: 20,
+        }
     }
 }
 
-/// `[audit]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// Checks the rules for trainings.
+///
+/// # Errors
+/// What is wrong and how to mend it.
+pub fn check_training(policy: &TrainingPolicy) -> Result<(), String> {
+    if policy.allowed && policy.active_party.is_none() {
+        return Err("`allowed = true` needs `active_party`, the name of the one active party it is for".into());
+    }
+    if policy.class_names.len() == 1 {
+        return Err("`class_names` lists all classes of the model, at least two".into());
+    }
+    for (name, value) in [("max_learning_rate", policy.max_learning_rate), ("max_l2", policy.max_l2)] {
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(format!("`{name}` must be finite and at least 0"));
+        }
+    }
+    Ok(())
+}
+
+/// How scorings are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditMode {
+    /// With Gaussian noise, under a budget of zero-concentrated differential privacy for each record.
+    #[default]
+    Noised,
+    /// Without noise, to three significant digits. Whoever asks some hundred times reads the records: only for an auditor who may.
+    Trusted,
+}
+
+impl AuditMode {
+    /// As in the config file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Noised => "noised",
+            Self::Trusted => "trusted",
+        }
+    }
+}
+
+/// `[audit]`. What is counted here is counted over the life of the state directory; `passive-party scorings renew` allows as much again.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditPolicy {
     /// Whether the auditor may have reconstructions scored. Default false.
     pub allowed: bool,
-    /// Scorings of one set of records, over the life of the state directory. Default 256.
+    /// Whether answers carry noise. Default noised.
+    pub mode: AuditMode,
+    /// Noised: what all answers about a record may cost, in ρ of zCDP; above 0 and at most 0.0869. Default 0.0869, which leaves every
+    /// feature of a record at least 0.9 of its standard deviation.
+    pub rho: f64,
+    /// Noised: what a scoring spends that does not say. Default 0.005.
+    pub rho_per_scoring: f64,
+    /// Trusted: candidates of one set of records that are scored. Default 256.
     pub max_scorings: u32,
+    /// Trusted: candidates of all sets together. Default 1024.
+    pub max_total_scorings: u32,
+    /// Trusted: sets of records. Default 8.
+    pub max_sets: u32,
+    /// Either: openings that are refused because of their records, each of which tells something of who is held here. Default 20.
+    pub max_refused_openings: u32,
 }
 
 impl Default for AuditPolicy {
     fn default() -> Self {
-        Self { allowed: false, max_scorings: 256 }
+        Self {
+            allowed: false,
+            mode: AuditMode::Noised,
+            rho: RHO,
+            rho_per_scoring: 0.005,
+            max_scorings: 256,
+            max_total_scorings: 1024,
+            max_sets: 8,
+            max_refused_openings: 20,
+        }
+    }
+}
+
+impl AuditPolicy {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it.
+    pub fn check(&self) -> Result<(), String> {
+        if !(LEAST_RHO..=RHO).contains(&self.rho) {
+            return Err(format!(
+                "`rho` is {}, it must be from {LEAST_RHO} to {RHO}; to allow more, renew the budget by `passive-party scorings renew`",
+                self.rho
+            ));
+        }
+        if !(LEAST_RHO..=self.rho).contains(&self.rho_per_scoring) {
+            return Err(format!("`rho_per_scoring` is {}, it must be from {LEAST_RHO} to `rho`", self.rho_per_scoring));
+        }
+        Ok(())
     }
 }
 
@@ -130,13 +255,15 @@ impl Default for AuditPolicy {
 pub struct Settings {
     /// Who we are.
     pub credentials: Credentials,
+    /// What callers may hold of this service.
+    pub limits: Limits,
     /// Where parameters and the record of scorings are kept.
     pub state_dir: PathBuf,
     /// The features.
     pub table: Arc<FeatureTable>,
     /// What parameters are released.
     pub release: ReleasePolicy,
-    /// What is done to the features before models are trained on them.
+    /// What trainings this party takes part in, and on what.
     pub training: TrainingPolicy,
     /// What audits are allowed.
     pub audit: AuditPolicy,
@@ -158,10 +285,13 @@ impl Settings {
         }
         let features = table.schema().len();
         check_release(&v.release, features).map_err(|e| file.error(format!("[release]: {e}")))?;
+        check_training(&v.training).map_err(|e| file.error(format!("[training]: {e}")))?;
+        v.audit.check().map_err(|e| file.error(format!("[audit]: {e}")))?;
         training_map::check(&v.state_dir, &v.training.transform, features)
             .map_err(|e| file.error(format!("[training]: {e}")))?;
         let settings = Self {
             credentials,
+            limits: file.limits(&v.limits)?,
             state_dir: v.state_dir.clone(),
             table: Arc::new(table),
             release: v.release.clone(),
@@ -233,6 +363,25 @@ mod tests {
             "told = 1",
         ] {
             assert!(toml::from_str::<ReleasePolicy>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn audits_are_noised_unless_trusted_by_name() {
+        let read = |text: &str| toml::from_str::<AuditPolicy>(text);
+        assert_eq!(read("allowed = true").unwrap().mode, AuditMode::Noised);
+        assert_eq!(read("mode = \"trusted\"").unwrap().mode, AuditMode::Trusted);
+        assert!(read("mode = \"exact\"").is_err() && read("noise = false").is_err());
+        assert_eq!(AuditPolicy::default().check(), Ok(()));
+        for (bad, says) in [
+            ("rho = 0.1", "`rho` is 0.1"),
+            ("rho = 0.0", "`rho` is 0"),
+            ("rho = nan", "`rho` is NaN"),
+            ("rho = 0.01\nrho_per_scoring = 0.02", "`rho_per_scoring` is 0.02"),
+            ("rho_per_scoring = -1.0", "`rho_per_scoring` is -1"),
+        ] {
+            let refused = read(bad).unwrap().check().unwrap_err();
+            assert!(refused.contains(says), "{bad}: {refused}");
         }
     }
 

@@ -4,6 +4,7 @@
 pub mod assess;
 pub mod cli;
 pub mod config;
+pub mod consent;
 pub mod evaluation;
 mod linear;
 pub mod logits;

@@ -105,8 +105,9 @@ impl LogitServer {
             return Err(Refusal::precondition(message));
         }
         if share.feature_names != self.feature_names() {
-            let message =
-                format!("model {version} was trained on other features than this party now holds; train again");
+            let message = format!(
+                "model {version} was trained on other features than this party now holds; train or import it again"
+            );
             return Err(Refusal::precondition(message));
         }
         let share = Arc::new(share);

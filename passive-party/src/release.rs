@@ -19,6 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use vfl_shared::clock::utc;
 use vfl_shared::files::{make_dir, write_atomic};
 use vfl_shared::hex;
 use vfl_shared::metrics::Interpretability;
@@ -401,29 +402,6 @@ pub fn release_table(releases: &[ReleaseFacts]) -> String {
     }
     out.push_str("g: mean squared distance of the released parameters from the true ones, per weight (V (33)).\n");
     out
-}
-
-/// `2026-11-21 20:37:46`, of the Gregorian calendar.
-fn utc(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
-    let (mut year, mut day) = (1970, days % 146_097);
-    // The calendar repeats every 400 years.
-    let cycles = days / 146_097;
-    while day >= 365 + u64::from(leap(year)) {
-        day -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < length {
-            break;
-        }
-        day -= length;
-        month += 1;
-    }
-    let year = year + 400 * cycles;
-    format!("{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}", day + 1, rest / 3600, rest / 60 % 60, rest % 60)
 }
 
 #[cfg(test)]

@@ -13,16 +13,17 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_shared::data::FeatureStore;
 use vfl_shared::files;
-use vfl_shared::model::{ShareStore, StoreError};
-use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
-use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_shared::model::{ShareStore, Staging, StoreError};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, require};
-use vfl_shared::service::{PeerIdentity, ServeError, caller, serve};
-use vfl_shared::training::Participant;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb};
+use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
+use vfl_shared::training::journal::JournalError;
+use vfl_shared::training::{Importer, Participant};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
-use crate::config::{Settings, check_release};
+use crate::config::{Settings, check_release, check_training};
+use crate::consent::Consent;
+use crate::evaluation::stream::{evaluate, off_thread};
 use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::LogitServer;
 use crate::release::ReleaseError;
@@ -55,9 +56,18 @@ pub enum RunError {
     /// The record of scorings.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
+    /// The audit policy.
+    #[error("[audit]: {0}")]
+    Audit(String),
     /// The release policy.
     #[error("[release]: {0}")]
     Release(String),
+    /// The rules for trainings.
+    #[error("[training]: {0}")]
+    Training(String),
+    /// The journal of trainings.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The map that features go through before training.
     #[error("[training]: {0}")]
     TrainingMap(#[from] TrainingMapError),
@@ -72,9 +82,11 @@ pub enum RunError {
 struct Service {
     identity: PeerIdentity,
     logits: Arc<LogitServer>,
+    importer: Arc<Importer>,
     showing: Arc<Showing>,
     audits_allowed: bool,
     evaluations: Arc<Evaluations>,
+    consent: Arc<Consent>,
     stop: tokio_util::sync::CancellationToken,
 }
 
@@ -94,10 +106,13 @@ pub async fn run(
         Ok(None) => return Err(RunError::InUse(settings.state_dir)),
         Err(source) => return Err(RunError::Lock { path, source }),
     };
-    let evaluations = Arc::new(Evaluations::open(&settings.state_dir, settings.audit.max_scorings)?);
+    settings.audit.check().map_err(RunError::Audit)?;
+    let evaluations = Arc::new(Evaluations::open(&settings.state_dir, settings.audit)?);
     let table = settings.table;
     let features = table.schema().len();
     check_release(&settings.release, features).map_err(RunError::Release)?;
+    check_training(&settings.training).map_err(RunError::Training)?;
+    let consent = Consent::open(&settings.state_dir, settings.training.clone())?;
     let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
     let mut logits = LogitServer::new(table.clone(), store);
     if let Some(map) = &map {
@@ -105,13 +120,17 @@ pub async fn run(
     }
     let showing = Showing::open(&settings.state_dir, &lock, settings.release, settings.training.transform)?;
     tracing::info!(records = table.len(), features, "serving logit shares");
+    let staging = Staging::of(&settings.state_dir);
+    let importer = Importer::of_passive(staging, logits.store.clone(), logits.feature_names(), map.is_some());
     let stop = tokio_util::sync::CancellationToken::new();
     let service = Service {
         identity: settings.credentials.identity().clone(),
         showing: Arc::new(showing),
         logits: Arc::new(logits),
+        importer: Arc::new(importer),
         audits_allowed: settings.audit.allowed,
         evaluations,
+        consent,
         stop: stop.clone(),
     };
     let routes = Routes::new(
@@ -123,7 +142,7 @@ pub async fn run(
         shutdown.await;
         stop.cancel();
     };
-    let served = serve(listener, &settings.credentials, routes, shutdown).await;
+    let served = serve(listener, &settings.credentials, &settings.limits, routes, shutdown).await;
     drop(lock);
     Ok(served?)
 }
@@ -162,10 +181,8 @@ impl PassiveParty for Service {
         request: Request<Streaming<pb::ComputeLogitsRequest>>,
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let logits = self.logits.clone();
-        let answers = request
-            .into_inner()
-            .map(move |message| Ok(logits.compute(message?)?))
-            .take_until(self.stop.clone().cancelled_owned());
+        let answers = until_stopped(request.into_inner(), self.stop.clone(), "the passive party")
+            .map(move |message| Ok(logits.compute(message?)?));
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -179,7 +196,7 @@ impl PassiveParty for Service {
         let commands = request.into_inner();
         let (replies, outgoing) = mpsc::channel(16);
         let logits = self.logits.clone();
-        let stop = self.stop.clone();
+        let (stop, consent) = (self.stop.clone(), self.consent.clone());
         tokio::spawn(async move {
             let names = logits.feature_names();
             let source = |ids: &RecordIds| training_block(&logits, ids);
@@ -189,6 +206,7 @@ impl PassiveParty for Service {
                 feature_names: &names,
                 known_records: None,
                 source: &source,
+                gate: Some(consent),
             };
             let ended = tokio::select! {
                 ended = participant.run(commands, &replies, |_| ()) => ended,
@@ -203,6 +221,32 @@ impl PassiveParty for Service {
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn describe_staged(
+        &self,
+        request: Request<pb::DescribeStagedRequest>,
+    ) -> Result<Response<pb::DescribeStagedResponse>, Status> {
+        let request = request.into_inner();
+        let party = WireError::party_name("active_party", request.active_party)?;
+        let importer = self.importer.clone();
+        let (staged, share) = off_thread(move || importer.staged(&party, &request.class_names)).await?;
+        let features = share.parameters.features() as u32;
+        Ok(Response::new(pb::DescribeStagedResponse { digest: staged.digest, features }))
+    }
+
+    async fn publish_staged(
+        &self,
+        request: Request<pb::PublishStagedRequest>,
+    ) -> Result<Response<pb::PublishStagedResponse>, Status> {
+        let coordinator = caller(&request)?;
+        let request = request.into_inner();
+        let party = WireError::party_name("active_party", request.active_party)?;
+        let version = WireError::model_version(request.model_version)?;
+        let (importer, named, of) = (self.importer.clone(), version.clone(), party.clone());
+        off_thread(move || importer.publish(&of, &request.class_names, &named, &request.digest)).await?;
+        tracing::info!(%version, active_party = %party, caller = %coordinator, "imported parameters are confirmed");
+        Ok(Response::new(pb::PublishStagedResponse {}))
     }
 
     async fn release_parameters(
@@ -238,59 +282,6 @@ impl PassiveParty for Service {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
-}
-
-async fn evaluate(
-    logits: &Arc<LogitServer>,
-    evaluations: &Arc<Evaluations>,
-    showing: &Showing,
-    asks: &mut Streaming<pb::EvaluateReconstructionRequest>,
-    answers: &mpsc::Sender<Result<pb::EvaluateReconstructionResponse, Status>>,
-) -> Result<(), Status> {
-    let answer = |message| pb::EvaluateReconstructionResponse { message: Some(message) };
-    let first = asks.message().await?;
-    let Some(pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids)), model_version }) = first else {
-        return Err(Refusal::invalid("the first message of a scoring names the records").into());
-    };
-    let ids = RecordIds::try_from(ids)?;
-    let version = match model_version.as_str() {
-        "" => None,
-        _ => Some(WireError::model_version(model_version)?),
-    };
-    // What may be refused comes before the set is counted.
-    let shown = showing.described(logits, version.as_ref()).await?;
-    // Counting on disk waits for the disk: not on the threads that answer predictions.
-    let (held, counted) = (logits.clone(), evaluations.clone());
-    let evaluation = off_thread(move || counted.start(&held.table, &ids)).await?;
-    let evaluation = Arc::new(evaluation);
-    let (d, n) = evaluation.shape();
-    let (half, column_mean) = evaluation.baselines();
-    let opened = pb::EvaluationOpened {
-        shown: Some(shown),
-        feature_names: logits.feature_names(),
-        half: Some(half),
-        column_mean: Some(column_mean),
-        scorings_left: evaluation.scorings_left(),
-    };
-    let gone = |_| Status::cancelled("the auditor has gone away");
-    answers.send(Ok(answer(Answer::Opened(opened)))).await.map_err(gone)?;
-    while let Some(message) = asks.message().await? {
-        let Ask::Estimates(matrix) = require("message", message.message)? else {
-            return Err(Refusal::invalid("the records of a scoring are fixed by its first message").into());
-        };
-        let estimates = decode_columns("estimates", &matrix, n, Some(d))?;
-        let scored = evaluation.clone();
-        let error = off_thread(move || scored.score(&estimates)).await?;
-        answers.send(Ok(answer(Answer::Error(error)))).await.map_err(gone)?;
-    }
-    Ok(())
-}
-
-/// Runs work that waits for the disk on a thread of its own.
-async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the work failed"))?
 }
 
 fn training_block(logits: &LogitServer, ids: &RecordIds) -> Result<FeatureBlock, Refusal> {

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use crate::service::{Credentials, Peer, check_health};
+use crate::service::{Credentials, Peer, check_health, raise_descriptor_limit};
 use crate::telemetry;
+use crate::training::journal::{Journal, Training};
 
 /// The options of `serve`, alike for the three parties.
 #[derive(Debug, clap::Args)]
@@ -32,6 +33,7 @@ impl ServeArgs {
         credentials: impl FnOnce(&S) -> &Credentials,
     ) -> Result<(TcpListener, S), CliError> {
         telemetry::init("info", self.log_json);
+        raise_descriptor_limit();
         let (listen, settings) = read(&self.config).map_err(CliError::input)?;
         let listener = bind(listen).await?;
         tracing::info!(%listen, identity = %credentials(&settings).identity(), "listening");
@@ -65,6 +67,73 @@ impl CheckArgs {
         let said = check(&self.config, listen, credentials(&settings), self.health).await?;
         writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
     }
+}
+
+/// The options of `trainings`, alike for the parties that keep a journal of them.
+#[derive(Debug, clap::Args)]
+pub struct TrainingsArgs {
+    /// The config file (TOML), which names the state directory.
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// Print JSON in place of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl TrainingsArgs {
+    /// Prints the journal of the state directory that the config names. The service may be running.
+    ///
+    /// # Errors
+    /// [`CliError`]: what `state_dir` says of the config, or why the journal cannot be read.
+    pub fn run<E: std::fmt::Display>(
+        &self,
+        state_dir: impl FnOnce(&Path) -> Result<PathBuf, E>,
+    ) -> Result<(), CliError> {
+        use std::io::Write;
+        let dir = state_dir(&self.config).map_err(CliError::input)?.join("trainings");
+        let trainings = Journal::list(&dir).map_err(CliError::failed)?;
+        let text = match self.json {
+            true => serde_json::to_string(&trainings).map_err(CliError::failed)? + "\n",
+            false => training_table(&trainings),
+        };
+        std::io::stdout().write_all(text.as_bytes()).map_err(CliError::failed)
+    }
+}
+
+/// One line a training.
+fn training_table(trainings: &[Training]) -> String {
+    use std::fmt::Write;
+    if trainings.is_empty() {
+        return "No training has begun.\n".into();
+    }
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{:>4} {:<20} {:<16} {:>9} {:>8} {:>7} {:>10}  outcome",
+        "", "began (UTC)", "active party", "records", "classes", "epochs", "steps"
+    );
+    for t in trainings {
+        let at_least = if t.ended_at.is_none() { "≥ " } else { "" };
+        let outcome = match (&t.published, t.ended_at) {
+            (Some(version), _) => format!("published {version}"),
+            (None, Some(_)) => "ended without a model".into(),
+            (None, None) => "under way, or cut off".into(),
+        };
+        let began = crate::clock::utc(u64::try_from(t.begun_at).unwrap_or(0));
+        let steps = format!("{at_least}{}", t.steps);
+        let _ = writeln!(
+            out,
+            "{:>4} {began:<20} {:<16} {:>9} {:>8} {:>7} {steps:>10}  {outcome}",
+            t.number,
+            t.active_party.as_str(),
+            t.records,
+            t.class_names.len(),
+            t.config.values().epochs,
+        );
+    }
+    out.push_str("epochs: as asked for. The records of each are listed in the state directory, trainings/*.ids.\n");
+    out
 }
 
 /// Why a command failed, and with it the exit code.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::service::{Credentials, Peer, Role, TlsError, TlsPem};
+use crate::service::{Credentials, Peer, Role, TlsError};
+pub use crate::service::{Limits, TlsFiles};
 use crate::types::PartyName;
 
 /// Why a config file was refused.
@@ -20,7 +21,7 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file is not what it should be; the message names line and key.
+    /// The file is not what it should be; the message names line, column and key, and shows no value: it may be a password.
     #[error("config file {}: {message}", path.display())]
     Parse {
         /// The file.
@@ -73,9 +74,98 @@ impl<T: DeserializeOwned> ConfigFile<T> {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        let values = toml::from_str(&text)
-            .map_err(|e| ConfigError::Parse { path: path.to_owned(), message: e.to_string().trim_end().to_owned() })?;
+        Self::parse(path, &text)
+    }
+
+    /// Reads the text of a file; `path` stands for it in errors.
+    ///
+    /// # Errors
+    /// [`ConfigError::Parse`], naming file, line and key.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let values = toml::from_str(text)
+            .map_err(|e| ConfigError::Parse { path: path.to_owned(), message: parse_message(text, e) })?;
         Ok(Self { path: path.to_owned(), values })
+    }
+}
+
+/// What is wrong and where, without the text of the line, which the library's own message shows: a ledger's URL may hold a
+/// password.
+fn parse_message(text: &str, mut error: toml::de::Error) -> String {
+    let found = error.span().and_then(|span| text.get(span));
+    let reason = hide(without_value(error.message().trim()), text, found);
+    let start = error.span().map(|span| span.start);
+    error.set_input(None);
+    let shown = error.to_string();
+    // The library names the keys it was under, if it had come so far.
+    let under = shown.rsplit_once("\nin `").and_then(|(_, keys)| keys.trim_end().strip_suffix('`'));
+    let before = start.and_then(|at| text.get(..at));
+    let line = before.map_or("", |before| before.rsplit('\n').next().unwrap_or(before));
+    let key = under.map(str::to_owned).or_else(|| key_of(text, before?));
+    let place = before.map(|b| format!("line {}, column {}", b.matches('\n').count() + 1, line.chars().count() + 1));
+    let key = key.map(|key| format!("key `{key}`"));
+    let place: Vec<String> = place.into_iter().chain(key).collect();
+    if place.is_empty() { reason } else { format!("{}: {reason}", place.join(", ")) }
+}
+
+/// The key of the line at the end of `before`, if it begins with a bare one.
+fn key_of(text: &str, before: &str) -> Option<String> {
+    // Inside of a text of several lines, anything may look like a key.
+    if before.contains("\"\"\"") || before.contains("'''") {
+        return None;
+    }
+    let line = text.get(before.rfind('\n').map_or(0, |at| at + 1)..)?.lines().next()?;
+    let key = line.split_once('=')?.0.trim();
+    let bare = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    (!key.is_empty() && key.chars().all(bare)).then(|| key.to_owned())
+}
+
+/// The reason without the value it is about, which a type of ours may name in its own words (`party "x" is not a valid name`), and
+/// without any text of the file that may be an address.
+fn hide(mut reason: String, text: &str, found: Option<&str>) -> String {
+    fn texts(value: &toml::Value, all: &mut Vec<String>) {
+        match value {
+            toml::Value::String(text) => all.push(text.clone()),
+            toml::Value::Array(values) => values.iter().for_each(|v| texts(v, all)),
+            toml::Value::Table(values) => values.values().for_each(|v| texts(v, all)),
+            _ => {}
+        }
+    }
+    let read = |text: &str| {
+        let mut all = Vec::new();
+        let table: Option<toml::Table> = text.parse().ok();
+        table.iter().flat_map(toml::Table::values).for_each(|value| texts(value, &mut all));
+        all
+    };
+    let mut hidden = read(text);
+    hidden.retain(|value| value.contains([':', '/', '@']));
+    hidden.extend(found.map(|found| read(&format!("value = {found}"))).unwrap_or_default());
+    for value in hidden.iter().filter(|value| !value.is_empty()) {
+        for quoted in [format!("{value:?}"), format!("`{value}`"), format!("'{value}'")] {
+            reason = reason.replace(&quoted, "\"…\"");
+        }
+        // A short one without quotes would be found in the middle of words.
+        if value.len() > 3 {
+            reason = reason.replace(value.as_str(), "…");
+        }
+    }
+    reason
+}
+
+/// serde's messages without the value found: `invalid type: VALUE, expected KIND` and its like.
+fn without_value(reason: &str) -> String {
+    let kinds = ["invalid type", "invalid value", "invalid length", "unknown variant"];
+    match (kinds.iter().find(|kind| reason.starts_with(**kind)), reason.rfind(", expected ")) {
+        (Some(&kind), Some(expected)) => {
+            // What is expected of a variant is a list, which holds no value of the file.
+            let expected = if kind == "unknown variant" {
+                reason.find("`, expected ").map_or(expected, |at| at + 1)
+            } else {
+                expected
+            };
+            format!("{kind}{}", reason.get(expected..).unwrap_or_default())
+        }
+        (Some(&kind), None) => kind.to_owned(),
+        (None, _) => reason.to_owned(),
     }
 }
 
@@ -85,32 +175,27 @@ impl<T> ConfigFile<T> {
         ConfigError::Value { path: self.path.clone(), message: message.into() }
     }
 
+    /// Checks `[limits]`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`].
+    pub fn limits(&self, limits: &Limits) -> Result<Limits, ConfigError> {
+        limits.check().map(|()| *limits).map_err(|e| self.error(format!("[limits]: {e}")))
+    }
+
     /// Reads the certificates and checks that they are this role's.
     ///
     /// # Errors
     /// [`ConfigError::Tls`] or [`ConfigError::Role`].
     pub fn credentials(&self, files: &TlsFiles, role: Role) -> Result<Credentials, ConfigError> {
         let tls = |source| ConfigError::Tls { path: self.path.clone(), source };
-        let pem = TlsPem::read(&files.ca, &files.certificate, &files.key).map_err(tls)?;
-        let credentials = Credentials::new(&pem).map_err(tls)?;
+        let credentials = Credentials::read(files).map_err(tls)?;
         let found = credentials.identity().role();
         if found != role {
             return Err(ConfigError::Role { path: self.path.clone(), found: found.words(), expected: role.words() });
         }
         Ok(credentials)
     }
-}
-
-/// `[tls]`: PEM files.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsFiles {
-    /// The deployment's certificate authority.
-    pub ca: PathBuf,
-    /// This party's certificate.
-    pub certificate: PathBuf,
-    /// This party's private key.
-    pub key: PathBuf,
 }
 
 /// A peer: the name its certificate must show, and where it is.
@@ -144,7 +229,73 @@ mod tests {
         std::fs::write(&path, "name = \"a\"\naddress = \"h:1\"\nadress = 2\n").unwrap();
         let unknown = ConfigFile::<PeerAddress>::read(&path).unwrap_err().to_string();
         assert!(unknown.contains("adress") && unknown.contains("line 3"), "{unknown}");
+        assert!(!unknown.contains("= 2"), "{unknown}");
         std::fs::write(&path, "name = \"../a\"\naddress = \"h:1\"\n").unwrap();
         assert!(ConfigFile::<PeerAddress>::read(&path).is_err());
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only parsed")]
+    struct Sample {
+        #[serde(default)]
+        kept: bool,
+        url: Option<String>,
+        count: Option<u64>,
+        engine: Option<Engine>,
+        name: Option<PartyName>,
+        listen: Option<std::net::SocketAddr>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Engine {
+        Sqlite,
+        Postgres,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only parsed")]
+    struct Outer {
+        ledger: Sample,
+    }
+
+    /// Whatever is wrong with a line, and wherever a password stands in it, no message shows it.
+    #[test]
+    fn no_value_is_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.toml");
+        let secret = "postgres://u:hunter2@db/ledger";
+        let cases = [
+            (format!("[ledger]\nurl = \"{secret}\" x\n"), "line 2, column", "key `url`"),
+            (format!("[ledger]\nurl = \"{secret}\n"), "line 2, column", "key `url`"),
+            (format!("[ledger]\nurl = {secret}\n"), "line 2, column", "key `url`"),
+            (format!("[ledger]\nurl = \'{secret}\n"), "line 2, column", "key `url`"),
+            (format!("[ledger]\nurl \"{secret}\"\n"), "line 2, column", ""),
+            (format!("[ledger]\n{secret}\n"), "line 2, column", ""),
+            (format!("[ledger]\nkept = \"{secret}\"\n"), "line 2, column 8", "key `ledger.kept`"),
+            (format!("[ledger]\n\ncount = \"{secret}, expected\"\n"), "line 3, column 9", "key `ledger.count`"),
+            (format!("[ledger]\nengine = \"{secret}\"\n"), "line 2, column 10", "key `ledger.engine`"),
+            (format!("[ledger]\nname = \"{secret}\"\n"), "line 2, column 8", "key `ledger.name`"),
+            (format!("[ledger]\nlisten = \"{secret}\"\n"), "line 2, column 10", "key `ledger.listen`"),
+            (format!("[ledger]\nurl = [\"{secret}\"]\n"), "line 2, column 7", "key `ledger.url`"),
+            (format!("[ledger]\nurl = \"{secret}\"\nurl = \"{secret}\"\n"), "line 3", ""),
+            (format!("ledger = \"{secret}\"\n"), "line 1, column 10", "key `ledger`"),
+            (format!("[ledger]\nurl = \"\"\"\nhunter2={secret}\n"), "line", ""),
+        ];
+        for (text, place, key) in cases {
+            std::fs::write(&path, &text).unwrap();
+            let error = ConfigFile::<Outer>::read(&path).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("hunter2"), "{text}{shown}");
+            assert!(shown.contains(place) && shown.contains(key), "{text}{shown}");
+        }
+        std::fs::write(&path, "[ledger]\nname = \"a b\"\n").unwrap();
+        let error = ConfigFile::<Outer>::read(&path).unwrap_err().to_string();
+        assert!(error.contains("is not a valid name: 1 to 64"), "{error}");
+        std::fs::write(&path, "[ledger]\nengine = \"sqlight\"\n").unwrap();
+        let error = ConfigFile::<Outer>::read(&path).unwrap_err().to_string();
+        assert!(error.contains("expected `sqlite` or `postgres`"), "{error}");
     }
 }

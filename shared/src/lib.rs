@@ -2,7 +2,9 @@
 //!
 //! Dependencies point one way: `types` and `numerics` know nothing of the wire; only `rpc`, `service` and `training` know tonic.
 
+pub mod apart;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod data;
 pub mod files;

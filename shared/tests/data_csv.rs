@@ -383,3 +383,15 @@ proptest! {
         let _ = FeatureSchema::from_toml(&text);
     }
 }
+
+/// A file of ids alone has a line for each, even where the id is a blank, which may be one.
+#[test]
+fn an_id_of_blanks_is_no_blank_line() {
+    let schema = || FeatureSchema::from_toml("id = \"id\"\n").unwrap();
+    let read =
+        |text: &[u8]| FeatureTable::from_reader(schema(), Path::new("ids.csv"), text, &Limits::default()).unwrap();
+    let table = read(b"id\nr1\n\" \"\n");
+    let mut written = Vec::new();
+    table.write_csv(&mut written).unwrap();
+    assert_eq!(read(&written).ids(), &RecordIds::new(["r1", " "]).unwrap());
+}

@@ -1,10 +1,12 @@
 //! `train` and `predict`: clients of the running service.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use vfl_shared::cli::CliError;
+use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb, peer_failure, select_ok};
@@ -50,7 +52,7 @@ pub struct PredictArgs {
     out: PathBuf,
 }
 
-fn read_ids(path: &Path) -> Result<RecordIds, CliError> {
+pub(super) fn read_ids(path: &Path) -> Result<RecordIds, CliError> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", path.display())))?;
     let ids = RecordIds::new(text.lines().filter(|line| !line.is_empty()))
@@ -61,14 +63,14 @@ fn read_ids(path: &Path) -> Result<RecordIds, CliError> {
     Ok(ids)
 }
 
-fn connect(settings: &ClientSettings) -> Result<ActivePartyClient<tonic::transport::Channel>, CliError> {
+pub(super) fn connect(settings: &ClientSettings) -> Result<ActivePartyClient<tonic::transport::Channel>, CliError> {
     let channel = channel(&settings.credentials, &settings.service).map_err(CliError::input)?;
     Ok(ActivePartyClient::new(channel)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES))
 }
 
-fn failure(service: &Peer, status: &tonic::Status) -> CliError {
+pub(super) fn failure(service: &Peer, status: &tonic::Status) -> CliError {
     let unreachable = status.code() == tonic::Code::Unavailable && std::error::Error::source(status).is_some();
     if unreachable {
         let refusal = peer_failure(&format!("our own service, {service},"), status);
@@ -130,7 +132,7 @@ impl PredictArgs {
         let ids = read_ids(&self.ids)?;
         let mut client = connect(&settings)?;
         let mut rows = Vec::new();
-        let mut failed = 0usize;
+        let mut failed: BTreeMap<i32, usize> = BTreeMap::new();
         let mut model = None;
         for from in (0..ids.len()).step_by(CALL_RECORDS) {
             let chunk = ids.slice(from, from + CALL_RECORDS);
@@ -143,7 +145,8 @@ impl PredictArgs {
                 return Err(CliError::failed(message));
             }
             let ok = select_ok(&answer.row_status, chunk.len()).map_err(wrong)?;
-            failed += chunk.len() - ok.len();
+            let refused = answer.row_status.iter().filter(|s| **s != RowStatus::Ok as i32);
+            refused.for_each(|status| *failed.entry(*status).or_default() += 1);
             let released = ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), answer.class_names.len());
             write_rows(&mut rows, from == 0, &answer.class_names, &chunk.select(&ok), &released.map_err(wrong)?)
                 .map_err(CliError::failed)?;
@@ -155,14 +158,26 @@ impl PredictArgs {
             vfl_shared::files::write_atomic(&self.out, &rows, true)
                 .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", self.out.display())))?;
         }
-        if failed > 0 {
-            let _ = writeln!(
-                std::io::stderr(),
-                "{failed} of {} records could not be scored (unknown to a party, or used in training)",
-                ids.len()
-            );
+        for (status, records) in failed {
+            let why = RowStatus::try_from(status).map_or("for a reason that this version does not know", why_not);
+            let _ = writeln!(std::io::stderr(), "{records} of {} records could not be scored: {why}", ids.len());
         }
         Ok(())
+    }
+}
+
+/// Why a record was not scored.
+fn why_not(status: RowStatus) -> &'static str {
+    match status {
+        RowStatus::NotFound => "a party does not hold them",
+        RowStatus::TrainingRecord => "they were used in training",
+        RowStatus::NotInSession => "they are not part of the audit session",
+        RowStatus::ShareChanged => "they were asked for before with another logit share, which is the one that counts",
+        RowStatus::BudgetSpent => "they have been asked for as often as the coordinator allows",
+        RowStatus::ModelBudgetSpent => {
+            "they were answered under as many models as the coordinator allows; its operator may approve this version"
+        }
+        RowStatus::Ok | RowStatus::Unspecified => "no reason was given",
     }
 }
 

@@ -2,13 +2,15 @@
 
 mod attack;
 mod client;
+mod publish;
 
 use clap::{Parser, Subcommand};
 use vfl_shared::cli::{CheckArgs, CliError, ServeArgs};
 use vfl_shared::service::shutdown_signal;
 
-pub use attack::AttackArgs;
+pub use attack::{AttackArgs, attack_case};
 pub use client::{PredictArgs, TrainArgs};
+pub use publish::{ImportArgs, PublishArgs};
 
 use crate::config::Settings;
 
@@ -22,6 +24,9 @@ use crate::config::Settings;
 Examples:
   active-party serve --config active.toml
   active-party train --config active.toml                                  train through the running service
+  active-party import-parameters --config active.toml --parameters active.parameters.json
+                                                                           stage a model that was trained elsewhere
+  active-party publish --config active.toml                                and put it in service, without any training
   active-party predict --config active.toml --ids customers.ids --out scores.csv
   active-party attack --case case.json --attack half_star,least_squares --out estimates.json
 
@@ -40,6 +45,10 @@ enum Command {
     Check(CheckArgs),
     /// Have a model trained and published, through the running service.
     Train(TrainArgs),
+    /// Stage parameters that were trained elsewhere, to be published without any training.
+    ImportParameters(ImportArgs),
+    /// Put the parameters in service that all parties have imported, through the running service.
+    Publish(PublishArgs),
     /// Score records by id, through the running service.
     Predict(PredictArgs),
     /// Run reconstruction attacks on a case file, without any service.
@@ -59,6 +68,8 @@ impl Cli {
             }
             Command::Check(args) => args.run(Settings::read, |s| &s.credentials).await,
             Command::Train(args) => args.run().await,
+            Command::ImportParameters(args) => args.run(),
+            Command::Publish(args) => args.run().await,
             Command::Predict(args) => args.run().await,
             Command::Attack(args) => args.run(),
         }

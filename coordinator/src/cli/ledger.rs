@@ -1,7 +1,7 @@
 //! `coordinator ledger`: who asked for what, backup, retention, erasure.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
@@ -9,8 +9,12 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use time::OffsetDateTime;
 use vfl_shared::cli::CliError;
+use vfl_shared::config::ConfigFile;
+use vfl_shared::types::ModelVersion;
 
+use crate::config::ConfigValues;
 use crate::ledger::{self, LedgerError, RecordUse, Summary};
+use crate::registry::read_manifest;
 
 /// The options of `coordinator ledger`.
 #[derive(Debug, Args)]
@@ -23,6 +27,7 @@ Examples:
   coordinator ledger backup --ledger sqlite:state/ledger.db --out ledger-2026-01-31.db
   coordinator ledger retain --ledger postgres://ledger@db/cloison --days 365
   coordinator ledger erase --ledger sqlite:state/ledger.db --record 4711
+  coordinator ledger approve m-0123456789abcdef --config coordinator.toml
 
 All of them work while a coordinator runs. A PostgreSQL password belongs in PGPASSWORD or
 ~/.pgpass, not on the command line."
@@ -68,7 +73,7 @@ enum Command {
     },
     /// Forget request ids and times that are older than a number of days.
     ///
-    /// How often each record was asked for, and which share is bound to it, is kept: no budget is freed. A request id that is
+    /// How often each record was answered, and which share is bound to it, is kept: no budget is freed. A request id that is
     /// forgotten costs again when it is repeated. While it runs, requests wait for one short step at a time.
     Retain {
         #[command(flatten)]
@@ -92,6 +97,23 @@ enum Command {
         /// The record id.
         #[arg(long, value_name = "ID")]
         record: String,
+    },
+    /// Approve a version beyond `models_per_record`.
+    ///
+    /// A record is answered under so many models; rows under a further one are refused. Each model with other passive
+    /// parameters answers anew about the same record: who has many of them trained may work out its features from small
+    /// differences. Approve a version that you asked for. The approval is recorded in the ledger; it holds for all versions with
+    /// the same passive parameters, and a running coordinator goes by it from its next request on.
+    Approve {
+        /// The version, as `coordinator ledger show` and the log name it.
+        #[arg(value_name = "VERSION")]
+        version: String,
+        /// The coordinator's config file, which names its state directory and its ledger.
+        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+        config: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -141,10 +163,33 @@ impl LedgerArgs {
                 };
                 (place.json, text, to_json(&erased)?)
             }
+            Command::Approve { version, config, json } => {
+                let (fingerprint, new) = approve(&version, &config, now).await?;
+                let text = match new {
+                    true => format!("approved {version}, passive parameters {fingerprint}\n"),
+                    false => format!("passive parameters {fingerprint} of {version} were approved before\n"),
+                };
+                let value = serde_json::json!({ "version": version, "passive": fingerprint, "new": new });
+                (json, text, to_json(&value)?)
+            }
         };
         let mut out = std::io::stdout().lock();
         if json { writeln!(out, "{value}") } else { out.write_all(text.as_bytes()) }.map_err(CliError::failed)
     }
+}
+
+/// Approves a version; gives the fingerprint of its passive parameters, and whether it was not approved before.
+async fn approve(version: &str, config: &Path, now: SystemTime) -> Result<(String, bool), CliError> {
+    let file = ConfigFile::<ConfigValues>::read(config).map_err(CliError::input)?;
+    let ConfigValues { state_dir, ledger, budget, .. } = &file.values;
+    let kept = || file.error("`kept = false` in [ledger]: without a ledger there is nothing to approve");
+    let ledger = ledger.config(state_dir, *budget).ok_or_else(|| CliError::input(kept()))?;
+    let version = ModelVersion::new(version).map_err(CliError::input)?;
+    let manifest = read_manifest(state_dir, &version).map_err(CliError::failed)?;
+    let missing = || CliError::Input(format!("no version {version} was published in {}", state_dir.display()));
+    let fingerprint = manifest.ok_or_else(missing)?.passive_fingerprint();
+    let new = ledger::approve(&ledger.url, &version, &fingerprint, now).await.map_err(failure)?;
+    Ok((fingerprint, new))
 }
 
 fn failure(error: LedgerError) -> CliError {
@@ -185,11 +230,15 @@ fn limit(limit: Option<u64>) -> String {
 fn summary_text(summary: &Summary) -> String {
     let budgets = &summary.budgets;
     let mut text = format!(
-        "budgets per active party: records {}, queries per record {}, rows per minute {}\n",
+        "budgets per active party: records {}, queries per record {}, models per record {}, rows per minute {}\n",
         limit(budgets.records),
         limit(budgets.queries_per_record),
+        limit(budgets.models_per_record),
         limit(budgets.rows_per_minute)
     );
+    for event in &summary.events {
+        text += &format!("{}: {}\n", when(Some(event.at)), event.what);
+    }
     if summary.parties.is_empty() {
         return text + "nothing was asked yet\n";
     }
@@ -202,13 +251,13 @@ fn summary_text(summary: &Summary) -> String {
             party.queries,
             party.refused
         );
-        let mut rows = table(&["model", "policy", "queries", "refused", "first", "last"]);
+        let mut rows = table(&["model", "passive parameters", "policy", "queries", "refused", "first", "last"]);
         for u in &party.uses {
-            let names = [Cell::new(&u.model), Cell::new(&u.policy)];
-            let [model, policy] = names;
+            let names = [Cell::new(&u.model), Cell::new(&u.passive), Cell::new(&u.policy)];
+            let [model, passive, policy] = names;
             let times = [Cell::new(when(Some(u.first_at))), Cell::new(when(Some(u.last_at)))];
             let [first, last] = times;
-            rows.add_row([model, policy, number(u.queries), number(u.refused), first, last]);
+            rows.add_row([model, passive, policy, number(u.queries), number(u.refused), first, last]);
         }
         text += &format!("{rows}\n");
     }

@@ -42,7 +42,8 @@ impl NoiseSecret {
         NoiseKey::new(prf(&self.0, &[b"mac", purpose])).0
     }
 
-    /// The key of one model and policy.
+    /// The key of one model and policy. The model is named by what its passive parties contribute
+    /// ([`passive_fingerprint`](crate::registry::Manifest::passive_fingerprint)), never by its version.
     #[must_use]
     pub fn key(&self, model: &str, policy: &str) -> NoiseKey {
         let key = prf(&self.0, &[b"noise", model.as_bytes(), policy.as_bytes()]);

@@ -5,7 +5,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::migrate::{Migration, Migrator};
@@ -13,7 +12,7 @@ use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, FromRow, PgConnection, SqlSafeStr, SqliteConnection};
 
-use super::LedgerError;
+use super::{LedgerError, postgres};
 
 /// The one set of migrations.
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
@@ -51,17 +50,17 @@ impl Place {
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            // The parser's own message may quote the URL, password and all.
-            let options = PgConnectOptions::from_str(url).map_err(|_| {
-                LedgerError::Url("the part after `postgres://` is malformed; expected USER:PASSWORD@HOST:PORT/DATABASE")
-            })?;
-            let options = match options.get_application_name() {
-                None => options.application_name("cloison ledger"),
-                Some(_) => options,
-            };
-            return Ok(Self::Postgres(Box::new(options)));
+            return postgres::options(url).map(|options| Self::Postgres(Box::new(options)));
         }
         Err(LedgerError::Url("a ledger is `sqlite:PATH` or `postgres://…`"))
+    }
+
+    /// Whether there may be a ledger: for a file, whether it is there and holds anything.
+    pub(crate) fn may_hold_a_ledger(&self) -> bool {
+        match self {
+            Self::Sqlite(path) => std::fs::metadata(path).is_ok_and(|m| m.len() > 0),
+            Self::Postgres(_) => true,
+        }
     }
 
     /// Connects, and checks that a commit is on disk when it returns. A missing SQLite file is made if `create`.
@@ -218,6 +217,28 @@ impl Connection {
             "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('meta', 'uses', 'erased')",
         );
         Ok(self.row::<(i64,)>(sql, &[]).await? == Some((3,)))
+    }
+
+    /// Whether the migrations of this version have been applied.
+    pub(crate) async fn is_current(&mut self) -> Result<bool, LedgerError> {
+        let sql = self.pick(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events')",
+            "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('approvals', 'events')",
+        );
+        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((2,)))
+    }
+
+    /// A row of `meta`.
+    pub(crate) async fn meta(&mut self, name: &str) -> Result<Option<String>, LedgerError> {
+        let row = self.row::<(String,)>("SELECT value FROM meta WHERE name = $1", &[Arg::Text(name)]).await?;
+        Ok(row.map(|(value,)| value))
+    }
+
+    /// Sets a row of `meta`.
+    pub(crate) async fn set_meta(&mut self, name: &str, value: &str) -> Result<(), LedgerError> {
+        let sql =
+            "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        self.execute(sql, &[Arg::Text(name), Arg::Text(value)]).await.map(drop)
     }
 
     /// Takes the lock of the one coordinator that may write. SQLite's is a file lock, see [`super::lock`]; PostgreSQL's lives as

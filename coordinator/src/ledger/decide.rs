@@ -23,6 +23,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) records: Vec<Cow<'a, str>>,
     /// Key of the model.
     pub(crate) model: i64,
+    /// Key of what its passive parties contribute.
+    pub(crate) passive: i64,
+    /// Whether the operator has approved it.
+    pub(crate) approved: bool,
     /// Key of the policy.
     pub(crate) policy: i64,
 }
@@ -33,8 +37,18 @@ pub(crate) struct Entry<'a> {
     pub(crate) record: &'a str,
     known: bool,
     queries: u64,
-    shares: Vec<(i64, [u8; 16])>,
+    /// What was answered: each contribution of passive parties once.
+    answered: Vec<i64>,
+    shares: Vec<Bound>,
     touched: Vec<(i64, i64, Touch)>,
+}
+
+/// A share that is bound to a record and to what passive parties contribute.
+struct Bound {
+    passive: i64,
+    /// The version it was bound under: of two that an older program bound, the first counts.
+    model: i64,
+    share: [u8; 16],
 }
 
 /// What a group adds to one row of `uses`.
@@ -122,18 +136,30 @@ impl<'a> PartyState<'a> {
     pub(crate) fn enter(&mut self, record: &'a str) {
         let entries = &mut self.entries;
         self.slots.entry(record).or_insert_with(|| {
-            let (shares, touched) = (Vec::new(), Vec::new());
-            entries.push(Entry { record, known: false, queries: 0, shares, touched });
+            let (answered, shares, touched) = (Vec::new(), Vec::new(), Vec::new());
+            entries.push(Entry { record, known: false, queries: 0, answered, shares, touched });
             entries.len() - 1
         });
     }
 
-    /// Adds a row of `uses`: the record at `slot` was asked for `queries` times under `model`, bound to `share`.
-    pub(crate) fn known(&mut self, slot: usize, model: i64, queries: u64, share: Option<[u8; 16]>) -> Option<()> {
+    /// Adds a row of `uses`: the record at `slot` was asked for `queries` times under `model`, which is one of the models of
+    /// `passive`, and bound to `share`.
+    pub(crate) fn known(
+        &mut self,
+        slot: usize,
+        (model, passive): (i64, i64),
+        queries: u64,
+        share: Option<[u8; 16]>,
+    ) -> Option<()> {
         let entry = self.entries.get_mut(slot)?;
         entry.known = true;
         entry.queries = entry.queries.saturating_add(queries);
-        entry.shares.extend(share.map(|s| (model, s)));
+        entry.answer(passive);
+        match (share, entry.shares.iter_mut().find(|b| b.passive == passive)) {
+            (Some(share), None) => entry.shares.push(Bound { passive, model, share }),
+            (Some(share), Some(bound)) if model < bound.model => (bound.model, bound.share) = (model, share),
+            _ => {}
+        }
         Some(())
     }
 
@@ -145,6 +171,11 @@ impl<'a> PartyState<'a> {
     /// The requests to remember, and what they got.
     pub(crate) fn remembered(&self) -> impl Iterator<Item = (&'a str, &Remembered)> {
         self.to_remember.iter().filter_map(|&id| Some((id, self.remembered.get(id)?)))
+    }
+
+    /// Whether anything is to be written.
+    pub(crate) fn changed(&self) -> bool {
+        !self.totals.is_empty()
     }
 
     /// Decides one request. A refusal of the whole request changes nothing.
@@ -173,18 +204,19 @@ impl<'a> PartyState<'a> {
         }
         if let (Some(bucket), Some(rows_per_minute)) = (&mut self.bucket, budgets.rows_per_minute) {
             let rows = slots.len() as u64;
-            bucket.take(rows_per_minute, rows, spend.at).map_err(|retry_after| LedgerError::Rate {
+            bucket.take(rows_per_minute, rows, spend.uptime).map_err(|retry_after| LedgerError::Rate {
                 rows_per_minute,
                 rows,
                 retry_after,
             })?;
         }
-        self.new_records += new;
-        let per_record = budgets.queries_per_record.unwrap_or(u64::MAX);
         let mut verdicts = Vec::with_capacity(slots.len());
         for (row, slot) in slots.into_iter().enumerate() {
             let share = spend.share_hashes.get(row).copied();
-            verdicts.push(self.entries[slot].spend((asked.model, asked.policy), share, per_record, now));
+            let entry = &mut self.entries[slot];
+            let known = entry.known;
+            verdicts.push(entry.spend(asked, share, budgets, now));
+            self.new_records += u64::from(!known && entry.known);
         }
         let refused = verdicts.iter().filter(|&&v| v != RowVerdict::Granted).count() as i64;
         let empty = Total { queries: 0, refused: 0, first_at: now, last_at: now };
@@ -224,18 +256,33 @@ impl<'a> PartyState<'a> {
 }
 
 impl Entry<'_> {
-    /// One query of this record: it costs, whatever the verdict.
-    fn spend(&mut self, under: (i64, i64), share: Option<[u8; 16]>, per_record: u64, now: i64) -> RowVerdict {
-        let bound = self.shares.iter().find(|(model, _)| *model == under.0).map(|(_, share)| *share);
-        let (verdict, bind) = match (share, bound) {
-            _ if self.queries >= per_record => (RowVerdict::RecordBudget, None),
-            (Some(share), Some(bound)) if share != bound => (RowVerdict::ShareChanged, None),
-            (share, None) => (RowVerdict::Granted, share),
-            _ => (RowVerdict::Granted, None),
-        };
+    fn answer(&mut self, passive: i64) {
+        if !self.answered.contains(&passive) {
+            self.answered.push(passive);
+        }
+    }
+
+    /// One query of this record. What is refused leaves no trace in the record.
+    fn spend(&mut self, asked: &Asked<'_>, share: Option<[u8; 16]>, budgets: &Budgets, now: i64) -> RowVerdict {
+        let passive = asked.passive;
+        let bound = self.shares.iter().find(|b| b.passive == passive).map(|b| b.share);
+        let within = |limit: Option<u64>, spent: u64| limit.is_none_or(|limit| spent < limit);
+        if !within(budgets.queries_per_record, self.queries) {
+            return RowVerdict::RecordBudget;
+        }
+        if share.zip(bound).is_some_and(|(share, bound)| share != bound) {
+            return RowVerdict::ShareChanged;
+        }
+        let further = !self.answered.contains(&passive) && !asked.approved;
+        if further && !within(budgets.models_per_record, self.answered.len() as u64) {
+            return RowVerdict::ModelBudget;
+        }
+        let bind = share.filter(|_| bound.is_none());
         self.known = true;
         self.queries = self.queries.saturating_add(1);
-        self.shares.extend(bind.map(|share| (under.0, share)));
+        self.answer(passive);
+        self.shares.extend(bind.map(|share| Bound { passive, model: asked.model, share }));
+        let under = (asked.model, asked.policy);
         match self.touched.iter_mut().find(|(model, policy, _)| (*model, *policy) == under) {
             Some((_, _, touch)) => {
                 touch.queries += 1;
@@ -248,7 +295,7 @@ impl Entry<'_> {
                 self.touched.push((under.0, under.1, touch));
             }
         }
-        verdict
+        RowVerdict::Granted
     }
 }
 
@@ -303,7 +350,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn verdicts_and_hashes_round_trip(picks in proptest::collection::vec(0usize..3, 0..50), bytes: [u8; 16]) {
+        fn verdicts_and_hashes_round_trip(picks in proptest::collection::vec(0usize..4, 0..50), bytes: [u8; 16]) {
             let verdicts: Vec<RowVerdict> = picks.iter().map(|&i| RowVerdict::ALL[i]).collect();
             prop_assert_eq!(read_verdicts(&write_verdicts(&verdicts)), Some(verdicts));
             prop_assert_eq!(unhex(&hex(&bytes)), Some(bytes));
@@ -316,6 +363,7 @@ mod tests {
         for bad in ["2", "G", "2X", "2G1", "-1G"] {
             assert_eq!(read_verdicts(bad), None, "{bad}");
         }
+        assert_eq!(write_verdicts(&[RowVerdict::RecordBudget, RowVerdict::ModelBudget]), "1R1M");
         assert_eq!(unhex::<2>("00g0"), None);
         assert_eq!(unhex::<2>("000"), None);
     }

@@ -11,7 +11,7 @@ use sha2::Sha512;
 use vfl_shared::types::RecordIds;
 
 use super::LedgerError;
-use super::connection::{Arg, Connection};
+use super::connection::Connection;
 use super::decide::hex;
 
 /// `erased:` and 128 digits: longer than any record id, so that no id can pass for it.
@@ -27,8 +27,8 @@ pub(crate) struct ErasureKey(Hmac<Sha512>);
 impl ErasureKey {
     /// Reads the key.
     pub(crate) async fn read(connection: &mut Connection) -> Result<Self, LedgerError> {
-        let key = connection.row::<(String,)>("SELECT value FROM meta WHERE name = $1", &[Arg::Text(KEY)]).await?;
-        let (key,) = key.ok_or_else(|| LedgerError::Storage("the ledger has no erasure key".into()))?;
+        let key = connection.meta(KEY).await?;
+        let key = key.ok_or_else(|| LedgerError::Storage("the ledger has no erasure key".into()))?;
         let mac = Hmac::new_from_slice(key.as_bytes()).map_err(|e| LedgerError::Storage(e.to_string()))?;
         Ok(Self(mac))
     }
@@ -55,13 +55,11 @@ impl Erased {
     }
 
     /// Reads the erased records if there are new ones. Inside of the writer's transaction: an erasure is before it or after.
-    pub(crate) async fn refresh(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
-        let count = connection.row::<(String,)>("SELECT value FROM meta WHERE name = $1", &[Arg::Text(COUNT)]).await?;
-        let (count,) = count.unwrap_or_default();
+    pub(crate) async fn refresh(&mut self, connection: &mut Connection, count: &str) -> Result<(), LedgerError> {
         if count != self.count {
             let records = connection.rows::<(String,)>("SELECT record FROM erased", &[]).await?;
             self.records = records.into_iter().map(|(record,)| record).collect();
-            self.count = count;
+            self.count = count.to_owned();
         }
         Ok(())
     }

@@ -9,24 +9,33 @@
 //!
 //! Tables and SQL are the same for SQLite and PostgreSQL (`migrations/`), and are meant to be read with plain SQL.
 
+mod begin;
+mod budgets;
 mod connection;
 mod decide;
 mod erased;
 mod lock;
 mod maintain;
+mod mark;
+mod models;
+mod postgres;
 mod rate;
 mod read;
 mod writer;
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
+pub use begin::secret_fingerprint;
+pub use budgets::Budgets;
 use connection::Place;
 pub use maintain::{Erased, Retained, backup, erase, retain};
-pub use read::{PartySummary, RecordUse, Summary, UseSummary, record_uses, summary};
+pub use models::approve;
+pub use read::{Event, PartySummary, RecordUse, Summary, UseSummary, record_uses, summary};
 
 /// The longest request id, in characters.
 pub const MAX_REQUEST_ID_CHARS: usize = 128;
@@ -42,13 +51,34 @@ pub struct LedgerConfig {
     pub budgets: Budgets,
     /// For how long a request id is remembered; a retry within that time costs nothing. 24 hours are usual.
     pub request_memory: Duration,
+    /// Where it is remembered which ledger this is and how far it had come; `None`: a ledger that is lost is not missed.
+    pub state_dir: Option<PathBuf>,
+    /// Go on with what is at the URL, whatever the state directory remembers; refused where it remembers nothing else.
+    pub begin_new: bool,
+    /// Finds the fingerprints of versions that an older program recorded without.
+    pub derive: Option<Derive>,
 }
 
 impl LedgerConfig {
-    /// No budgets, and request ids remembered for a day.
+    /// Default budgets, request ids remembered for a day, and no state directory.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), budgets: Budgets::default(), request_memory: Duration::from_secs(24 * 3600) }
+        Self {
+            url: url.into(),
+            budgets: Budgets::default(),
+            request_memory: Duration::from_secs(24 * 3600),
+            state_dir: None,
+            begin_new: false,
+            derive: None,
+        }
+    }
+
+    /// Checks the URL, without a connection.
+    ///
+    /// # Errors
+    /// [`LedgerError::Url`], which does not quote it.
+    pub fn check(&self) -> Result<(), LedgerError> {
+        Place::parse(&self.url).map(drop)
     }
 }
 
@@ -59,16 +89,22 @@ impl std::fmt::Debug for LedgerConfig {
     }
 }
 
-/// What one active party may ask; `None` is unlimited. Rows that are refused or fail later cost as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Budgets {
-    /// Distinct records, ever. A request that would pass it is refused as a whole and costs nothing.
-    pub records: Option<u64>,
-    /// Queries of one record, across models and policies. The rows beyond it are refused, and counted.
-    pub queries_per_record: Option<u64>,
-    /// Rows in a minute. A request that comes too early is refused as a whole and costs nothing.
-    pub rows_per_minute: Option<u64>,
+/// From a version to the fingerprint of its passive parameters.
+type FingerprintOf = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Gives the fingerprint of a version's passive parameters, if its manifest is there.
+#[derive(Clone)]
+pub struct Derive(Arc<FingerprintOf>);
+
+impl Derive {
+    /// A way to find fingerprints.
+    pub fn new(of: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(of))
+    }
+
+    fn of(&self, version: &str) -> Option<String> {
+        (self.0)(version)
+    }
 }
 
 /// One request, to be recorded before anything is computed for it.
@@ -78,6 +114,8 @@ pub struct Spend {
     pub party: PartyName,
     /// The model asked.
     pub model: ModelVersion,
+    /// The fingerprint of its passive parties' parameters: shares are bound and models counted by it, not by the version.
+    pub passive: String,
     /// The policy the answer is released under, as it is displayed.
     pub policy: String,
     /// The client's name for the request, 1 to [`MAX_REQUEST_ID_CHARS`] characters; with it, a retry costs nothing.
@@ -90,6 +128,8 @@ pub struct Spend {
     pub share_hashes: Vec<[u8; 16]>,
     /// When.
     pub at: SystemTime,
+    /// When by the clock of the process, which nobody sets: the rate goes by it.
+    pub uptime: Duration,
 }
 
 impl std::fmt::Debug for Spend {
@@ -98,7 +138,8 @@ impl std::fmt::Debug for Spend {
     }
 }
 
-/// What became of one row. Each costs a query of its record.
+/// What became of one row. A row that is granted costs a query of its record, whatever becomes of it later; one that is refused
+/// is counted in the party's sums, and takes of the rate, but writes nothing of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowVerdict {
     /// It may be answered.
@@ -107,16 +148,19 @@ pub enum RowVerdict {
     ShareChanged,
     /// The record's budget is spent.
     RecordBudget,
+    /// The record was answered under as many models as allowed, and this is a further one.
+    ModelBudget,
 }
 
 impl RowVerdict {
-    const ALL: [Self; 3] = [Self::Granted, Self::ShareChanged, Self::RecordBudget];
+    const ALL: [Self; 4] = [Self::Granted, Self::ShareChanged, Self::RecordBudget, Self::ModelBudget];
 
     const fn letter(self) -> char {
         match self {
             Self::Granted => 'G',
             Self::ShareChanged => 'S',
             Self::RecordBudget => 'R',
+            Self::ModelBudget => 'M',
         }
     }
 }
@@ -159,7 +203,7 @@ pub enum LedgerError {
     /// The server's noise secret is not the one the ledger was begun with.
     #[error(
         "the ledger was begun with the noise secret of fingerprint {ledger}, this server's is {server}: answers would move; \
-         give the server its old secret, or begin a new ledger"
+         give the server its old secret, or move the ledger away and begin a new one with `coordinator serve --begin-new-ledger`"
     )]
     Fingerprint {
         /// The one in the ledger.
@@ -167,6 +211,53 @@ pub enum LedgerError {
         /// The one given.
         server: String,
     },
+    /// The state directory knows a ledger that is gone.
+    #[error(
+        "the ledger that this coordinator used (id {ledger}, {mark} commits) is gone: the one at the URL is missing or empty, and \
+         with it what was spent and which shares are bound; restore the latest backup or mend the URL, or begin a new one with \
+         `coordinator serve --begin-new-ledger`"
+    )]
+    Lost {
+        /// Its id.
+        ledger: String,
+        /// How far it had come.
+        mark: u64,
+    },
+    /// It is not the one that the state directory knows.
+    #[error(
+        "this is another ledger (id {ledger}) than the one that this coordinator used (id {known}); mend the URL, or go on with \
+         this one by `coordinator serve --begin-new-ledger`"
+    )]
+    Another {
+        /// The id found.
+        ledger: String,
+        /// The id known.
+        known: String,
+    },
+    /// It had come further.
+    #[error(
+        "this ledger (id {known}) is an old copy: it has {has} commits, this coordinator saw {mark}, and what was spent since \
+         is missing; restore the latest backup, or go on with this one by `coordinator serve --begin-new-ledger`"
+    )]
+    OldCopy {
+        /// Its id.
+        known: String,
+        /// Commits it has.
+        has: u64,
+        /// Commits it had.
+        mark: u64,
+    },
+    /// What the state directory knows cannot be read.
+    #[error("{path} is damaged: restore it, or go on without it by `coordinator serve --begin-new-ledger`")]
+    DamagedMark {
+        /// The file.
+        path: String,
+    },
+    /// `--begin-new-ledger` without need.
+    #[error(
+        "--begin-new-ledger was given, but the ledger is the one that this coordinator used last, or its first: start without it"
+    )]
+    NothingToBegin,
     /// Another coordinator has the ledger.
     #[error("another coordinator uses this ledger; stop it first, or give this one a ledger of its own")]
     Locked,
@@ -191,6 +282,16 @@ fn advice(retry_after: Option<Duration>) -> String {
     match retry_after {
         Some(wait) => format!("try again in {} s", wait.as_secs_f64().ceil()),
         None => "send smaller requests".into(),
+    }
+}
+
+impl LedgerError {
+    /// The id of the ledger that the state directory knows, where that is what is wrong.
+    fn known(&self) -> Option<&str> {
+        match self {
+            Self::Lost { ledger: known, .. } | Self::Another { known, .. } | Self::OldCopy { known, .. } => Some(known),
+            _ => None,
+        }
     }
 }
 
@@ -234,7 +335,9 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::Url`], [`LedgerError::Locked`], [`LedgerError::Fingerprint`], [`LedgerError::NotDurable`] where commits
-    /// are not synchronised, [`LedgerError::Storage`] for the rest.
+    /// are not synchronised; [`LedgerError::Lost`], [`LedgerError::Another`], [`LedgerError::OldCopy`],
+    /// [`LedgerError::DamagedMark`] where it is not the one that the state directory knows; [`LedgerError::Storage`] for the
+    /// rest.
     pub async fn open(config: &LedgerConfig, secret_fingerprint: &str) -> Result<Self, LedgerError> {
         let place = Place::parse(&config.url)?;
         let (requests, waiting) = mpsc::channel(WAITING_REQUESTS);

@@ -1,9 +1,10 @@
 //! Rows per minute: a token bucket per active party.
 //!
 //! It lives in memory. A rate bounds how fast budgets can go, not what is disclosed in all; a restart refills it once, at
-//! most one minute's rows, and refusals then cost no write.
+//! most one minute's rows, and refusals then cost no write. Its time is the process's own, which nobody sets: a wall clock that
+//! is set back and forward again would credit the same minutes twice.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// What a row costs: a bucket gains its rate, in rows per minute, every nanosecond, so that all sums are exact.
 const ROW: u128 = 60_000_000_000;
@@ -12,23 +13,23 @@ const ROW: u128 = 60_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bucket {
     tokens: u128,
-    filled_at: SystemTime,
+    filled_at: Duration,
 }
 
 impl Bucket {
-    /// Full: one minute's rows.
-    pub(crate) fn full(per_minute: u64, now: SystemTime) -> Self {
+    /// Full: one minute's rows. `now` is a time of the process, since whenever.
+    pub(crate) fn full(per_minute: u64, now: Duration) -> Self {
         Self { tokens: u128::from(per_minute) * ROW, filled_at: now }
     }
 
     /// Takes the tokens of `rows`, or none at all and says how long until there are enough; `None` if there never will be.
-    pub(crate) fn take(&mut self, per_minute: u64, rows: u64, now: SystemTime) -> Result<(), Option<Duration>> {
+    pub(crate) fn take(&mut self, per_minute: u64, rows: u64, now: Duration) -> Result<(), Option<Duration>> {
         let rate = u128::from(per_minute);
-        // A clock that was set back gives nothing; one that was set forward gives at most one full bucket.
-        if let Ok(passed) = now.duration_since(self.filled_at) {
+        // Requests are decided in the order in which they came in, which need not be that of their times.
+        if let Some(passed) = now.checked_sub(self.filled_at) {
             self.tokens = self.tokens.saturating_add(passed.as_nanos().saturating_mul(rate)).min(rate * ROW);
+            self.filled_at = now;
         }
-        self.filled_at = now;
         let cost = u128::from(rows) * ROW;
         if rows > per_minute {
             return Err(None);
@@ -50,16 +51,25 @@ mod tests {
 
     #[test]
     fn a_bucket_refills_evenly_and_never_overflows() {
-        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let start = Duration::from_secs(1_000);
         let mut bucket = Bucket::full(60, start);
         assert_eq!(bucket.take(60, 61, start), Err(None));
         assert_eq!(bucket.take(60, 50, start), Ok(()));
         assert_eq!(bucket.take(60, 20, start), Err(Some(Duration::from_secs(10))));
         let later = start + Duration::from_secs(10);
         assert_eq!(bucket.take(60, 20, later), Ok(()));
-        assert_eq!(bucket.take(60, 1, start), Err(Some(Duration::from_secs(1))), "the clock was set back");
         let much_later = later + Duration::from_secs(3600);
         assert_eq!(bucket.take(60, 60, much_later), Ok(()));
         assert_eq!(bucket.take(60, 1, much_later), Err(Some(Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn no_time_is_credited_twice() {
+        let start = Duration::from_secs(1_000);
+        let mut bucket = Bucket::full(60, start);
+        bucket.take(60, 60, start + Duration::from_secs(30)).unwrap();
+        // A request of before is late; the one after it finds nothing new.
+        assert_eq!(bucket.take(60, 1, start), Err(Some(Duration::from_secs(1))));
+        assert_eq!(bucket.take(60, 1, start + Duration::from_secs(30)), Err(Some(Duration::from_secs(1))));
     }
 }

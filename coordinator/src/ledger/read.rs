@@ -16,6 +16,17 @@ pub struct Summary {
     pub budgets: Budgets,
     /// The active parties, by name.
     pub parties: Vec<PartySummary>,
+    /// What operators have done to the ledger as a whole, in order.
+    pub events: Vec<Event>,
+}
+
+/// Something that an operator has done: begun the ledger anew, approved a version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// When, in Unix seconds.
+    pub at: i64,
+    /// What.
+    pub what: String,
 }
 
 /// One active party's part.
@@ -29,7 +40,7 @@ pub struct PartySummary {
     pub records_left: Option<u64>,
     /// Rows asked, refused ones included.
     pub queries: u64,
-    /// Rows refused: a changed share, or the record's budget.
+    /// Rows refused: a changed share, a record asked for too often, or under too many models.
     pub refused: u64,
     /// The first request.
     pub first_at: Option<i64>,
@@ -44,6 +55,8 @@ pub struct PartySummary {
 pub struct UseSummary {
     /// The model.
     pub model: String,
+    /// Fingerprint of its passive parties' parameters.
+    pub passive: String,
     /// The policy.
     pub policy: String,
     /// Rows asked, refused ones included.
@@ -65,7 +78,7 @@ pub struct RecordUse {
     pub model: String,
     /// The policy.
     pub policy: String,
-    /// Rows, refused ones included.
+    /// Rows granted.
     pub queries: u64,
     /// The first; `None` where retention or erasure has forgotten it.
     pub first_at: Option<i64>,
@@ -80,7 +93,15 @@ pub struct RecordUse {
 /// Opens a ledger that is there.
 pub(super) async fn existing(place: &Place) -> Result<Connection, LedgerError> {
     let mut connection = place.connect(false).await?;
-    if connection.is_ledger().await? { Ok(connection) } else { Err(LedgerError::Missing) }
+    if !connection.is_ledger().await? {
+        return Err(LedgerError::Missing);
+    }
+    if !connection.is_current().await? {
+        return Err(LedgerError::Unsupported(
+            "the ledger was kept by an older version of this program; `coordinator serve` brings it up to date",
+        ));
+    }
+    Ok(connection)
 }
 
 /// What was spent, of one active party or of all.
@@ -93,17 +114,20 @@ pub async fn summary(url: &str, party: Option<&str>) -> Result<Summary, LedgerEr
 
 pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summary, LedgerError> {
     let mut connection = existing(place).await?;
-    let budgets = "SELECT value FROM meta WHERE name = $1";
-    let budgets = connection.row::<(String,)>(budgets, &[Arg::Text(BUDGETS)]).await?;
-    let budgets: Budgets = budgets.and_then(|(text,)| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let budgets = connection.meta(BUDGETS).await?;
+    let budgets: Budgets = budgets.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let mut parties: Vec<PartySummary> = Vec::new();
     // One statement, so that the sums belong together while the coordinator writes.
-    let sql = "SELECT parties.name, parties.records, models.name, policies.name, \
-        totals.queries, totals.refused, totals.first_at, totals.last_at FROM parties \
+    let sql = "SELECT parties.name, parties.records, models.name, \
+        coalesce(models.fingerprint, 'version ' || models.name), policies.name, totals.queries, totals.refused, totals.first_at, totals.last_at FROM parties \
         LEFT JOIN totals ON totals.party = parties.id LEFT JOIN models ON models.id = totals.model \
         LEFT JOIN policies ON policies.id = totals.policy ORDER BY parties.name, totals.last_at, models.name, policies.name";
-    type Row = (String, i64, Option<String>, Option<String>, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
-    for (name, records, model, policy, queries, refused, first_at, last_at) in connection.rows::<Row>(sql, &[]).await? {
+    type Text = Option<String>;
+    type Number = Option<i64>;
+    type Row = (String, i64, Text, Text, Text, Number, Number, Number, Number);
+    for (name, records, model, passive, policy, queries, refused, first_at, last_at) in
+        connection.rows::<Row>(sql, &[]).await?
+    {
         if party.is_some_and(|wanted| wanted != name) {
             continue;
         }
@@ -120,20 +144,24 @@ pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summ
                 uses: Vec::new(),
             });
         }
-        let totals = (model, policy, queries, refused, first_at, last_at);
-        if let (Some(p), (Some(model), Some(policy), Some(queries), Some(refused), Some(first_at), Some(last_at))) =
-            (parties.last_mut(), totals)
+        let totals = (model.zip(passive), policy, queries, refused, first_at, last_at);
+        if let (
+            Some(p),
+            (Some((model, passive)), Some(policy), Some(queries), Some(refused), Some(first_at), Some(last_at)),
+        ) = (parties.last_mut(), totals)
         {
             let (queries, refused) = (count(queries), count(refused));
             p.queries += queries;
             p.refused += refused;
             p.first_at = Some(p.first_at.map_or(first_at, |at| at.min(first_at)));
             p.last_at = Some(p.last_at.map_or(last_at, |at| at.max(last_at)));
-            p.uses.push(UseSummary { model, policy, queries, refused, first_at, last_at });
+            p.uses.push(UseSummary { model, passive, policy, queries, refused, first_at, last_at });
         }
     }
+    let events = connection.rows::<(i64, String)>("SELECT at, what FROM events ORDER BY id", &[]).await?;
+    let events = events.into_iter().map(|(at, what)| Event { at, what }).collect();
     connection.close().await;
-    Ok(Summary { budgets, parties })
+    Ok(Summary { budgets, parties, events })
 }
 
 /// What was asked of one record, by one active party or by all; an erased record is found too.

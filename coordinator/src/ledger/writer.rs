@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::time::Duration;
 
-use rand::Rng;
 use tokio::sync::{mpsc, oneshot};
 
+use super::begin::{self, Begun, MARK};
 use super::connection::{Arg, Connection, Place};
 use super::decide::{Asked, Class, PartyState, Remembered, hex, read_verdicts, seconds, unhex, write_verdicts};
 use super::erased::{self, Erased};
+use super::mark::{self, Marker};
+use super::models::{self, Models};
 use super::rate::Bucket;
 use super::{Answer, Budgets, LedgerConfig, LedgerError, Spend, Waiting};
 
@@ -20,8 +22,10 @@ const GROUP_ROWS: usize = 262_144;
 const GROUP_REQUESTS: usize = 1024;
 /// How often request ids that nobody needs to remember are deleted, in seconds of the requests' clock.
 const PURGE_EVERY_S: i64 = 60;
-/// The row of `meta` with the fingerprint of the noise secret.
-const FINGERPRINT: &str = "secret_fingerprint";
+/// Above about so many bytes of remembered requests, the older half of them is forgotten before its time.
+const REMEMBERED_BYTES: i64 = 256 << 20;
+/// What a remembered request takes beside its id and its verdicts, about: hash, keys, index.
+const REMEMBERED_OVERHEAD: i64 = 200;
 
 /// What the writer knows between two commits. Parties, models and policies are few.
 struct Writer {
@@ -33,6 +37,7 @@ struct Writer {
     open: Option<Open>,
     buckets: HashMap<String, Bucket>,
     purged_at: i64,
+    marker: Marker,
     /// SQLite's lock file; held for as long as the writer lives.
     _lock: Option<File>,
 }
@@ -41,8 +46,12 @@ struct Writer {
 struct Open {
     connection: Connection,
     erased: Erased,
-    models: HashMap<String, i64>,
+    models: Models,
     policies: HashMap<String, i64>,
+    /// Commits that changed the ledger.
+    mark: u64,
+    /// About how many bytes the remembered requests take.
+    remembered: i64,
 }
 
 /// Starts the writer on a thread of its own: it decides tens of thousands of rows at a time, which would stall a runtime that
@@ -53,14 +62,14 @@ pub(super) async fn start(
     fingerprint: String,
     waiting: mpsc::Receiver<Waiting>,
 ) -> Result<oneshot::Receiver<()>, LedgerError> {
-    let (budgets, memory) = (config.budgets, config.request_memory);
+    let config = config.clone();
     let (opened, opening) = oneshot::channel();
     let (end, ended) = oneshot::channel();
     let failed = |e: std::io::Error| LedgerError::Storage(format!("cannot start the ledger's writer: {e}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let work = move || {
         runtime.block_on(async move {
-            match Writer::open(place, budgets, memory, fingerprint).await {
+            match Writer::open(place, &config, fingerprint).await {
                 Ok(writer) => {
                     // A caller that has gone away drops its end of the channel, which ends the writer.
                     let _ = opened.send(Ok(()));
@@ -78,23 +87,27 @@ pub(super) async fn start(
 }
 
 impl Writer {
-    async fn open(place: Place, budgets: Budgets, memory: Duration, fingerprint: String) -> Result<Self, LedgerError> {
-        let mut connection = place.connect(true).await?;
-        let lock = match &place {
-            Place::Sqlite(path) => Some(super::lock::lock(path)?),
-            Place::Postgres(_) => None,
-        };
-        connection.lock().await?;
-        connection.migrate().await?;
-        begin_ledger(&mut connection, &fingerprint, &budgets).await?;
-        let open = Open::new(connection).await?;
-        let (buckets, purged_at) = (HashMap::new(), 0);
-        Ok(Self { place, budgets, memory, fingerprint, open: Some(open), buckets, purged_at, _lock: lock })
+    async fn open(place: Place, config: &LedgerConfig, fingerprint: String) -> Result<Self, LedgerError> {
+        let Begun { connection, marker, lock } = begin::begin(&place, config, &fingerprint).await?;
+        let open = Some(Open::new(connection, marker.reached()).await?);
+        let (budgets, memory, buckets, purged_at) = (config.budgets, config.request_memory, HashMap::new(), 0);
+        Ok(Self { place, budgets, memory, fingerprint, open, buckets, purged_at, marker, _lock: lock })
+    }
+
+    /// The next request; `None` when every sender is gone. Where there is nothing to do, the mark catches up.
+    async fn next(&mut self, waiting: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
+        if self.marker.behind() {
+            match tokio::time::timeout(mark::EVERY, waiting.recv()).await {
+                Ok(next) => return next,
+                Err(_) => self.marker.flush(),
+            }
+        }
+        waiting.recv().await
     }
 
     /// Until every sender is gone.
     async fn run(mut self, mut waiting: mpsc::Receiver<Waiting>) {
-        while let Some(first) = waiting.recv().await {
+        while let Some(first) = self.next(&mut waiting).await {
             let mut rows = first.spend.ids.len();
             let mut group = vec![first];
             while rows < GROUP_ROWS
@@ -117,6 +130,7 @@ impl Writer {
                 }
             }
         }
+        self.marker.flush();
         if let Some(open) = self.open.take() {
             open.connection.close().await;
         }
@@ -125,20 +139,18 @@ impl Writer {
     /// Decides a group and makes it durable.
     async fn commit(&mut self, spends: &[Spend]) -> Result<Vec<Answer>, LedgerError> {
         if self.open.is_none() {
-            // Never begin a new ledger here: if the file is gone, so are the budgets.
-            let mut connection = self.place.connect(false).await?;
-            connection.lock().await?;
-            check_fingerprint(&mut connection, &self.fingerprint).await?;
-            self.open = Some(Open::new(connection).await?);
+            let (connection, mark) = begin::resume(&self.place, &self.marker, &self.fingerprint).await?;
+            self.open = Some(Open::new(connection, mark).await?);
         }
         let Some(open) = &mut self.open else { return Err(LedgerError::Missing) };
         open.connection.begin().await?;
-        open.erased.refresh(&mut open.connection).await?;
+        open.refresh().await?;
         let mut asked = Vec::with_capacity(spends.len());
         for spend in spends {
-            let model = open.model(spend.model.as_str()).await?;
+            let (model, passive) = open.models.intern(&mut open.connection, &spend.model, &spend.passive).await?;
+            let approved = open.models.approved(&spend.passive);
             let policy = open.policy(&spend.policy).await?;
-            asked.push(Asked { spend, records: open.erased.names(&spend.ids), model, policy });
+            asked.push(Asked { spend, records: open.erased.names(&spend.ids), model, passive, approved, policy });
         }
         let mut by_party: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (position, asked) in asked.iter().enumerate() {
@@ -146,17 +158,19 @@ impl Writer {
         }
         let mut answers: Vec<Option<Answer>> = spends.iter().map(|_| None).collect();
         let mut buckets = Vec::new();
+        let (mut changed, mark) = (false, open.mark + 1);
         for (party, positions) in by_party {
             let asked: Vec<&Asked<'_>> = positions.iter().map(|&p| &asked[p]).collect();
             let bucket = self.budgets.rows_per_minute.zip(asked.first());
             let bucket = bucket.map(|(rate, first)| {
-                self.buckets.get(party).copied().unwrap_or_else(|| Bucket::full(rate, first.spend.at))
+                self.buckets.get(party).copied().unwrap_or_else(|| Bucket::full(rate, first.spend.uptime))
             });
             let (id, mut state) = open.read(party, &asked, bucket).await?;
             for (&position, asked) in positions.iter().zip(&asked) {
                 answers[position] = Some(state.decide(asked, &self.budgets, self.memory));
             }
             open.write(id, &state).await?;
+            changed |= state.changed();
             buckets.extend(state.bucket.map(|bucket| (party.to_owned(), bucket)));
         }
         let now = spends.iter().map(|s| seconds(s.at)).max().unwrap_or_default();
@@ -164,9 +178,21 @@ impl Writer {
             let memory = i64::try_from(self.memory.as_secs()).unwrap_or(i64::MAX);
             let old = [Arg::Int(now.saturating_sub(memory))];
             open.connection.execute("DELETE FROM requests WHERE at < $1", &old).await?;
+            open.count_remembered().await?;
             self.purged_at = now;
         }
+        if open.remembered > REMEMBERED_BYTES {
+            open.forget_half().await?;
+        }
+        // A group that was refused as a whole writes nothing, and need not wait for the disk.
+        if changed {
+            open.connection.set_meta(MARK, &mark.to_string()).await?;
+        }
         open.connection.commit().await?;
+        if changed {
+            open.mark = mark;
+            self.marker.reach(mark);
+        }
         // Tokens are gone only when what they were taken for is on disk.
         self.buckets.extend(buckets);
         let undecided = || Err(LedgerError::Storage("the request was not decided".into()));
@@ -175,15 +201,43 @@ impl Writer {
 }
 
 impl Open {
-    async fn new(mut connection: Connection) -> Result<Self, LedgerError> {
+    async fn new(mut connection: Connection, mark: u64) -> Result<Self, LedgerError> {
         let erased = Erased::read(&mut connection).await?;
-        Ok(Self { connection, erased, models: HashMap::new(), policies: HashMap::new() })
+        let models = Models::read(&mut connection).await?;
+        let mut open = Self { connection, erased, models, policies: HashMap::new(), mark, remembered: 0 };
+        open.count_remembered().await?;
+        Ok(open)
     }
 
-    async fn model(&mut self, name: &str) -> Result<i64, LedgerError> {
-        let find = "SELECT id FROM models WHERE name = $1";
-        let add = "INSERT INTO models (id, name) SELECT coalesce(max(id), 0) + 1, $1 FROM models";
-        intern(&mut self.connection, &mut self.models, name, find, add).await
+    /// Reads what maintenance has changed: erased records, approved versions.
+    async fn refresh(&mut self) -> Result<(), LedgerError> {
+        let sql = "SELECT name, value FROM meta WHERE name = $1 OR name = $2";
+        let names = [Arg::Text(erased::COUNT), Arg::Text(models::APPROVALS)];
+        for (name, count) in self.connection.rows::<(String, String)>(sql, &names).await? {
+            match name.as_str() {
+                erased::COUNT => self.erased.refresh(&mut self.connection, &count).await?,
+                _ => self.models.refresh(&mut self.connection, &count).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn count_remembered(&mut self) -> Result<(), LedgerError> {
+        let sql = "SELECT CAST(coalesce(sum(length(request_id) + length(verdicts) + $1), 0) AS BIGINT) FROM requests";
+        let row = self.connection.row::<(i64,)>(sql, &[Arg::Int(REMEMBERED_OVERHEAD)]).await?;
+        self.remembered = row.map_or(0, |(bytes,)| bytes);
+        Ok(())
+    }
+
+    /// Forgets the older half of the requests that could be repeated.
+    async fn forget_half(&mut self) -> Result<(), LedgerError> {
+        let middle = "SELECT at FROM requests ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM requests)";
+        if let Some((at,)) = self.connection.row::<(i64,)>(middle, &[]).await? {
+            // At least that second, or nothing would be won from many requests of one.
+            let forgotten = self.connection.execute("DELETE FROM requests WHERE at <= $1", &[Arg::Int(at)]).await?;
+            tracing::warn!(forgotten, "many request ids are remembered; the oldest were forgotten before their time");
+        }
+        self.count_remembered().await
     }
 
     async fn policy(&mut self, name: &str) -> Result<i64, LedgerError> {
@@ -226,7 +280,7 @@ impl Open {
         let known = connection.row::<(Option<String>,)>(sql, &[Arg::Int(id), Arg::Text(&records)]).await?;
         let known = known.and_then(|(text,)| text).unwrap_or_default();
         for row in known.split(';').filter(|row| !row.is_empty()) {
-            add_known(&mut state, row).ok_or_else(contradiction)?;
+            add_known(&mut state, &self.models, row).ok_or_else(contradiction)?;
         }
         let mut by_request_id: HashMap<&str, &'a str> = HashMap::new();
         by_request_id.extend(asked.iter().filter_map(|a| a.spend.request_id.as_deref()).map(|id| (id, id)));
@@ -276,6 +330,7 @@ impl Open {
                  ON CONFLICT (party, request_id) DO UPDATE SET \
                  body_hash = excluded.body_hash, verdicts = excluded.verdicts, at = excluded.at";
             let (body_hash, verdicts) = (hex(&decided.body_hash), write_verdicts(&decided.verdicts));
+            self.remembered += (request_id.len() + verdicts.len()) as i64 + REMEMBERED_OVERHEAD;
             let texts = [Arg::Text(request_id), Arg::Text(&body_hash), Arg::Text(&verdicts)];
             connection.execute(sql, &[Arg::Int(party), texts[0], texts[1], texts[2], Arg::Int(decided.at)]).await?;
         }
@@ -342,16 +397,17 @@ async fn intern(
 }
 
 /// `slot model queries share`.
-fn add_known(state: &mut PartyState<'_>, row: &str) -> Option<()> {
+fn add_known(state: &mut PartyState<'_>, models: &Models, row: &str) -> Option<()> {
     let mut fields = row.split(' ');
     let slot = fields.next()?.parse().ok()?;
     let model = fields.next()?.parse().ok()?;
+    let passive = models.passive(model)?;
     let queries = fields.next()?.parse().ok()?;
     let share = match fields.next()? {
         "" => None,
         hash => Some(unhex(hash)?),
     };
-    state.known(slot, model, queries, share)
+    state.known(slot, (model, passive), queries, share)
 }
 
 /// A JSON array of texts: one parameter for any number of rows.
@@ -363,32 +419,6 @@ fn json<S: serde::Serialize>(texts: impl IntoIterator<Item = S>) -> Result<Strin
 /// A table does not hold what the ledger writes into it.
 fn contradiction() -> LedgerError {
     LedgerError::Storage("the ledger's tables contradict each other; restore a backup".into())
-}
-
-/// Begins the ledger, or checks that it is this server's, and writes down the budgets in force, for readers.
-async fn begin_ledger(connection: &mut Connection, fingerprint: &str, budgets: &Budgets) -> Result<(), LedgerError> {
-    let mut key = [0u8; 32];
-    rand::rng().fill_bytes(&mut key);
-    let budgets = serde_json::to_string(budgets).map_err(|e| LedgerError::Storage(e.to_string()))?;
-    connection.begin().await?;
-    let once = "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-    connection.execute(once, &[Arg::Text(FINGERPRINT), Arg::Text(fingerprint)]).await?;
-    connection.execute(once, &[Arg::Text(erased::KEY), Arg::Text(&hex(&key))]).await?;
-    connection.execute(once, &[Arg::Text(erased::COUNT), Arg::Text("0")]).await?;
-    check_fingerprint(connection, fingerprint).await?;
-    let always =
-        "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    connection.execute(always, &[Arg::Text(super::read::BUDGETS), Arg::Text(&budgets)]).await?;
-    connection.commit().await
-}
-
-async fn check_fingerprint(connection: &mut Connection, fingerprint: &str) -> Result<(), LedgerError> {
-    let sql = "SELECT value FROM meta WHERE name = $1";
-    match connection.row::<(String,)>(sql, &[Arg::Text(FINGERPRINT)]).await? {
-        Some((found,)) if found == fingerprint => Ok(()),
-        Some((ledger,)) => Err(LedgerError::Fingerprint { ledger, server: fingerprint.to_owned() }),
-        None => Err(LedgerError::Missing),
-    }
 }
 
 #[cfg(test)]
@@ -404,12 +434,14 @@ mod tests {
         Spend {
             party: PartyName::new("active").unwrap(),
             model: ModelVersion::new("m-1").unwrap(),
+            passive: "p-1".into(),
             policy: "none".into(),
             request_id: None,
             body_hash: [0; 32],
             ids: RecordIds::new((0..rows).map(|i| format!("record-{i}"))).unwrap(),
             share_hashes: Vec::new(),
             at: SystemTime::now(),
+            uptime: Duration::ZERO,
         }
     }
 
@@ -417,9 +449,10 @@ mod tests {
     #[tokio::test]
     async fn a_full_disk_grants_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place::Sqlite(dir.path().join("ledger.db"));
-        let budgets = Budgets { rows_per_minute: Some(20_000), ..Budgets::default() };
-        let mut writer = Writer::open(place, budgets, Duration::from_secs(60), "5f3a".into()).await.unwrap();
+        let url = format!("sqlite:{}", dir.path().join("ledger.db").display());
+        let budgets = Budgets { rows_per_minute: Some(20_000), ..Budgets::UNLIMITED };
+        let config = LedgerConfig { budgets, ..LedgerConfig::new(url) };
+        let mut writer = Writer::open(Place::parse(&config.url).unwrap(), &config, "5f3a".into()).await.unwrap();
         writer.commit(&[spend(10)]).await.unwrap();
         let connection = &mut writer.open.as_mut().unwrap().connection;
         let (pages,) = connection.row::<(i64,)>("PRAGMA page_count", &[]).await.unwrap().unwrap();

@@ -7,7 +7,7 @@ use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, summar
 use crate::site::{FINGERPRINT, Site, granted, is_storage, party, request, shares};
 
 async fn many_at_once_are_all_recorded(site: &Site) {
-    let ledger = Arc::new(site.open(Budgets::default()).await);
+    let ledger = Arc::new(site.open(Budgets::UNLIMITED).await);
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..64 {
         let ledger = ledger.clone();
@@ -31,31 +31,31 @@ async fn many_at_once_are_all_recorded(site: &Site) {
 }
 
 async fn another_secret_does_not_start(site: &Site) {
-    site.open(Budgets::default()).await.close().await;
+    site.open(Budgets::UNLIMITED).await.close().await;
     let other =
-        Ledger::open(&site.config(Budgets { records: Some(1), ..Budgets::default() }), "beef").await.unwrap_err();
+        Ledger::open(&site.config(Budgets { records: Some(1), ..Budgets::UNLIMITED }), "beef").await.unwrap_err();
     assert_eq!(other, LedgerError::Fingerprint { ledger: FINGERPRINT.into(), server: "beef".into() });
     assert!(other.to_string().contains("old secret"), "{other}");
-    let ledger = site.open(Budgets::default()).await;
-    assert_eq!(ledger.describe(None).await.unwrap().budgets, Budgets::default(), "the refused one changed nothing");
+    let ledger = site.open(Budgets::UNLIMITED).await;
+    assert_eq!(ledger.describe(None).await.unwrap().budgets, Budgets::UNLIMITED, "the refused one changed nothing");
     ledger.close().await;
 }
 
 async fn a_second_coordinator_is_refused(site: &Site) {
-    let ledger = site.open(Budgets::default()).await;
-    let second = Ledger::open(&site.config(Budgets::default()), FINGERPRINT).await.unwrap_err();
+    let ledger = site.open(Budgets::UNLIMITED).await;
+    let second = Ledger::open(&site.config(Budgets::UNLIMITED), FINGERPRINT).await.unwrap_err();
     assert_eq!(second, LedgerError::Locked);
     granted(&ledger, request(["a"])).await;
     ledger.close().await;
-    site.open(Budgets::default()).await.close().await;
+    site.open(Budgets::UNLIMITED).await.close().await;
 }
 
 async fn a_restart_keeps_everything(site: &Site) {
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     granted(&ledger, shares(request(["a", "b"]), 1)).await;
     let before = ledger.describe(None).await.unwrap();
     ledger.close().await;
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     assert_eq!(ledger.describe(None).await.unwrap(), before);
     assert_eq!(summary(&site.url, None).await.unwrap(), before);
     ledger.close().await;
@@ -63,7 +63,7 @@ async fn a_restart_keeps_everything(site: &Site) {
 
 /// The table that is written last is gone: what the transaction wrote before it must go too.
 async fn a_failure_grants_nothing_and_the_next_request_connects_anew(site: &Site) {
-    let ledger = site.open(Budgets { records: Some(2), ..Budgets::default() }).await;
+    let ledger = site.open(Budgets { records: Some(2), ..Budgets::UNLIMITED }).await;
     granted(&ledger, request(["a"])).await;
     site.sql("ALTER TABLE totals RENAME TO gone").await;
     let mut named = request(["b"]);
@@ -91,7 +91,7 @@ crate::both_engines!(
 #[tokio::test]
 async fn a_second_way_to_the_same_file_is_the_same_ledger() {
     let site = Site::sqlite();
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     let link = site.path().with_file_name("link.db");
     std::os::unix::fs::symlink(site.path(), &link).unwrap();
     let config = LedgerConfig::new(format!("sqlite:{}", link.display()));
@@ -103,7 +103,7 @@ async fn a_second_way_to_the_same_file_is_the_same_ledger() {
 async fn the_file_is_for_its_user_alone() {
     use std::os::unix::fs::PermissionsExt;
     let site = Site::sqlite();
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     granted(&ledger, request(["a"])).await;
     for name in ["ledger.db", "ledger.db-wal", "ledger.db.lock"] {
         let mode = site.path().with_file_name(name).metadata().unwrap().permissions().mode();
@@ -129,7 +129,7 @@ async fn urls_are_checked_and_not_repeated() {
 #[tokio::test]
 async fn a_commit_that_is_refused_grants_nothing() {
     let Some(site) = Site::postgres().await else { return };
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     granted(&ledger, request(["a"])).await;
     site.sql("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'").await;
     let trigger = "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON uses DEFERRABLE INITIALLY DEFERRED \
@@ -148,7 +148,7 @@ async fn a_commit_that_is_refused_grants_nothing() {
 async fn a_connection_that_was_ended_is_made_again() {
     let Some(mut site) = Site::postgres().await else { return };
     site.url += "&application_name=ledger_test_ended";
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     granted(&ledger, request(["a"])).await;
     let end = "SELECT CAST(count(pg_terminate_backend(pid)) AS BIGINT) FROM pg_stat_activity \
         WHERE application_name = 'ledger_test_ended' AND pid <> pg_backend_pid()";
@@ -156,7 +156,7 @@ async fn a_connection_that_was_ended_is_made_again() {
     assert!(is_storage(&ledger.spend(request(["b"])).await.unwrap_err()));
     granted(&ledger, request(["b"])).await;
     assert_eq!(site.number("SELECT count(*) FROM uses").await, 2);
-    assert_eq!(Ledger::open(&site.config(Budgets::default()), FINGERPRINT).await.unwrap_err(), LedgerError::Locked);
+    assert_eq!(Ledger::open(&site.config(Budgets::UNLIMITED), FINGERPRINT).await.unwrap_err(), LedgerError::Locked);
     ledger.close().await;
     site.remove().await;
 }

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use vfl_coordinator::ledger::{self, Budgets, Ledger, LedgerError, RowVerdict, Spend};
+use vfl_coordinator::ledger::{self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
+use vfl_shared::types::ModelVersion;
 
-use crate::site::{FINGERPRINT, Site, at, model, party, request};
+use crate::site::{FINGERPRINT, Site, at, later, model, party, request};
 
 #[derive(Debug, Clone)]
 struct Ask {
     party: usize,
+    /// Version 0 and 1 have the same passive parameters, 2 and 3 their own.
     model: usize,
     policy: usize,
     records: BTreeSet<usize>,
@@ -26,19 +28,33 @@ enum Step {
     Restart,
     Erase(usize),
     Retain,
+    Approve(usize),
 }
 
-#[derive(Default)]
+fn passive_of(model: usize) -> usize {
+    model.max(1)
+}
+
 struct Naive {
     budgets: Budgets,
+    /// Rows granted, by party, record, version and policy.
     uses: BTreeMap<(usize, usize, usize, usize), u64>,
+    /// By party, record and passive parameters.
     bound: BTreeMap<(usize, usize, usize), u8>,
+    /// Rows asked and rows refused, by party.
+    totals: BTreeMap<usize, (u64, u64)>,
+    approved: BTreeSet<usize>,
     requests: BTreeMap<(usize, usize), (Spend, Vec<RowVerdict>, u64)>,
     /// Sixtieths of a row that are left, and since when.
     tokens: BTreeMap<usize, (u64, u64)>,
 }
 
 impl Naive {
+    fn new(budgets: Budgets) -> Self {
+        let (uses, bound, requests, tokens) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { budgets, uses, bound, totals: BTreeMap::new(), approved: BTreeSet::new(), requests, tokens }
+    }
+
     fn spend(&mut self, ask: &Ask, spend: &Spend, now: u64) -> Result<Vec<RowVerdict>, LedgerError> {
         if let Some(id) = ask.request_id
             && let Some((before, verdicts, _)) = self.requests.get(&(ask.party, id))
@@ -66,18 +82,28 @@ impl Naive {
         for &record in &ask.records {
             let asked = |k: &(usize, usize, usize, usize)| (k.0, k.1) == (ask.party, record);
             let before: u64 = self.uses.iter().filter(|(k, _)| asked(k)).map(|(_, n)| n).sum();
-            let bound = self.bound.get(&(ask.party, record, ask.model)).copied();
-            verdicts.push(if self.budgets.queries_per_record.is_some_and(|limit| before >= limit) {
+            let passive = passive_of(ask.model);
+            let models = self.uses.keys().filter(|k| asked(k)).map(|k| passive_of(k.2));
+            let models: BTreeSet<usize> = models.collect();
+            let further = !models.contains(&passive) && !self.approved.contains(&passive);
+            let bound = self.bound.get(&(ask.party, record, passive)).copied();
+            let verdict = if self.budgets.queries_per_record.is_some_and(|limit| before >= limit) {
                 RowVerdict::RecordBudget
             } else if ask.share.is_some() && bound.is_some() && bound != ask.share {
                 RowVerdict::ShareChanged
+            } else if further && self.budgets.models_per_record.is_some_and(|limit| models.len() as u64 >= limit) {
+                RowVerdict::ModelBudget
             } else {
                 if let (Some(share), None) = (ask.share, bound) {
-                    self.bound.insert((ask.party, record, ask.model), share);
+                    self.bound.insert((ask.party, record, passive), share);
                 }
+                *self.uses.entry((ask.party, record, ask.model, ask.policy)).or_default() += 1;
                 RowVerdict::Granted
-            });
-            *self.uses.entry((ask.party, record, ask.model, ask.policy)).or_default() += 1;
+            };
+            let (rows, refused) = self.totals.entry(ask.party).or_default();
+            *rows += 1;
+            *refused += u64::from(verdict != RowVerdict::Granted);
+            verdicts.push(verdict);
         }
         if let Some(id) = ask.request_id {
             self.requests.insert((ask.party, id), (spend.clone(), verdicts.clone(), now));
@@ -89,10 +115,11 @@ impl Naive {
 fn spend_of(ask: &Ask, now: u64) -> Spend {
     let mut spend = request(ask.records.iter().map(|r| format!("record-{r}")));
     spend = party(model(spend, &format!("m-{}", ask.model)), &format!("party-{}", ask.party));
+    spend.passive = format!("passive-{}", passive_of(ask.model));
     spend.policy = format!("policy-{}", ask.policy);
     spend.share_hashes = ask.share.iter().flat_map(|&s| vec![[s; 16]; ask.records.len()]).collect();
     spend.request_id = ask.request_id.map(|i| format!("request-{i}"));
-    spend.at = at(now);
+    spend = later(spend, now);
     let body = format!("{:?}", (ask.model, ask.policy, &ask.records, ask.share));
     for (i, byte) in body.bytes().enumerate() {
         let place = &mut spend.body_hash[i % 32];
@@ -104,7 +131,7 @@ fn spend_of(ask: &Ask, now: u64) -> Spend {
 fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
     let ask = (
         0usize..2,
-        0usize..2,
+        0usize..4,
         0usize..2,
         proptest::collection::btree_set(0usize..6, 1..5),
         proptest::option::of(0u8..2),
@@ -125,19 +152,25 @@ fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
         1 => Just(Step::Restart),
         1 => (0usize..6).prop_map(Step::Erase),
         1 => Just(Step::Retain),
+        1 => (0usize..4).prop_map(Step::Approve),
     ];
-    let budgets = (proptest::option::of(3u64..7), proptest::option::of(1u64..6), proptest::option::of(5u64..30));
-    let budgets = budgets.prop_map(|(records, queries_per_record, rows_per_minute)| Budgets {
+    let limit = proptest::option::of;
+    let budgets = (limit(3u64..7), limit(1u64..6), limit(0u64..3), limit(5u64..30));
+    let budgets = budgets.prop_map(|(records, queries_per_record, models_per_record, rows_per_minute)| Budgets {
         records,
         queries_per_record,
+        models_per_record,
         rows_per_minute,
     });
     (budgets, proptest::collection::vec(step, 1..25))
 }
 
 async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
-    let mut naive = Naive { budgets, ..Naive::default() };
-    let mut ledger = site.open(budgets).await;
+    let mut naive = Naive::new(budgets);
+    let state = tempfile::tempdir().unwrap();
+    let config = LedgerConfig { budgets, ..site.remembered(state.path()) };
+    let open = async || Ledger::open(&config, FINGERPRINT).await.unwrap();
+    let mut ledger = open().await;
     let mut now = 0;
     let mut erased = BTreeSet::new();
     for step in steps {
@@ -162,7 +195,7 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
             }
             Step::Restart => {
                 ledger.close().await;
-                ledger = Ledger::open(&site.config(budgets), FINGERPRINT).await.unwrap();
+                ledger = open().await;
                 naive.tokens.clear();
             }
             Step::Erase(record) => {
@@ -174,6 +207,12 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
             Step::Retain => {
                 ledger::retain(&site.url, 0, false, at(now)).await.unwrap();
                 naive.requests.retain(|_, (_, _, at)| *at >= now);
+            }
+            Step::Approve(model) => {
+                let version = ModelVersion::new(format!("m-{model}")).unwrap();
+                let passive = passive_of(*model);
+                let new = ledger::approve(&site.url, &version, &format!("passive-{passive}"), at(now)).await.unwrap();
+                assert_eq!(new, naive.approved.insert(passive));
             }
         }
     }
@@ -197,8 +236,10 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
     expected_hidden.sort_unstable();
     assert_eq!(hidden, expected_hidden);
     assert_eq!(site.number("SELECT count(share) FROM uses").await, naive.bound.len() as i64);
-    let sums = "SELECT CAST(coalesce(sum(queries), 0) AS BIGINT) FROM";
-    assert_eq!(site.number(&format!("{sums} uses")).await, site.number(&format!("{sums} totals")).await);
+    let sums = "SELECT p.name, CAST(sum(t.queries) AS BIGINT), CAST(sum(t.refused) AS BIGINT) FROM totals t \
+        JOIN parties p ON p.id = t.party GROUP BY p.name ORDER BY p.name";
+    let totals = naive.totals.iter().map(|(p, (rows, refused))| format!("party-{p} {rows} {refused}"));
+    assert_eq!(site.sql(sums).await.iter().map(|row| row.join(" ")).collect::<Vec<_>>(), totals.collect::<Vec<_>>());
     let distinct = "SELECT count(*) FROM (SELECT DISTINCT party, record FROM uses) d";
     let counted = "SELECT CAST(coalesce(sum(records), 0) AS BIGINT) FROM parties";
     assert_eq!(site.number(distinct).await, site.number(counted).await);

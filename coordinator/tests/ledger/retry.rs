@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
 
-use crate::site::{FINGERPRINT, Site, at, party, request, shares};
+use crate::site::{FINGERPRINT, Site, later, party, request, shares};
 
 fn named(id: &str, body: u8, seconds: u64) -> Spend {
     let request_id = Some(id.to_owned());
-    Spend { request_id, body_hash: [body; 32], at: at(seconds), ..shares(request(["a", "b"]), body) }
+    Spend { request_id, body_hash: [body; 32], ..later(shares(request(["a", "b"]), body), seconds) }
 }
 
-const BUDGETS: Budgets = Budgets { records: Some(2), queries_per_record: Some(3), rows_per_minute: Some(6) };
+const BUDGETS: Budgets =
+    Budgets { records: Some(2), queries_per_record: Some(3), models_per_record: Some(1), rows_per_minute: Some(6) };
 
 async fn a_retry_gets_the_same_and_costs_nothing(site: &Site) {
     use RowVerdict::{Granted, ShareChanged};
@@ -25,12 +26,13 @@ async fn a_retry_gets_the_same_and_costs_nothing(site: &Site) {
     ledger.close().await;
     let ledger = site.open(BUDGETS).await;
     assert_eq!(ledger.spend(named("two", 2, 0)).await, Ok(vec![ShareChanged; 2]));
-    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 4);
+    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 2);
+    assert_eq!(site.sql("SELECT queries, refused FROM totals").await, [["4", "2"]]);
     ledger.close().await;
 }
 
 async fn another_body_is_refused_and_another_party_is_not(site: &Site) {
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     ledger.spend(named("one", 1, 0)).await.unwrap();
     assert_eq!(ledger.spend(named("one", 2, 0)).await, Err(LedgerError::RequestIdReused));
     assert_eq!(ledger.spend(party(named("one", 2, 0), "other")).await, Ok(vec![RowVerdict::Granted; 2]));
@@ -39,7 +41,7 @@ async fn another_body_is_refused_and_another_party_is_not(site: &Site) {
 }
 
 async fn a_refused_request_may_come_again_under_its_id(site: &Site) {
-    let ledger = site.open(Budgets { rows_per_minute: Some(2), ..Budgets::default() }).await;
+    let ledger = site.open(Budgets { rows_per_minute: Some(2), ..Budgets::UNLIMITED }).await;
     ledger.spend(named("one", 1, 0)).await.unwrap();
     assert!(matches!(ledger.spend(named("two", 1, 0)).await, Err(LedgerError::Rate { .. })));
     assert_eq!(ledger.spend(named("two", 1, 60)).await, Ok(vec![RowVerdict::Granted; 2]));
@@ -48,7 +50,7 @@ async fn a_refused_request_may_come_again_under_its_id(site: &Site) {
 
 async fn an_id_is_forgotten_in_time(site: &Site) {
     let memory = Duration::from_secs(100);
-    let config = LedgerConfig { request_memory: memory, ..site.config(Budgets::default()) };
+    let config = LedgerConfig { request_memory: memory, ..site.config(Budgets::UNLIMITED) };
     let ledger = Ledger::open(&config, FINGERPRINT).await.unwrap();
     ledger.spend(named("one", 1, 0)).await.unwrap();
     ledger.spend(named("one", 1, 99)).await.unwrap();
@@ -57,12 +59,12 @@ async fn an_id_is_forgotten_in_time(site: &Site) {
     assert_eq!(site.number("SELECT count(*) FROM requests").await, 1);
     ledger.spend(named("two", 1, 300)).await.unwrap();
     assert_eq!(site.sql("SELECT request_id FROM requests").await, [["two"]]);
-    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 6);
+    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM totals").await, 6);
     ledger.close().await;
 }
 
 async fn the_same_request_at_once_is_spent_once(site: &Site) {
-    let ledger = std::sync::Arc::new(site.open(Budgets::default()).await);
+    let ledger = std::sync::Arc::new(site.open(Budgets::UNLIMITED).await);
     let mut tasks = tokio::task::JoinSet::new();
     for i in 0..64u8 {
         let ledger = ledger.clone();
@@ -76,7 +78,7 @@ async fn the_same_request_at_once_is_spent_once(site: &Site) {
 }
 
 async fn request_ids_are_short_texts(site: &Site) {
-    let ledger = site.open(Budgets::default()).await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
     for bad in [String::new(), "x".repeat(129), "a\0".into(), "a\n".into()] {
         assert_eq!(ledger.spend(named(&bad, 1, 0)).await, Err(LedgerError::RequestId), "{bad:?}");
     }

@@ -61,6 +61,11 @@ impl Site {
         Ledger::open(&self.config(budgets), FINGERPRINT).await.unwrap()
     }
 
+    /// With a state directory that remembers the ledger.
+    pub(crate) fn remembered(&self, state_dir: &std::path::Path) -> LedgerConfig {
+        LedgerConfig { state_dir: Some(state_dir.to_owned()), ..self.config(Budgets::UNLIMITED) }
+    }
+
     /// The rows of a query made of texts and numbers, as text.
     pub(crate) async fn sql(&self, sql: &str) -> Vec<Vec<String>> {
         let sql = AssertSqlSafe(sql.to_owned());
@@ -104,16 +109,32 @@ pub(crate) fn request<S: AsRef<str>>(records: impl IntoIterator<Item = S>) -> Sp
     Spend {
         party: PartyName::new("active").unwrap(),
         model: ModelVersion::new("m-1").unwrap(),
+        passive: "passive of m-1".into(),
         policy: "none".into(),
         request_id: None,
         body_hash: [0; 32],
         ids: ids(records),
         share_hashes: Vec::new(),
         at: at(0),
+        uptime: Duration::ZERO,
     }
 }
 
+/// The same so many seconds later, by both clocks.
+pub(crate) fn later(mut spend: Spend, seconds: u64) -> Spend {
+    (spend.at, spend.uptime) = (at(seconds), Duration::from_secs(seconds));
+    spend
+}
+
+/// Another model: another version, of other passive parameters.
 pub(crate) fn model(mut spend: Spend, name: &str) -> Spend {
+    spend.model = ModelVersion::new(name).unwrap();
+    spend.passive = format!("passive of {name}");
+    spend
+}
+
+/// Another version of the same passive parameters.
+pub(crate) fn version(mut spend: Spend, name: &str) -> Spend {
     spend.model = ModelVersion::new(name).unwrap();
     spend
 }

@@ -8,7 +8,7 @@ use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{Refusal, pb};
 use vfl_shared::types::RecordIds;
 
-use super::{Attacked, OBSERVED, Scoring, Targets, attack, refused, setting};
+use super::{Attacked, OBSERVED, Scorings, Targets, attack, refused, setting};
 use crate::report::{
     Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ThreatModel, Utility,
 };
@@ -28,7 +28,7 @@ impl Without<'_> {
         &mut self,
         policy: PolicyFacts,
         ids: &RecordIds,
-        scorings: &mut [Scoring],
+        scorings: &mut Scorings,
         baselines: &Baselines,
     ) -> Result<Audit, Refusal> {
         self.audit(policy, String::new(), 0, ids, scorings, baselines).await
@@ -40,7 +40,7 @@ impl Without<'_> {
         &mut self,
         coordinator: &mut CoordinatorClient<Channel>,
         ids: &RecordIds,
-        scorings: &mut [Scoring],
+        scorings: &mut Scorings,
         baselines: &Baselines,
     ) -> Result<Audit, Refusal> {
         let open = pb::OpenAuditRequest {
@@ -53,7 +53,8 @@ impl Without<'_> {
         let policy = PolicyFacts::new("nothing").with("observed", OBSERVED);
         let session = opened.audit_session;
         let audit = self.audit(policy, session.clone(), OBSERVED, ids, scorings, baselines).await;
-        let close = pb::CloseAuditRequest { audit_session: session };
+        // Its records are part of the audited set, which other sessions summarise.
+        let close = pb::CloseAuditRequest { audit_session: session, without_summary: true };
         let closed = coordinator.close_audit(close).await;
         let audit = audit?;
         closed.map_err(refused(&self.targets.coordinator))?;
@@ -66,7 +67,7 @@ impl Without<'_> {
         audit_session: String,
         observed: usize,
         ids: &RecordIds,
-        scorings: &mut [Scoring],
+        scorings: &mut Scorings,
         baselines: &Baselines,
     ) -> Result<Audit, Refusal> {
         let spec =

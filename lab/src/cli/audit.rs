@@ -27,7 +27,8 @@ Example:
 
 The config names the auditor's certificate, the three kinds of parties, a file with at least 100 record ids that were not
 used in training, the attacks and the defenses; see examples/local/audit.toml. The features of the records never leave
-their owner: it scores the reconstructions itself.")]
+their owner: it scores the reconstructions itself. By default it adds noise to what it tells and keeps a budget for these records; the
+audit then shows the best attack of each session and its error with sigma, and `rho` in the config bounds what it spends.")]
 pub struct AuditArgs {
     /// The config file (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
@@ -40,9 +41,10 @@ pub struct AuditArgs {
     json: bool,
 }
 
+/// The config file as it stands.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AuditConfig {
+pub struct AuditConfig {
     /// A file with record ids, one a line.
     ids: PathBuf,
     /// A file with ids of training records, which `agnostic` is run on too.
@@ -65,6 +67,8 @@ struct AuditConfig {
     /// How often that adversary asks for each record where averaging could help it. Default 3.
     #[serde(default = "three")]
     queries: u32,
+    /// The most that the audit may spend of the budget of its records at each passive party, in rho. Default all that is left.
+    rho: Option<f64>,
 }
 
 fn three() -> u32 {
@@ -75,23 +79,36 @@ fn yes() -> bool {
     true
 }
 
+impl AuditConfig {
+    /// The attacks and the policies it names, at least one of each.
+    ///
+    /// # Errors
+    /// Which name or policy is wrong, and how to mend it.
+    pub fn check(&self) -> Result<(Vec<Method>, Vec<Policy>), String> {
+        let attacks = self.attacks.iter().map(|a| a.parse::<Method>()).collect::<Result<Vec<_>, _>>();
+        let attacks = attacks.map_err(|e| format!("attacks: {e}"))?;
+        let mut policies: Vec<Policy> = self.defenses.iter().cloned().map(Policy::of).collect();
+        for text in &self.policies {
+            policies.push(text.parse().map_err(|e| format!("policies: {e}"))?);
+        }
+        if attacks.is_empty() || policies.is_empty() {
+            return Err("name at least one attack and one of [[defenses]] or `policies`".into());
+        }
+        for policy in &policies {
+            Pipeline::check(&policy.defenses).map_err(|e| format!("policy `{policy}`: {e}"))?;
+        }
+        Ok((attacks, policies))
+    }
+}
+
 impl AuditArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let file = ConfigFile::<AuditConfig>::read(&self.config).map_err(CliError::input)?;
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::Auditor).map_err(CliError::input)?;
-        let attacks = v.attacks.iter().map(|a| a.parse::<Method>()).collect::<Result<Vec<_>, _>>();
-        let attacks = attacks.map_err(|e| CliError::input(file.error(format!("attacks: {e}"))))?;
-        let mut policies: Vec<Policy> = v.defenses.iter().cloned().map(Policy::of).collect();
-        for text in &v.policies {
-            policies.push(text.parse().map_err(|e| CliError::input(file.error(format!("policies: {e}"))))?);
-        }
-        if attacks.is_empty() || policies.is_empty() {
-            return Err(CliError::input(file.error("name at least one attack and one of [[defenses]] or `policies`")));
-        }
-        for policy in &policies {
-            Pipeline::check(&policy.defenses)
-                .map_err(|e| CliError::input(file.error(format!("policy `{policy}`: {e}"))))?;
+        let (attacks, policies) = v.check().map_err(|e| CliError::input(file.error(e)))?;
+        if v.rho.is_some_and(|rho| !(rho.is_finite() && rho > 0.0)) {
+            return Err(CliError::input(file.error("`rho` must be above 0; leave it out to spend all that is left")));
         }
         let (text, ids) = read_ids(&v.ids)?;
         let targets = Targets {
@@ -104,7 +121,8 @@ impl AuditArgs {
         if training_ids.is_some() && !attacks.contains(&Method::Agnostic) {
             return Err(CliError::input(file.error("`training_ids` is for `agnostic`, which is not among `attacks`")));
         }
-        let plan = Plan { ids, policies, attacks, training_ids, aware: v.aware, queries: v.queries, seed: v.seed };
+        let plan =
+            Plan { ids, policies, attacks, training_ids, aware: v.aware, queries: v.queries, rho: v.rho, seed: v.seed };
         let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
         let findings = run(&targets, &plan, |done, _, stage| bar.at(done as u64, stage)).await;
         let findings = findings.map_err(CliError::failed)?;
@@ -130,12 +148,14 @@ impl AuditArgs {
             "records": plan.ids.len(),
             "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "attacks": plan.attacks.iter().map(|m| m.as_str()).collect::<Vec<_>>(),
+            "rho": plan.rho,
         });
         let title = format!("Cloison audit of model {}", deployment.model_version);
         let command = "cloison audit --config audit.toml";
         let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
         report.surfaces = surfaces(&findings);
         report.audits = findings.audits;
+        report.scoring = findings.scoring;
         if none_missing(&report) {
             report.notes.push("No audit without a defense was made: accuracy is that of the first defense.".into());
         }

@@ -2,7 +2,9 @@
 
 mod audit;
 mod demo;
+mod parameters;
 mod reproduce;
+mod transcript;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -12,9 +14,11 @@ use vfl_shared::cli::CliError;
 use vfl_shared::data::{self, partition};
 use vfl_shared::telemetry;
 
-pub use audit::AuditArgs;
+pub use audit::{AuditArgs, AuditConfig};
 pub use demo::{BankChoice, DataArgs, DemoArgs};
+pub use parameters::SplitParametersArgs;
 pub use reproduce::ReproduceArgs;
+pub use transcript::TranscriptArgs;
 
 use crate::progress::say;
 use crate::report::{Report, render_table, write};
@@ -31,8 +35,11 @@ Examples:
   cloison                                                     the demo on embedded data
   cloison demo --dataset satellite --data-dir DIR             the demo on a public data set
   cloison certs --out certs --party coordinator/coordinator --party passive-party/bank-a
+  cloison split-parameters --parameters model.json --active active.schema.toml \\
+      --passive bank-a=bank-a.schema.toml --out parameters    a model trained elsewhere, one file per party to import
   cloison audit --config audit.toml --out out                 audit a running deployment
   cloison reproduce r-fig4 --data-dir DIR                     a figure of the papers, computed again
+  cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
   cloison load                                                rows and calls per second, beside a bare echo
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default warn)."
@@ -50,10 +57,14 @@ enum Command {
     Audit(AuditArgs),
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
     Reproduce(Box<ReproduceArgs>),
+    /// Measure what an honest training tells the active party of the passive features, by number of epochs.
+    Transcript(Box<TranscriptArgs>),
     /// Make the certificates of a deployment.
     Certs(CertsArgs),
     /// Split a data set by columns into one CSV file and schema per party.
     Partition(PartitionArgs),
+    /// Split the parameters of a whole model, trained elsewhere, into one parameter file per party.
+    SplitParameters(SplitParametersArgs),
     /// Measure the service with three processes, beside a bare gRPC echo of the same size.
     Load(load::LoadArgs),
     /// One process of a measurement.
@@ -114,6 +125,7 @@ impl Cli {
             Some(Command::Demo(args)) => args.run().await,
             Some(Command::Audit(args)) => args.run().await,
             Some(Command::Reproduce(args)) => args.run().await,
+            Some(Command::Transcript(args)) => args.run().await,
             Some(Command::Certs(args)) => {
                 let written = certs::write(&args.out, &args.trust_domain, args.days, &args.parties);
                 let written = written.map_err(CliError::input)?;
@@ -132,6 +144,7 @@ impl Cli {
                 ));
                 Ok(())
             }
+            Some(Command::SplitParameters(args)) => args.run(),
             Some(Command::Load(args)) => load::run(args).await.map_err(CliError::failed),
             Some(Command::LoadWorker(args)) => load::worker(args).await.map_err(CliError::failed),
         }

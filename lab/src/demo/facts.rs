@@ -4,7 +4,8 @@ use vfl_passive_party::transform::TransformConfig;
 
 use crate::audit::Findings;
 use crate::report::{
-    Deployment as DeploymentFacts, Observations, ParameterKnowledge, Party, Role, Surface, SurfaceKind, TrainingFacts,
+    Deployment as DeploymentFacts, Observations, ParameterKnowledge, Party, Role, Surface, SurfaceKind,
+    TRAINING_DISCLOSURE, TrainingFacts,
 };
 
 /// What the audits have measured: the releases, records without a score, and the parameters as they are shown.
@@ -26,9 +27,17 @@ pub fn surfaces(findings: &Findings) -> Vec<Surface> {
         .zip(&findings.shown)
         .map(|((party, _), s)| format!("{party}: {}", s.description))
         .collect();
-    let said = |surface: Surface| match surface.surface == SurfaceKind::ParametersTransformed && surface.audited {
-        true => surface.with_note(format!("attacked in this report: {}", shown.join("; "))),
-        false => surface,
+    let imported = findings.model.training.as_ref().is_some_and(|t| t.imported);
+    let said = |surface: Surface| {
+        match surface.surface {
+        SurfaceKind::ParametersTransformed if surface.audited => {
+            surface.with_note(format!("attacked in this report: {}", shown.join("; ")))
+        }
+        SurfaceKind::Training if imported => surface.with_note(format!(
+            "the model audited was imported, not trained here; of every model that is trained here: {TRAINING_DISCLOSURE}"
+        )),
+        _ => surface,
+    }
     };
     Surface::list(&audited).into_iter().map(said).collect()
 }
@@ -54,7 +63,7 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
         n_active: model.active_features as usize,
         d_passive: findings.feature_names.iter().map(|(_, f)| f.len()).sum(),
         classes: model.class_names.len(),
-        training: TrainingFacts { epochs: training.epochs.into(), steps: training.steps },
+        training: TrainingFacts { epochs: training.epochs.into(), steps: training.steps, imported: training.imported },
         test_accuracy,
     }
 }

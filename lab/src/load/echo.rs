@@ -11,7 +11,7 @@ use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, StreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
-use vfl_shared::service::{Credentials, connections};
+use vfl_shared::service::{Credentials, Limits, connections};
 
 /// What goes both ways.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -92,7 +92,7 @@ pub(super) async fn serve(listener: TcpListener, credentials: &Credentials) -> a
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
         .add_service(Echo)
-        .serve_with_incoming(connections(listener, credentials))
+        .serve_with_incoming(connections(listener, credentials, &Limits::default()))
         .await?;
     Ok(())
 }

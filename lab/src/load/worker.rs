@@ -8,10 +8,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use vfl_shared::data::FeatureTable;
-use vfl_shared::service::{Peer, Role};
+use vfl_shared::service::{Limits, Peer, Role, raise_descriptor_limit, shutdown_signal};
 use vfl_shared::types::PartyName;
 
-use super::{credentials, echo};
+use super::bench::credentials;
+use super::echo;
 
 /// Which process.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -39,6 +40,7 @@ pub struct WorkerArgs {
 /// # Errors
 /// Whatever keeps it from serving.
 pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
+    raise_descriptor_limit();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{}", listener.local_addr()?)?;
@@ -49,33 +51,38 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
             let data = args.dir.join("data");
             let settings = Settings {
                 credentials: credentials(&args.dir, "passive")?,
+                limits: Limits::default(),
                 state_dir: args.dir.join("state/passive"),
                 table: Arc::new(FeatureTable::from_csv(&data.join("passive.schema.toml"), &data.join("passive.csv"))?),
                 release: ReleasePolicy::default(),
                 training: TrainingPolicy::default(),
                 audit: AuditPolicy::default(),
             };
-            Ok(vfl_passive_party::service::run(settings, listener, std::future::pending()).await?)
+            Ok(vfl_passive_party::service::run(settings, listener, shutdown_signal()).await?)
         }
         Part::Coordinator | Part::Bare => {
             use vfl_coordinator::config::{
-                AuditPolicy, Budgets, LedgerValues, ServingPolicy, Settings, TrainingPolicy,
+                AuditPolicy, Budgets, LedgerValues, PublishingPolicy, ServingPolicy, Settings, TrainingPolicy,
             };
             let address = args.passive.ok_or_else(|| anyhow::anyhow!("--passive is missing"))?;
             let state_dir = args.dir.join("state/coordinator");
             let ledger = LedgerValues { kept: matches!(args.role, Part::Coordinator), ..LedgerValues::default() };
             let settings = Settings {
                 credentials: credentials(&args.dir, "coordinator")?,
-                ledger: ledger.config(&state_dir, Budgets::default()),
+                limits: Limits::default(),
+                // The same records are asked for as fast as they are answered.
+                ledger: ledger.config(&state_dir, Budgets::UNLIMITED),
                 state_dir,
                 passive_parties: vec![Peer { role: Role::PassiveParty, name: PartyName::new("passive")?, address }],
                 peer_timeout: Duration::from_secs(10),
+                active_party: None,
                 training: TrainingPolicy::default(),
+                publishing: PublishingPolicy::default(),
                 defenses: Vec::new(),
                 serving: ServingPolicy::default(),
                 audit: AuditPolicy::default(),
             };
-            Ok(vfl_coordinator::service::run(settings, listener, std::future::pending()).await?)
+            Ok(vfl_coordinator::service::run(settings, listener, shutdown_signal()).await?)
         }
         Part::Echo => echo::serve(listener, &credentials(&args.dir, "coordinator")?).await,
     }

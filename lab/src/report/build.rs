@@ -38,6 +38,7 @@ impl Report {
             deployment,
             surfaces: Surface::list(&[]),
             audits: Vec::new(),
+            scoring: Vec::new(),
             sweep: None,
             notes: Vec::new(),
         }
@@ -189,7 +190,7 @@ impl Errors {
     /// Overall and per-feature errors of one target.
     #[must_use]
     pub fn new(mse: f64, per_feature: Vec<f64>) -> Self {
-        Self { mse, per_feature, per_party: Vec::new() }
+        Self { mse, sigma: None, per_feature, per_feature_sigma: Vec::new(), per_party: Vec::new() }
     }
 
     /// Adds the errors by party.
@@ -207,13 +208,19 @@ impl AttackResult {
         Self { name: name.into(), outcome: Outcome::Ran { status, errors, within_tolerance: None } }
     }
 
+    /// An attack that ran and whose error was not asked for, and why.
+    #[must_use]
+    pub fn not_scored(name: impl Into<String>, status: Status, reason: impl Into<String>) -> Self {
+        Self { name: name.into(), outcome: Outcome::NotScored { status, reason: reason.into() } }
+    }
+
     /// An attack that could not run, and why.
     #[must_use]
     pub fn not_run(name: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { name: name.into(), outcome: Outcome::NotRun { reason: reason.into() } }
     }
 
-    /// Adds the shares within a tolerance (nothing to add to where the attack did not run).
+    /// Adds the shares within a tolerance (nothing to add to where the attack was not scored).
     #[must_use]
     pub fn within(mut self, shares: WithinTolerance) -> Self {
         if let Outcome::Ran { within_tolerance, .. } = &mut self.outcome {
@@ -222,12 +229,12 @@ impl AttackResult {
         self
     }
 
-    /// Its overall error, if it ran.
+    /// Its overall error, if it ran and was scored.
     #[must_use]
     pub fn mse(&self) -> Option<f64> {
         match &self.outcome {
             Outcome::Ran { errors, .. } => Some(errors.mse),
-            Outcome::NotRun { .. } => None,
+            Outcome::NotScored { .. } | Outcome::NotRun { .. } => None,
         }
     }
 }

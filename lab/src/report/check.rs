@@ -56,8 +56,21 @@ impl Report {
                 n => return refuse("surfaces", format!("list \"{}\" {n} times, not once", kind.label())),
             }
         }
+        let training = &self.deployment.training;
+        if training.imported && (training.epochs, training.steps) != (0, 0) {
+            return refuse("deployment.training", "counts epochs or steps of a model that was imported");
+        }
         for (i, audit) in self.audits.iter().enumerate() {
             self.check_audit(&format!("audits[{i}]"), audit)?;
+        }
+        for (i, scoring) in self.scoring.iter().enumerate() {
+            let field = format!("scoring[{i}]");
+            if !self.passive_parties().any(|p| p.name == scoring.party) {
+                return refuse(field, format!("names {:?}, which is not a passive party", scoring.party));
+            }
+            for rho in [scoring.rho_spent, scoring.rho_left, scoring.rho_total] {
+                optional(&field, rho, 0.0, f64::INFINITY)?;
+            }
         }
         if let Some(sweep) = &self.sweep {
             self.check_names("sweep.threat_model", &sweep.threat_model)?;
@@ -112,7 +125,18 @@ impl Report {
     }
 
     fn check_errors(&self, field: &str, audit: &Audit, errors: &Errors) -> Checked {
-        within(&format!("{field}.mse"), errors.mse, 0.0, f64::INFINITY)?;
+        // Noise may move a figure below 0.
+        let least = |sigma: Option<f64>| if sigma.is_some() { f64::MIN } else { 0.0 };
+        within(&format!("{field}.mse"), errors.mse, least(errors.sigma), f64::INFINITY)?;
+        optional(&format!("{field}.sigma"), errors.sigma, 0.0, f64::INFINITY)?;
+        let sigmas = errors.per_feature_sigma.len();
+        if sigmas != 0 && sigmas != errors.per_feature.len() {
+            let problem = format!("has {sigmas} entries for {} errors", errors.per_feature.len());
+            return refuse(format!("{field}.per_feature_sigma"), problem);
+        }
+        for (i, sigma) in errors.per_feature_sigma.iter().enumerate() {
+            within(&format!("{field}.per_feature_sigma[{i}]"), *sigma, 0.0, f64::INFINITY)?;
+        }
         let targets = self.targets(&audit.threat_model);
         let d: usize = targets.iter().map(|p| p.features).sum();
         let got = errors.per_feature.len();
@@ -120,13 +144,15 @@ impl Report {
             return refuse(format!("{field}.per_feature"), format!("has {got} errors for {d} attacked features"));
         }
         for (i, x) in errors.per_feature.iter().enumerate() {
-            within(&format!("{field}.per_feature[{i}]"), *x, 0.0, f64::INFINITY)?;
+            let least = least(errors.per_feature_sigma.get(i).copied());
+            within(&format!("{field}.per_feature[{i}]"), *x, least, f64::INFINITY)?;
         }
         for part in &errors.per_party {
             if !targets.iter().any(|p| p.name == part.party) {
                 return refuse(format!("{field}.per_party"), format!("names {:?}, which is not attacked", part.party));
             }
-            within(&format!("{field}.per_party[{:?}]", part.party), part.mse, 0.0, f64::INFINITY)?;
+            within(&format!("{field}.per_party[{:?}]", part.party), part.mse, least(part.sigma), f64::INFINITY)?;
+            optional(&format!("{field}.per_party[{:?}].sigma", part.party), part.sigma, 0.0, f64::INFINITY)?;
         }
         Ok(())
     }

@@ -9,8 +9,9 @@ use super::surface::Surface;
 use super::threat::ThreatModel;
 
 /// Version of the document's schema. It goes up with any change that an old reader would misread or refuse. Since 2 there are
-/// audits of records without a score, and parties say what they show of their parameters.
-pub const SCHEMA_VERSION: u32 = 2;
+/// audits of records without a score, and parties say what they show of their parameters. Since 3 a model may be imported, errors
+/// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores.
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct Report {
     pub surfaces: Vec<Surface>,
     /// One entry per defense (and threat model).
     pub audits: Vec<Audit>,
+    /// How the passive parties scored the attacks, where the report knows: one entry per party and set of records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scoring: Vec<ScoringFacts>,
     /// Error by number of passive features, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
@@ -111,6 +115,39 @@ pub struct Deployment {
     pub test_accuracy: f64,
 }
 
+/// How a passive party scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScoringMode {
+    /// With noise, under a budget for each record.
+    Noised,
+    /// Without noise: it trusts the auditor.
+    Trusted,
+}
+
+/// How one passive party scored the attacks on one set of records.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScoringFacts {
+    /// The party.
+    pub party: String,
+    /// How many records the set has.
+    pub records: usize,
+    /// Which records: "audited" or "training".
+    pub what: String,
+    /// How it scores.
+    pub mode: ScoringMode,
+    /// What this audit has spent of the records' budget, in ρ of zero-concentrated differential privacy, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rho_spent: Option<f64>,
+    /// What they have left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rho_left: Option<f64>,
+    /// All of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rho_total: Option<f64>,
+}
+
 /// A party's part in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,6 +186,9 @@ pub struct TrainingFacts {
     pub epochs: u64,
     /// Optimiser steps run.
     pub steps: u64,
+    /// The parameters were imported, not trained here: there are no epochs and no steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
 }
 
 /// A defense policy: its name and parameters.
@@ -207,14 +247,21 @@ pub struct Utility {
     pub arg_max_kept: Option<f64>,
 }
 
-/// Mean squared error of estimates, per feature (R eq. 7), as the passive party gives it: three significant digits.
+/// Mean squared error of estimates, per feature (R eq. 7), as the passive party gives it: to three significant digits, or with noise. A
+/// figure with noise may be negative, which makes it unbiased.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// Mean over all records and all attacked features, at least 0.
+    /// Mean over all records and all attacked features; at least 0 without noise.
     pub mse: f64,
+    /// Standard deviation of the noise in `mse`, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
     /// Mean over records for each attacked feature, in the order of the target's features; or empty.
     pub per_feature: Vec<f64>,
+    /// Standard deviation of the noise in each of `per_feature`; empty without noise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_feature_sigma: Vec<f64>,
     /// Mean per attacked party, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_party: Vec<PartyError>,
@@ -226,8 +273,11 @@ pub struct Errors {
 pub struct PartyError {
     /// The party.
     pub party: String,
-    /// Mean over all records and its features, at least 0.
+    /// Mean over all records and its features; at least 0 without noise.
     pub mse: f64,
+    /// Standard deviation of the noise in `mse`, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
 }
 
 /// What guessing achieves, scored by the passive party on the same records.
@@ -263,6 +313,13 @@ pub enum Outcome {
         /// Shares of values near the truth, where the scorer gives them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_tolerance: Option<WithinTolerance>,
+    },
+    /// It ran, and its error was not asked for.
+    NotScored {
+        /// How its estimates come about.
+        status: Status,
+        /// Why not, in words.
+        reason: String,
     },
     /// It could not run against this release.
     NotRun {

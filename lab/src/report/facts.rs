@@ -1,8 +1,11 @@
 //! What the renderers show, already in words: the terminal table and the page must not differ in what they say.
 
-use super::document::{AttackResult, Audit, Errors, Outcome, Report, Role, Status, Utility};
-use super::number::{change, four, ratio, significant};
+use super::document::{
+    AttackResult, Audit, Errors, Outcome, Report, Role, ScoringFacts, ScoringMode, Status, TrainingFacts, Utility,
+};
+use super::number::{change, figure, four, ratio, significant};
 use super::threat::DefenseKnowledge;
+use vfl_passive_party::evaluation::accountant::least_error;
 
 /// Stands where there is no figure.
 pub(super) const NONE: &str = "–";
@@ -32,15 +35,57 @@ pub(super) struct SummaryLine<'a> {
     /// The first audit of the defense; its costs are those of all.
     pub(super) audit: &'a Audit,
     /// The strongest attack and its error.
-    pub(super) unaware: Option<(String, f64)>,
+    pub(super) unaware: Option<Best>,
     /// Likewise, of those that know the defense.
-    pub(super) aware: Option<(String, f64)>,
+    pub(super) aware: Option<Best>,
+}
+
+/// The strongest attack and its error.
+pub(super) struct Best {
+    pub(super) name: String,
+    pub(super) mse: f64,
+    /// Standard deviation of its noise.
+    pub(super) sigma: Option<f64>,
+}
+
+/// Ratio of an error to a baseline, where noise leaves the baseline well above 0.
+pub(super) fn ratio_to(mse: f64, baseline: &Errors) -> Option<String> {
+    let lost = baseline.sigma.is_some_and(|sigma| baseline.mse <= 2.0 * sigma);
+    if lost { None } else { ratio(mse, baseline.mse) }
+}
+
+/// How the parties scored, in sentences.
+pub(super) fn scoring(report: &Report) -> Vec<String> {
+    report.scoring.iter().map(one_scoring).collect()
+}
+
+fn one_scoring(s: &ScoringFacts) -> String {
+    let of = format!("Scoring by {} of {} {} records", s.party, s.records, s.what);
+    match s.mode {
+        ScoringMode::Trusted => format!(
+            "{of}: without noise, to three significant digits, because it trusts the auditor (mode = \"trusted\"). An auditor who chooses \
+             the estimates reads the records from some hundred such answers."
+        ),
+        ScoringMode::Noised => {
+            let rho = |x: Option<f64>| significant(x.unwrap_or(0.0));
+            format!(
+                "{of}: every figure carries noise, ± is one standard deviation of it. This audit spent rho = {}, {} of {} is left for these \
+                 records. Of the attacks of a session the best was chosen, at random in favour of small errors, and its error alone was \
+                 told. Whatever is asked, an estimate of one feature of a record keeps an error of at least {:.2} of its standard \
+                 deviation.",
+                rho(s.rho_spent),
+                rho(s.rho_left),
+                rho(s.rho_total),
+                least_error(s.rho_total.unwrap_or(f64::INFINITY))
+            )
+        }
+    }
 }
 
 impl SummaryLine<'_> {
     /// The stronger of both.
-    pub(super) fn strongest(&self) -> Option<&(String, f64)> {
-        self.unaware.iter().chain(&self.aware).min_by(|a, b| a.1.total_cmp(&b.1))
+    pub(super) fn strongest(&self) -> Option<&Best> {
+        self.unaware.iter().chain(&self.aware).min_by(|a, b| a.mse.total_cmp(&b.mse))
     }
 }
 
@@ -48,7 +93,11 @@ impl SummaryLine<'_> {
 pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
     let mut lines: Vec<SummaryLine<'_>> = Vec::new();
     for audit in &report.audits {
-        let found = audit.strongest().map(|(name, errors)| (name.to_owned(), errors.mse));
+        let found = audit.strongest().map(|(name, errors)| Best {
+            name: name.to_owned(),
+            mse: errors.mse,
+            sigma: errors.sigma,
+        });
         let known = audit.threat_model.defense == DefenseKnowledge::Known;
         // The two adversaries of one defense stand next to each other.
         let place = match lines.last_mut() {
@@ -100,6 +149,8 @@ pub(super) struct Rows {
     pub(super) parties: Vec<String>,
     /// What the column of hits means, if there is one.
     pub(super) hits: Option<String>,
+    /// Attacks that ran and were not scored, names of the same reason together.
+    pub(super) not_scored: Vec<(String, String)>,
     /// Attacks that could not run, with the reason.
     pub(super) not_run: Vec<(String, String)>,
 }
@@ -119,7 +170,7 @@ impl Rows {
             .iter()
             .filter_map(|attack| match &attack.outcome {
                 Outcome::Ran { within_tolerance, .. } => *within_tolerance,
-                Outcome::NotRun { .. } => None,
+                Outcome::NotScored { .. } | Outcome::NotRun { .. } => None,
             })
             .collect();
         let one_tolerance =
@@ -135,15 +186,15 @@ impl Rows {
         let figures = |name: String, how: String, errors: &Errors, kind: RowKind| Row {
             name,
             how,
-            mse: significant(errors.mse),
-            vs_half: ratio(errors.mse, half.mse).unwrap_or_else(|| NONE.into()),
-            vs_mean: ratio(errors.mse, mean.mse).unwrap_or_else(|| NONE.into()),
+            mse: figure(errors.mse, errors.sigma),
+            vs_half: ratio_to(errors.mse, half).unwrap_or_else(|| NONE.into()),
+            vs_mean: ratio_to(errors.mse, mean).unwrap_or_else(|| NONE.into()),
             hits: NONE.into(),
             by_party: parties
                 .iter()
                 .map(|party| {
                     let part = errors.per_party.iter().find(|p| p.party == *party);
-                    part.map_or_else(|| NONE.into(), |p| significant(p.mse))
+                    part.map_or_else(|| NONE.into(), |p| figure(p.mse, p.sigma))
                 })
                 .collect(),
             kind,
@@ -151,6 +202,7 @@ impl Rows {
 
         let strongest = audit.strongest().map(|(name, _)| name);
         let (mut attacks, mut guesses, mut not_run) = (Vec::new(), Vec::new(), Vec::new());
+        let mut not_scored: Vec<(String, String)> = Vec::new();
         for attack in audit.attacks.iter().filter(|attack| !repeats_half(audit, attack)) {
             match &attack.outcome {
                 Outcome::Ran { status, errors, within_tolerance } => {
@@ -169,6 +221,10 @@ impl Rows {
                         _ => attacks.push(row),
                     }
                 }
+                Outcome::NotScored { reason, .. } => match not_scored.iter_mut().find(|(_, r)| r == reason) {
+                    Some((names, _)) => *names = format!("{names}, {}", attack.name),
+                    None => not_scored.push((attack.name.clone(), reason.clone())),
+                },
                 Outcome::NotRun { reason } => {
                     attacks.push(Row {
                         name: attack.name.clone(),
@@ -187,7 +243,7 @@ impl Rows {
         attacks.append(&mut guesses);
         attacks.push(figures("guessing ½".into(), "baseline".into(), half, RowKind::Guess));
         attacks.push(figures("guessing the column mean".into(), "baseline".into(), mean, RowKind::Guess));
-        Self { rows: attacks, parties, hits, not_run }
+        Self { rows: attacks, parties, hits, not_scored, not_run }
     }
 
     /// One column of the table.
@@ -266,15 +322,22 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
         (
             "model",
             format!(
-                "version {}, {} classes, trained for {}, {}; test accuracy without a defense {}",
+                "version {}, {} classes, {}; test accuracy without a defense {}",
                 deployment.model_version,
                 deployment.classes,
-                counted(deployment.training.epochs, "epoch"),
-                counted(deployment.training.steps, "step"),
+                training(&deployment.training),
                 four(deployment.test_accuracy)
             ),
         ),
     ]
+}
+
+/// How the model came about.
+fn training(facts: &TrainingFacts) -> String {
+    match facts.imported {
+        true => "imported, not trained here".to_owned(),
+        false => format!("trained for {}, {}", counted(facts.epochs, "epoch"), counted(facts.steps, "step")),
+    }
 }
 
 /// The program and its version.

@@ -12,6 +12,7 @@ mod check;
 mod document;
 mod facts;
 pub(crate) mod html;
+mod noised;
 pub(crate) mod number;
 pub(crate) mod plot;
 mod surface;
@@ -28,7 +29,8 @@ use std::path::PathBuf;
 
 pub use document::{
     AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Outcome, Party, PartyError, Policy,
-    Report, Role, SCHEMA_VERSION, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility, WithinTolerance,
+    Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool,
+    TrainingFacts, Utility, WithinTolerance,
 };
 pub use html::render_html;
 pub use surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};

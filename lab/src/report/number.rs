@@ -27,6 +27,17 @@ pub(crate) fn significant(x: f64) -> String {
     format!("{x:.*}", decimals as usize)
 }
 
+/// An error as [`significant`] writes it, or with the standard deviation of its noise, to two digits of that: `0.0213 ± 0.0041`.
+pub(crate) fn figure(x: f64, sigma: Option<f64>) -> String {
+    match sigma.filter(|s| s.is_finite() && *s > 0.0) {
+        None => significant(x),
+        Some(sigma) => {
+            let decimals = (1.0 - sigma.log10().floor()).clamp(0.0, 9.0) as usize;
+            format!("{x:.decimals$} ± {sigma:.decimals$}")
+        }
+    }
+}
+
 /// A share or an accuracy: four decimals.
 pub(crate) fn four(x: f64) -> String {
     format!("{x:.4}")
@@ -108,6 +119,15 @@ mod tests {
     fn decimal_points_stand_under_one_another() {
         let padded = align_left(&["12.3".into(), "0.0912".into(), "1.20e-27".into(), "0".into(), "–".into()], ' ');
         assert_eq!(padded, ["12.3", " 0.0912", " 1.20e-27", " 0", " –"]);
+    }
+
+    #[test]
+    fn noise_decides_how_many_digits_are_written() {
+        assert_eq!(figure(0.02134, Some(0.0041)), "0.0213 ± 0.0041");
+        assert_eq!(figure(-0.001, Some(0.012)), "-0.001 ± 0.012");
+        assert_eq!(figure(0.5, Some(0.000_012_3)), "0.500000 ± 0.000012");
+        assert_eq!(figure(0.5, None), "0.500");
+        assert_eq!(figure(0.5, Some(0.0)), "0.500");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, 
 
 use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
-use super::number::{align_left, four, ratio, significant};
+use super::number::{align_left, figure, four, significant};
 use super::surface::TRAINING_DISCLOSURE;
 use super::text::{printable, shortened, wrapped};
 use super::verdict::{Level, verdict};
@@ -56,6 +56,9 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
             Paint::Bold,
         ));
         line(page.summary(report).to_string());
+    }
+    for said in facts::scoring(report) {
+        line(page.prose(&said, 0));
     }
     line(page.prose(facts::SCOPE, 0));
     line(page.prose(&format!("Training: {TRAINING_DISCLOSURE}"), 0));
@@ -113,6 +116,9 @@ impl Page {
         if let Some(hits) = &rows.hits {
             line(self.prose(hits, 2));
         }
+        for (names, reason) in &rows.not_scored {
+            line(self.prose(&format!("{names}: {reason}"), 2));
+        }
         for (name, reason) in &rows.not_run {
             line(self.prose(&format!("{name} did not run: {reason}"), 2));
         }
@@ -125,7 +131,7 @@ impl Page {
             Level::Exact | Level::SomeExact => self.paint(&text, Paint::Red),
             Level::Partial => self.paint(&text, Paint::Yellow),
             // Nothing in green: that no listed attack got further does not make a release safe.
-            Level::ColumnMean | Level::Half | Level::Unmeasured => text,
+            Level::ColumnMean | Level::Half | Level::Unresolved | Level::Unmeasured => text,
         });
     }
 
@@ -134,12 +140,15 @@ impl Page {
         let column = |of: &dyn Fn(&SummaryLine) -> Option<String>| -> Vec<String> {
             lines.iter().map(|line| of(line).unwrap_or_else(|| facts::NONE.into())).collect()
         };
-        let mut figures = vec![("unaware", column(&|l| l.unaware.as_ref().map(|(_, mse)| significant(*mse))))];
+        let mut figures = vec![("unaware", column(&|l| l.unaware.as_ref().map(|best| figure(best.mse, best.sigma))))];
         if lines.iter().any(|l| l.aware.is_some()) {
-            figures.push(("aware", column(&|l| l.aware.as_ref().map(|(_, mse)| significant(*mse)))));
+            figures.push(("aware", column(&|l| l.aware.as_ref().map(|best| figure(best.mse, best.sigma)))));
         }
         figures.extend([
-            ("to mean", column(&|l| l.strongest().and_then(|(_, mse)| ratio(*mse, l.audit.baselines.column_mean.mse)))),
+            (
+                "to mean",
+                column(&|l| l.strongest().and_then(|best| facts::ratio_to(best.mse, &l.audit.baselines.column_mean))),
+            ),
             ("accuracy", column(&|l| l.audit.utility.accuracy.map(four))),
             ("KL", column(&|l| l.audit.utility.mean_kl_nats.map(significant))),
         ]);
@@ -147,7 +156,7 @@ impl Page {
             figures.push(("bits", column(&|l| l.audit.utility.bits.map(significant))));
         }
         let rows = lines.iter().map(|line| {
-            let name = line.strongest().map_or_else(|| facts::NONE.into(), |(name, _)| shortened(name, MAX_NAME));
+            let name = line.strongest().map_or_else(|| facts::NONE.into(), |best| shortened(&best.name, MAX_NAME));
             (vec![shortened(&line.audit.policy.label(), MAX_LABEL), name], RowKind::Attack)
         });
         self.table(&["defense", "strongest attack"], figures, rows.collect())

@@ -62,12 +62,33 @@ fn unknown_fields_are_refused_at_every_level() {
 }
 
 #[test]
+fn an_imported_model_was_not_trained_here() {
+    let trained = fixture::report();
+    let mut imported = trained.clone();
+    imported.deployment.training = TrainingFacts { epochs: 0, steps: 0, imported: true };
+    assert_eq!(Report::from_json(&imported.to_json().unwrap()).unwrap(), imported);
+    assert!(!trained.to_json().unwrap().contains("imported"));
+    let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (text, of) in
+        [(flat(render_table(&imported, 100, false)), "table"), (flat(render_html(&imported).unwrap()), "page")]
+    {
+        assert!(text.contains("imported, not trained here"), "{of}");
+        assert!(!text.contains(" 0 epochs") && !text.contains("This deployment was trained on"), "{of}");
+        assert!(text.contains(TRAINING_DISCLOSURE), "{of}: whatever a report is of, it says what training tells");
+    }
+    assert!(!render_html(&trained).unwrap().contains("imported"));
+    // Epochs of a training that did not take place.
+    imported.deployment.training.steps = 5;
+    assert_eq!(invalid(&imported), "deployment.training counts epochs or steps of a model that was imported");
+}
+
+#[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(3);
-    document["new_in_3"] = json!(true);
+    document["schema_version"] = json!(4);
+    document["new_in_4"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 3, this program reads version 2");
+    assert_eq!(error, "the report has schema version 4, this program reads version 3");
 }
 
 #[test]

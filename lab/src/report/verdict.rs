@@ -1,6 +1,7 @@
 //! What the figures of one audit come to, in words. A verdict covers the attacks that ran and nothing else.
 
 use super::document::{Audit, Errors, Outcome};
+use super::noised::noised;
 use super::number::{percent_below, significant};
 
 /// Mean squared error, on features in [0, 1], up to which a reconstruction is called exact: far above round-off of a
@@ -20,6 +21,8 @@ pub enum Level {
     ColumnMean,
     /// Not below guessing ½.
     Half,
+    /// The noise of the scoring does not tell the smallest error from a guess.
+    Unresolved,
     /// No attack ran: nothing is known.
     Unmeasured,
 }
@@ -34,6 +37,7 @@ impl Level {
             Self::Partial => "rebuilt in part",
             Self::ColumnMean => "no better than the column mean",
             Self::Half => "no better than guessing ½",
+            Self::Unresolved => "not told from a guess at this noise",
             Self::Unmeasured => "not measured",
         }
     }
@@ -61,6 +65,9 @@ pub fn verdict(audit: &Audit) -> Verdict {
         return Verdict { level: Level::Unmeasured, text: text.into() };
     };
 
+    if errors.sigma.is_some() {
+        return noised(audit, name, errors, not_run);
+    }
     let (mse, half, mean) = (errors.mse, audit.baselines.half.mse, audit.baselines.column_mean.mse);
     let [e, h, c] = [mse, half, mean].map(significant);
     let by_feature = ByFeature::of(audit);

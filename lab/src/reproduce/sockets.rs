@@ -15,7 +15,7 @@ use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, ReleasedScores};
 
 use super::ReproduceError;
-use crate::deployment::{Deployment, DeploymentSpec, white_box};
+use crate::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
 use crate::progress::Progress;
 
 /// Records in one call for scores.
@@ -71,6 +71,7 @@ async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize]
         defenses: Vec::new(),
         release: white_box(),
         training_transform: TransformConfig::None {},
+        consent: consent(&active_name(), dataset.class_names().len()),
     })
     .await?;
     let done = session(&deployment, dataset, &split, config, test).await;

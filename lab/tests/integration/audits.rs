@@ -20,7 +20,7 @@ use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::pb::{self, training_command::Command};
 use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::service::{Credentials, Peer, Role, serve};
+use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
 use vfl_shared::training::Participant;
 use vfl_shared::types::{FeatureBlock, PartyName, RecordIds};
 
@@ -34,6 +34,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
         ids: test_ids(&here.dataset, 0, records),
         aware: false,
         queries: 1,
+        rho: None,
         policies: ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: attacks.to_vec(),
         seed: 11,
@@ -107,6 +108,7 @@ async fn a_black_box_stops_the_attacks_that_need_parameters() {
         for result in &audit.attacks {
             let guess = ["random", "zero", "half"].contains(&result.name.as_str());
             match &result.outcome {
+                Outcome::NotScored { reason, .. } => panic!("{} was not scored: {reason}", result.name),
                 Outcome::Ran { .. } => assert!(guess, "{} ran without parameters", result.name),
                 Outcome::NotRun { reason } => {
                     // The one attack that needs no parameters but takes a single feature; here there are more.
@@ -186,11 +188,26 @@ impl PassiveParty for Fragile {
                 feature_names: &names,
                 known_records: None,
                 source: &source,
+                gate: None,
             };
             // Like a process that is gone: no last word, the stream just ends.
             let _ = participant.run(commands, &replies, |_| ()).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn describe_staged(
+        &self,
+        _: Request<pb::DescribeStagedRequest>,
+    ) -> Result<Response<pb::DescribeStagedResponse>, Status> {
+        not_here()
+    }
+
+    async fn publish_staged(
+        &self,
+        _: Request<pb::PublishStagedRequest>,
+    ) -> Result<Response<pb::PublishStagedResponse>, Status> {
+        not_here()
     }
 
     async fn release_parameters(
@@ -231,7 +248,7 @@ async fn a_party_lost_between_the_phases_of_publishing_leaves_the_old_model() {
         let name = PartyName::new("passive-2")?;
         let credentials = Credentials::new(&authority.issue(Role::PassiveParty, &name)?)?;
         let routes = tonic::service::Routes::new(PassivePartyServer::new(fragile));
-        tokio::spawn(async move { serve(listener, &credentials, routes, stopped).await });
+        tokio::spawn(async move { serve(listener, &credentials, &Limits::default(), routes, stopped).await });
         settings.passive_parties.push(Peer { role: Role::PassiveParty, name, address });
         Ok(())
     })

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use vfl_active_party::attack::Method;
+use vfl_coordinator::config::Budgets;
 use vfl_lab::audit::{self, Plan};
 use vfl_lab::report::{Audit, DefenseKnowledge, Outcome};
 use vfl_passive_party::config::Grant;
@@ -30,7 +31,7 @@ async fn asking_again_gives_the_same_bytes() {
         ("privee_dp_plus_plus", 20),
         ("order_preserving_encryption", 20),
     ] {
-        here = here.again(|spec| spec.defenses = defense(policy)).await;
+        here = here.with_budgets(Budgets::UNLIMITED, |spec| spec.defenses = defense(policy)).await;
         let mut distinct = BTreeSet::new();
         for _ in 0..times {
             let answer = score(&here.deployment, &ids).await.unwrap();
@@ -134,6 +135,7 @@ async fn audits(here: &Trained, policies: &[&str], queries: u32) -> Vec<Audit> {
         attacks: vec![Method::ClampedHalfStar],
         aware: true,
         queries,
+        rho: None,
         seed: 3,
     };
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap().audits
@@ -144,7 +146,9 @@ fn aware(audits: &[Audit]) -> Vec<(f64, Vec<String>)> {
     known
         .map(|audit| match &audit.attacks[0].outcome {
             Outcome::Ran { errors, .. } => (errors.mse, audit.remarks.clone()),
-            Outcome::NotRun { reason } => panic!("{} did not run: {reason}", audit.attacks[0].name),
+            Outcome::NotScored { reason, .. } | Outcome::NotRun { reason } => {
+                panic!("{} has no error: {reason}", audit.attacks[0].name)
+            }
         })
         .collect()
 }

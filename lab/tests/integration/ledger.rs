@@ -11,17 +11,6 @@ use vfl_shared::types::RecordIds;
 
 use super::support::{Trained, coordinator_client, spec, test_ids, trained, training_ids};
 
-/// The same state, with budgets.
-async fn with_budgets(here: Trained, budgets: Budgets) -> Trained {
-    here.deployment.stop().await.unwrap();
-    let spec = spec(here.dir.path(), &here.dataset, &here.split);
-    let deployment = Deployment::start_with(spec, |_, settings| {
-        settings.ledger.as_mut().unwrap().budgets = budgets;
-        Ok(())
-    });
-    Trained { deployment: deployment.await.unwrap(), ..here }
-}
-
 struct Asked<'a> {
     ids: &'a RecordIds,
     share: f64,
@@ -56,7 +45,7 @@ async fn queries(here: &Trained) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_share_is_refused_and_costs_and_the_first_stays_bound_over_a_restart() {
+async fn a_changed_share_is_refused_and_the_first_stays_bound_over_a_restart() {
     let here = trained(1, 2, 1).await;
     let ids = test_ids(&here.dataset, 0, 3);
     let ok = vec![RowStatus::Ok; 3];
@@ -75,8 +64,8 @@ async fn a_changed_share_is_refused_and_costs_and_the_first_stays_bound_over_a_r
 
 #[tokio::test(flavor = "multi_thread")]
 async fn budgets_count_rows_that_fail_and_no_membership_shows_beyond_them() {
-    let budgets = Budgets { records: Some(6), queries_per_record: Some(2), rows_per_minute: None };
-    let here = with_budgets(trained(1, 2, 1).await, budgets).await;
+    let budgets = Budgets { records: Some(6), queries_per_record: Some(2), ..Budgets::UNLIMITED };
+    let here = trained(1, 2, 1).await.with_budgets(budgets, |_| ()).await;
     let known = test_ids(&here.dataset, 0, 2);
     let mixed = RecordIds::new([known.get(0).unwrap(), "nobody", training_ids(&here.dataset).get(0).unwrap()]).unwrap();
     let first = [RowStatus::Ok, RowStatus::NotFound, RowStatus::TrainingRecord];
@@ -99,7 +88,7 @@ async fn budgets_count_rows_that_fail_and_no_membership_shows_beyond_them() {
     assert_eq!(described.parties[0].records_left, Some(0));
     assert_eq!(described.budgets.unwrap().queries_per_record, Some(2));
 
-    let here = with_budgets(here, Budgets { rows_per_minute: Some(5), ..Budgets::default() }).await;
+    let here = here.with_budgets(Budgets { rows_per_minute: Some(5), ..Budgets::UNLIMITED }, |_| ()).await;
     assert!(ask(&here, Asked { ids: &fits, share: 0.0, name: "" }).await.is_ok());
     let error = ask(&here, Asked { ids: &fits, share: 0.0, name: "" }).await.unwrap_err();
     assert_eq!(error.code(), Code::ResourceExhausted);

@@ -9,6 +9,7 @@ use prost::Message;
 use tonic::Code;
 use vfl_lab::deployment::Deployment;
 use vfl_passive_party::config::Grant;
+use vfl_shared::rpc::pb::publish_reply::Reply as PublishReply;
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
 use vfl_shared::service::{Role, allowed_roles, channel};
 use vfl_shared::types::RecordIds;
@@ -156,6 +157,14 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
     HashMap::from([
         ("/vfl.v1.Coordinator/DescribeModel", vec![Bytes::new()]),
         ("/vfl.v1.Coordinator/Train", all(vec![reply(Reply::Start(good.start(4))), reply(Reply::Labelled(labelled))])),
+        (
+            "/vfl.v1.Coordinator/Publish",
+            all(vec![
+                pb::PublishReply { reply: Some(PublishReply::Start(good.publish_start())) }.encode_to_vec(),
+                pb::PublishReply { reply: Some(PublishReply::TrainingIds(ids.clone())) }.encode_to_vec(),
+                pb::PublishReply { reply: Some(PublishReply::Published(pb::SharePublished {})) }.encode_to_vec(),
+            ]),
+        ),
         ("/vfl.v1.Coordinator/Predict", one(&|| good.predict().encode_to_vec())),
         ("/vfl.v1.Coordinator/PredictStream", all(vec![good.predict().encode_to_vec(); 3])),
         ("/vfl.v1.Coordinator/OpenAudit", one(&|| good.open().encode_to_vec())),
@@ -165,7 +174,7 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         ),
         (
             "/vfl.v1.Coordinator/CloseAudit",
-            one(&|| pb::CloseAuditRequest { audit_session: "0".repeat(32) }.encode_to_vec()),
+            one(&|| pb::CloseAuditRequest { audit_session: "0".repeat(32), without_summary: false }.encode_to_vec()),
         ),
         ("/vfl.v1.PassiveParty/DescribeFeatures", vec![Bytes::new()]),
         ("/vfl.v1.PassiveParty/ComputeLogits", one(&|| good.logits().encode_to_vec())),
@@ -187,13 +196,18 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
                 command(Command::Publish(publish)),
             ]),
         ),
+        ("/vfl.v1.PassiveParty/DescribeStaged", one(&|| good.describe_staged().encode_to_vec())),
+        ("/vfl.v1.PassiveParty/PublishStaged", one(&|| good.publish_staged().encode_to_vec())),
         (
             "/vfl.v1.PassiveParty/ReleaseParameters",
             one(&|| pb::ReleaseParametersRequest { model_version: here.version.clone() }.encode_to_vec()),
         ),
         (
             "/vfl.v1.PassiveParty/EvaluateReconstruction",
-            all(vec![ask_ids(set).encode_to_vec(), ask_estimates(filled(100, 2)).encode_to_vec()]),
+            all([ask_ids(set), ask_estimates(filled(100, 2)), ask_score()]
+                .iter()
+                .map(Message::encode_to_vec)
+                .collect()),
         ),
         (
             "/vfl.v1.ActiveParty/Predict",
@@ -202,6 +216,10 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         (
             "/vfl.v1.ActiveParty/Train",
             one(&|| pb::TrainJobRequest { config: Some((&config(1)).into()), ids: Some(ids.clone()) }.encode_to_vec()),
+        ),
+        (
+            "/vfl.v1.ActiveParty/Publish",
+            one(&|| pb::PublishJobRequest { training_ids: Some(ids.clone()) }.encode_to_vec()),
         ),
         ("/vfl.v1.ActiveParty/Reconstruct", one(&|| good.reconstruct().encode_to_vec())),
     ])
@@ -222,6 +240,28 @@ impl Good {
         let ids = |from, to| (&test_ids(&here.dataset, from, to)).into();
         let k = here.dataset.class_names().len();
         Self { version: here.version.clone(), k, ids: ids(0, 4), set: ids(10, 110) }
+    }
+
+    fn class_names(&self) -> Vec<String> {
+        (0..self.k).map(|i| format!("class {i}")).collect()
+    }
+
+    fn publish_start(&self) -> pb::PublishStart {
+        let digest = "0".repeat(64);
+        pb::PublishStart { class_names: self.class_names(), features: 3, digest, training_id_count: 4 }
+    }
+
+    fn describe_staged(&self) -> pb::DescribeStagedRequest {
+        pb::DescribeStagedRequest { active_party: "active".into(), class_names: self.class_names() }
+    }
+
+    fn publish_staged(&self) -> pb::PublishStagedRequest {
+        pb::PublishStagedRequest {
+            active_party: "active".into(),
+            class_names: self.class_names(),
+            model_version: "m-1".into(),
+            digest: "0".repeat(64),
+        }
     }
 
     fn predict(&self) -> pb::PredictRequest {
@@ -253,7 +293,13 @@ impl Good {
     }
 
     fn begin(&self, record_count: u32) -> pb::TrainingBegin {
-        pb::TrainingBegin { config: Some((&config(1)).into()), classes: self.k as u32, record_count }
+        pb::TrainingBegin {
+            config: Some((&config(1)).into()),
+            classes: self.k as u32,
+            record_count,
+            active_party: "active".into(),
+            class_names: (0..self.k).map(|i| format!("class {i}")).collect(),
+        }
     }
 
     fn reconstruct(&self) -> pb::ReconstructRequest {
@@ -285,7 +331,28 @@ fn ask_ids(ids: &pb::RecordIds) -> pb::EvaluateReconstructionRequest {
 
 fn ask_estimates(estimates: pb::Matrix) -> pb::EvaluateReconstructionRequest {
     use pb::evaluate_reconstruction_request::Message as Ask;
+    let estimates = pb::Estimates { rows: Some(estimates), more: false, control: false };
     pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)), ..Default::default() }
+}
+
+/// Estimates of which more are to come, or of a control.
+fn ask_piece(rows: usize, more: bool, control: bool) -> pb::EvaluateReconstructionRequest {
+    use pb::evaluate_reconstruction_request::Message as Ask;
+    let estimates = pb::Estimates { rows: Some(filled(rows, 2)), more, control };
+    pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)), ..Default::default() }
+}
+
+fn scoring() -> pb::Score {
+    pb::Score { told: pb::score::Told::All.into(), by_feature: true, ..Default::default() }
+}
+
+fn ask(score: pb::Score) -> pb::EvaluateReconstructionRequest {
+    use pb::evaluate_reconstruction_request::Message as Ask;
+    pb::EvaluateReconstructionRequest { message: Some(Ask::Score(score)), ..Default::default() }
+}
+
+fn ask_score() -> pb::EvaluateReconstructionRequest {
+    ask(scoring())
 }
 
 fn predictions(table: &mut Table, here: &Trained, good: &Good) {
@@ -382,7 +449,13 @@ fn audits(table: &mut Table, here: &Trained, good: &Good) {
     }
     let path = "/vfl.v1.Coordinator/CloseAudit";
     for (bad, name) in [("no session", String::new()), ("an unknown session", "f".repeat(32))] {
-        table.add(path, bad, vec![pb::CloseAuditRequest { audit_session: name }], Code::NotFound, "audit session");
+        table.add(
+            path,
+            bad,
+            vec![pb::CloseAuditRequest { audit_session: name, without_summary: false }],
+            Code::NotFound,
+            "audit session",
+        );
     }
 }
 
@@ -535,6 +608,13 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
         let begin = pb::TrainingBegin { config, ..good.begin(4) };
         table.add(path, bad, vec![command(Command::Begin(begin))], ARGUMENT, says);
     }
+    for (bad, active_party) in [("no active party", ""), ("a malformed active party", "a/b")] {
+        let begin = pb::TrainingBegin { active_party: active_party.into(), ..good.begin(4) };
+        let messages = vec![command(Command::Begin(begin)), command(Command::Records(good.ids.clone()))];
+        table.add(path, bad, messages, ARGUMENT, "`active_party`");
+    }
+    let begin = pb::TrainingBegin { class_names: vec![], ..good.begin(4) };
+    table.add(path, "no class names", vec![command(Command::Begin(begin))], ARGUMENT, "`class_names`");
     for (bad, classes) in [("one class", 1), ("65537 classes", 65_537)] {
         let begin = pb::TrainingBegin { classes, ..good.begin(4) };
         table.add(path, bad, vec![command(Command::Begin(begin))], ARGUMENT, "`classes`");
@@ -578,7 +658,7 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
     let ask = |batch: Vec<u32>| step(pb::TrainingStep { step: 1, batch, ..Default::default() });
     let gradient = |m| step(pb::TrainingStep { step: 2, gradient: Some(m), ..Default::default() });
     table.add(path, "a position out of range", ready(vec![ask(vec![0, 4])]), ARGUMENT, "position 4");
-    let most = vec![0; 500_000];
+    let most = (0..500_000).collect();
     table.add(
         path,
         "a batch whose shares fit no message",
@@ -650,12 +730,49 @@ fn evaluation(table: &mut Table, here: &Trained, good: &Good) {
         ("estimates of too many features", filled(100, 3), "3 columns, expected 2"),
         ("estimates a byte count off", matrix(100, 2, &[0.0]), "`estimates` says"),
         ("an estimate that is NaN", spoiled(100, 2, f64::NAN), "not finite, in row 99"),
-        ("an estimate whose square overflows", spoiled(100, 2, 1e200), "overflows"),
+        ("an estimate that is infinite", spoiled(100, 2, f64::INFINITY), "not finite, in row 99"),
     ] {
         table.add(path, bad, open(vec![ask_estimates(m)]), ARGUMENT, says);
     }
-    let all = vec![ask_estimates(filled(100, 2)); 257];
-    table.add(path, "the 257th scoring of a set", open(all), Code::ResourceExhausted, "256 scorings");
+    let one = || ask_estimates(filled(100, 2));
+    let given = pb::score::Control::Given.into();
+    for (bad, more, says) in [
+        ("a scoring of nothing", vec![ask_score()], "asks for nothing"),
+        (
+            "rho where answers are exact",
+            vec![one(), ask(pb::Score { rho: Some(0.01), ..scoring() })],
+            "`rho` is for noised",
+        ),
+        ("an unknown wish", vec![one(), ask(pb::Score { told: 9, ..scoring() })], "`told` is 9"),
+        ("an unknown control", vec![one(), ask(pb::Score { control: 9, ..scoring() })], "`control` is 9"),
+        ("a control that did not come", vec![one(), ask(pb::Score { control: given, ..scoring() })], "no control came"),
+        ("a control nobody asked for", vec![one(), ask_piece(100, false, true), ask_score()], "does not ask for"),
+        ("two controls", vec![ask_piece(100, false, true); 2], "one control at most"),
+        ("65 candidates", vec![one(); 65], "at most 64 candidates"),
+        ("a candidate whose rows stop", vec![ask_piece(40, true, false), ask_score()], "not whole"),
+        (
+            "a candidate of one row too many",
+            vec![ask_piece(40, true, false), ask_piece(61, false, false)],
+            "expected 60",
+        ),
+        ("more rows to come than there are", vec![ask_piece(100, true, false)], "100 are left"),
+        ("no rows, and more to come", vec![ask_piece(0, true, false)], "100 are left"),
+        (
+            "a control in the middle of a candidate",
+            vec![ask_piece(40, true, false), ask_piece(60, false, true)],
+            "mixed",
+        ),
+    ] {
+        table.add(path, bad, open(more), ARGUMENT, says);
+    }
+    let all = std::iter::repeat_n([one(), ask_score()], 257).flatten().collect();
+    table.add(
+        path,
+        "the 257th scoring of a set",
+        open(all),
+        Code::ResourceExhausted,
+        "0 scorings of these records are left",
+    );
 }
 
 fn active_party(table: &mut Table, good: &Good) {
@@ -721,7 +838,8 @@ fn active_party(table: &mut Table, good: &Good) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_bad_input_gets_its_code() {
-    let here = trained(1, 2, 1).await;
+    // Small trainings, so that what is wrong with a message is found and not how few records it is about.
+    let here = trained(1, 2, 1).await.again(|spec| (spec.consent.min_records, spec.consent.min_batch) = (1, 1)).await;
     let good = Good::new(&here);
     // Without anything wrong, each is taken: what is refused below is refused for the one thing that is wrong.
     assert!(score(&here.deployment, &test_ids(&here.dataset, 0, 4)).await.is_ok());
@@ -731,6 +849,7 @@ async fn every_bad_input_gets_its_code() {
     training_at_the_coordinator(&mut table, &good);
     passive_party(&mut table, &good);
     training_at_a_passive_party(&mut table, &good);
+    publishing(&mut table, &good);
     evaluation(&mut table, &here, &good);
     active_party(&mut table, &good);
     let cases = table.0.len();
@@ -741,6 +860,56 @@ async fn every_bad_input_gets_its_code() {
     here.deployment.stop().await.unwrap();
 }
 
+fn publishing(table: &mut Table, good: &Good) {
+    let path = "/vfl.v1.Coordinator/Publish";
+    let message = |reply| pb::PublishReply { reply: Some(reply) };
+    let start = |change: &dyn Fn(&mut pb::PublishStart)| {
+        let mut start = good.publish_start();
+        change(&mut start);
+        message(PublishReply::Start(start))
+    };
+    table.add(path, "no reply", vec![pb::PublishReply { reply: None }], ARGUMENT, "`reply` is missing");
+    table.add(path, "no start", vec![message(PublishReply::TrainingIds(many(1)))], ARGUMENT, "expected start");
+    for (bad, change, says) in [
+        (
+            "one class",
+            (&|s: &mut pb::PublishStart| s.class_names.truncate(1)) as &dyn Fn(&mut pb::PublishStart),
+            "class_names",
+        ),
+        ("a class twice", &|s| s.class_names[1] = s.class_names[0].clone(), "distinct"),
+        ("a digest that is a path", &|s| s.digest = "../../etc/passwd".into(), "`digest`"),
+        ("2^24 + 1 features", &|s| s.features = (1 << 24) + 1, "`features`"),
+        ("too many training ids", &|s| s.training_id_count = 10_000_001, "`training_id_count`"),
+    ] {
+        table.add(path, bad, vec![start(change)], ARGUMENT, says);
+    }
+    let four = start(&|_| ());
+    let chunk = |ids| message(PublishReply::TrainingIds(ids));
+    table.add(path, "more ids than said", vec![four.clone(), chunk(many(5))], ARGUMENT, "has 5 records, expected 4");
+    table.add(path, "no ids", vec![four.clone(), chunk(many(0))], ARGUMENT, "has 0 records");
+    table.add(path, "ids twice", vec![four.clone(), chunk(many(2)), chunk(many(2))], ARGUMENT, "twice");
+    table.add(path, "nothing is staged", vec![four, chunk(many(4))], STATE, "no parameters are staged here");
+    let path = "/vfl.v1.PassiveParty/DescribeStaged";
+    let nobody = pb::DescribeStagedRequest { active_party: "a/b".into(), ..good.describe_staged() };
+    table.add(path, "a party that is a path", vec![nobody], ARGUMENT, "`active_party`");
+    table.add(path, "nothing is staged", vec![good.describe_staged()], STATE, "no parameters are staged here");
+    let path = "/vfl.v1.PassiveParty/PublishStaged";
+    let version = pb::PublishStagedRequest { model_version: "../m-1".into(), ..good.publish_staged() };
+    table.add(path, "a version that is a path", vec![version], ARGUMENT, "`model_version`");
+    table.add(path, "nothing is staged", vec![good.publish_staged()], STATE, "no parameters are staged here");
+    let path = "/vfl.v1.ActiveParty/Publish";
+    for (bad, ids, says) in bad_ids().into_iter().filter(|(_, ids, _)| ids.is_some()) {
+        table.add(path, bad, vec![pb::PublishJobRequest { training_ids: ids }], ARGUMENT, says);
+    }
+    table.add(
+        path,
+        "nothing is staged",
+        vec![pb::PublishJobRequest::default()],
+        STATE,
+        "no parameters are staged here",
+    );
+}
+
 /// What an operator has not allowed, and what needs a model before there is one.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_allowed_or_not_there_yet() {
@@ -749,6 +918,7 @@ async fn what_is_not_allowed_or_not_there_yet() {
     spec.release.to_active_party = Grant::Nothing;
     let deployment = Deployment::start_with(spec, |_, settings| {
         settings.training.allowed = false;
+        settings.publishing.allowed = false;
         settings.audit.allowed = false;
         Ok(())
     })
@@ -762,6 +932,8 @@ async fn what_is_not_allowed_or_not_there_yet() {
     table.add("/vfl.v1.Coordinator/Train", "training is not allowed", vec![start], denied, "[training]");
     let job = pb::TrainJobRequest { config: Some((&config(1)).into()), ids: None };
     table.add("/vfl.v1.ActiveParty/Train", "training is not allowed", vec![job], denied, "[training]");
+    let start = pb::PublishReply { reply: Some(PublishReply::Start(good.publish_start())) };
+    table.add("/vfl.v1.Coordinator/Publish", "publishing is not allowed", vec![start], denied, "[publishing]");
     let model = "no model is in service";
     table.add("/vfl.v1.Coordinator/DescribeModel", "no model yet", vec![pb::DescribeModelRequest {}], STATE, model);
     table.add("/vfl.v1.Coordinator/Predict", "no model yet", vec![good.predict()], STATE, model);
@@ -841,7 +1013,7 @@ async fn sessions_are_for_one_party_and_their_records() {
     let more = ask(&opened.audit_session, &good.set);
     table.add(path, "a session with 96 rows left", vec![more], Code::ResourceExhausted, "96 rows left");
     table.check(&here.deployment).await;
-    let close = |s: &str| pb::CloseAuditRequest { audit_session: s.into() };
+    let close = |s: &str| pb::CloseAuditRequest { audit_session: s.into(), without_summary: false };
     let closed = auditor.close_audit(close(&opened.audit_session)).await.unwrap().into_inner();
     assert_eq!(closed.rows, 100 * rounds);
     let mut table = Table::default();

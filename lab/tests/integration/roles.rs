@@ -179,10 +179,13 @@ async fn another_trust_domain_is_nobody_here() {
     let stop = tokio_util::sync::CancellationToken::new();
     let settings = vfl_coordinator::config::Settings {
         credentials: server,
+        limits: Default::default(),
         state_dir: at("state"),
         passive_parties: vec![],
         peer_timeout: std::time::Duration::from_secs(1),
+        active_party: None,
         training: Default::default(),
+        publishing: Default::default(),
         defenses: Vec::new(),
         ledger: None,
         serving: Default::default(),

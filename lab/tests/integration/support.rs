@@ -4,7 +4,9 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use tonic::transport::Channel;
-use vfl_lab::deployment::{Deployment, DeploymentSpec, white_box};
+use vfl_coordinator::config::Budgets;
+use vfl_lab::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
+use vfl_passive_party::config::TrainingPolicy;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
@@ -50,6 +52,13 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
         defenses: Vec::new(),
         release: white_box(),
         training_transform: TransformConfig::None {},
+        // Tests train often, and some never stop by themselves.
+        consent: TrainingPolicy {
+            max_epochs: 100_000,
+            max_per_day: 1000,
+            max_total: 1000,
+            ..consent(&active_name(), dataset.class_names().len())
+        },
     }
 }
 
@@ -83,6 +92,18 @@ impl Trained {
         let mut spec = spec(self.dir.path(), &self.dataset, &self.split);
         change(&mut spec);
         Self { deployment: Deployment::start(spec).await.unwrap(), ..self }
+    }
+
+    /// The same, with budgets of the live service.
+    pub async fn with_budgets(self, budgets: Budgets, change: impl FnOnce(&mut DeploymentSpec)) -> Self {
+        self.deployment.stop().await.unwrap();
+        let mut spec = spec(self.dir.path(), &self.dataset, &self.split);
+        change(&mut spec);
+        let deployment = Deployment::start_with(spec, |_, settings| {
+            settings.ledger.as_mut().unwrap().budgets = budgets;
+            Ok(())
+        });
+        Self { deployment: deployment.await.unwrap(), ..self }
     }
 }
 

@@ -196,6 +196,7 @@ async fn a_state_directory_serves_one_party_at_a_time() {
     assert!(state_dir.join("releases").is_dir(), "made before the first release is");
     let settings = Settings {
         credentials: deployment.credentials(Role::PassiveParty, "passive-1").unwrap(),
+        limits: Default::default(),
         state_dir: state_dir.clone(),
         table: std::sync::Arc::new(spec(dir.path(), &dataset, &split).tables.passive.remove(0).1),
         release: vfl_lab::deployment::white_box(),
@@ -306,6 +307,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method], aware: bool) 
         training_ids: None,
         aware,
         queries: 1,
+        rho: None,
         policies: vec![Policy::default()],
         attacks: attacks.to_vec(),
         seed: 11,
@@ -418,7 +420,8 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
         // Three features of k − 1 ≥ 3: what comes back is H x + t itself.
         let u = centred(&here, 150);
         let wrong = match transform {
-            TransformConfig::Negate {} => Some(u.map(|u| 2.0 * (u + 0.5))),
+            // −x lies outside [0, 1] and is scored as 0.
+            TransformConfig::Negate {} => Some(u.map(|u| u + 0.5)),
             TransformConfig::Complement {} => Some(u.map(|u| 2.0 * u)),
             _ => None,
         };
@@ -430,10 +433,11 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
         let other = TransformConfig::Selective { features: vec![0] };
         let settings = Settings {
             credentials: here.deployment.credentials(Role::PassiveParty, "passive-1").unwrap(),
+            limits: Default::default(),
             state_dir: here.deployment.party_dir("passive-1"),
             table: std::sync::Arc::new(spec(here.dir.path(), &here.dataset, &here.split).tables.passive.remove(0).1),
             release: vfl_lab::deployment::white_box(),
-            training: TrainingPolicy { transform: other },
+            training: TrainingPolicy { transform: other, ..Default::default() },
             audit: AuditPolicy::default(),
         };
         here.deployment.stop().await.unwrap();
@@ -515,6 +519,7 @@ async fn an_audit_attacks_records_without_a_score() {
         training_ids: Some(training_ids(&here.dataset).slice(0, 150)),
         aware: false,
         queries: 1,
+        rho: None,
         policies: vec![Policy::default()],
         attacks: vec![Method::LeastSquares, Method::Agnostic],
         seed: 11,

@@ -98,7 +98,7 @@ impl AssessArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let text = case::read(&self.case)?;
         let refused = |reason: String| case::refused(&self.case, &reason);
-        let found = assess_case(&text, self.before_training, self.seed).map_err(refused)?;
+        let found = assessed(&text, self.before_training, self.seed).map_err(refused)?;
         if let Some(path) = &self.plot {
             let Found::Trained(found) = &found else {
                 return Err(refused("there is nothing to plot without `w_pas`; leave --plot out".into()));
@@ -106,17 +106,36 @@ impl AssessArgs {
             let svg = plot::svg(&found.candidates, found.assessment.mse_half).map_err(CliError::Failed)?;
             case::write(path, svg.as_bytes())?;
         }
-        let content = match (&self.out, self.json, &found) {
-            (None, false, Found::Trained(found)) => table(found).into_bytes(),
-            (None, false, Found::Untrained(found)) => bounds_table(found).into_bytes(),
+        let content = match (&self.out, self.json) {
+            (None, false) => found.table().into_bytes(),
             _ => json(&found).map_err(CliError::failed)?,
         };
         case::write(&self.out.unwrap_or_else(|| "-".into()), &content)
     }
 }
 
+impl Found {
+    /// For a reader.
+    fn table(&self) -> String {
+        match self {
+            Self::Trained(found) => table(found),
+            Self::Untrained(found) => bounds_table(found),
+        }
+    }
+}
+
+/// What `passive-party assess` says of the text of a case file: as JSON, and for a reader. `before` is the number of classes of a model
+/// that is not trained yet.
+///
+/// # Errors
+/// What is wrong with the case; no feature and no parameter stands in it.
+pub fn assess_case(text: &str, before: Option<usize>, seed: u64) -> Result<(Vec<u8>, String), String> {
+    let found = assessed(text, before, seed)?;
+    Ok((json(&found).map_err(|e| e.to_string())?, found.table()))
+}
+
 /// Assesses the text of a case file.
-fn assess_case(text: &str, before: Option<usize>, seed: u64) -> Result<Found, String> {
+fn assessed(text: &str, before: Option<usize>, seed: u64) -> Result<Found, String> {
     let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     if case.schema != 1 || case.kind != "assess" {
         return Err(format!("expected schema 1 and kind \"assess\", got {} and {:?}", case.schema, case.kind));

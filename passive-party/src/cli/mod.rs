@@ -2,16 +2,20 @@
 
 mod assess;
 mod case;
+mod import;
 mod releases;
+mod scorings;
 mod transform;
 
 use clap::{Parser, Subcommand};
-use vfl_shared::cli::{CheckArgs, CliError, ServeArgs};
+use vfl_shared::cli::{CheckArgs, CliError, ServeArgs, TrainingsArgs};
 use vfl_shared::service::shutdown_signal;
 
-pub use assess::AssessArgs;
+pub use assess::{AssessArgs, assess_case};
+pub use import::ImportArgs;
 pub use releases::ReleasesArgs;
-pub use transform::TransformArgs;
+pub use scorings::ScoringsArgs;
+pub use transform::{TransformArgs, transform_case};
 
 use crate::config::Settings;
 
@@ -29,7 +33,11 @@ Examples:
   passive-party assess --case case.json                      what would releasing the parameters give away?
   passive-party transform --case case.json --transform complement --out release.json
                                                              what to release in their place
+  passive-party import-parameters --config passive-party.toml --parameters passive.parameters.json --active-party shop
+                                                             stage a model that was trained elsewhere
   passive-party releases --config passive-party.toml         what was released, to whom and how far from the truth?
+  passive-party trainings --config passive-party.toml        what was trained here, for whom and on how many records?
+  passive-party scorings --config passive-party.toml         what were auditors told of the truth, and what is left?
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default info)."
 )]
@@ -44,12 +52,18 @@ enum Command {
     Serve(ServeArgs),
     /// Check a config file and everything it names; with --health, ask the running service too.
     Check(CheckArgs),
+    /// Stage parameters that were trained elsewhere, for an active party to have them published without any training.
+    ImportParameters(ImportArgs),
     /// Foretell what an adversary rebuilds if the true parameters are released, without any service.
     Assess(AssessArgs),
     /// Rewrite parameters for release, so that whoever takes them for the true ones reconstructs something else.
     Transform(TransformArgs),
     /// List the parameters that were released: model, role, transform, distance from the true ones, when.
     Releases(ReleasesArgs),
+    /// List the trainings that this party took part in, whether or not a model came of them.
+    Trainings(TrainingsArgs),
+    /// List the sets of records that auditors had scored, with what is spent and left; `renew` allows a budget once more.
+    Scorings(ScoringsArgs),
 }
 
 impl Cli {
@@ -64,9 +78,12 @@ impl Cli {
                 crate::service::run(settings, listener, shutdown_signal()).await.map_err(CliError::failed)
             }
             Command::Check(args) => args.run(Settings::read, |s| &s.credentials).await,
+            Command::ImportParameters(args) => args.run(),
             Command::Assess(args) => args.run(),
             Command::Transform(args) => args.run(),
             Command::Releases(args) => args.run(),
+            Command::Trainings(args) => args.run(|path| Settings::read(path).map(|(_, s)| s.state_dir)),
+            Command::Scorings(args) => args.run(),
         }
     }
 }

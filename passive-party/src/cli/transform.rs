@@ -139,22 +139,8 @@ struct Effort {
 impl TransformArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let text = case::read(&self.case)?;
-        let output = transform_case(&text, self.transform.as_deref(), &self.set, self.seed)
+        let (content, summary) = transform_case(&text, self.transform.as_deref(), &self.set, self.seed, self.json)
             .map_err(|reason| case::refused(&self.case, &reason))?;
-        let mut content = serde_json::to_vec(&output).map_err(CliError::failed)?;
-        content.push(b'\n');
-        let summary = match self.json {
-            true => {
-                let (k, d) = output.summary.shape;
-                let head = serde_json::json!({"schema": 1, "transform": output.transform, "classes": k, "features": d});
-                let mut all = serde_json::to_value(&output.summary).map_err(CliError::failed)?;
-                if let (Some(all), Value::Object(head)) = (all.as_object_mut(), head) {
-                    all.extend(head);
-                }
-                all.to_string() + "\n"
-            }
-            false => table(output.transform, &output.summary),
-        };
         case::write(&self.out, &content)?;
         if self.out.as_os_str() == "-" {
             std::io::stderr().write_all(summary.as_bytes()).map_err(CliError::failed)
@@ -164,8 +150,38 @@ impl TransformArgs {
     }
 }
 
+/// What `passive-party transform` makes of the text of a case file: the content of the output file, and the summary, as JSON or for a
+/// reader. Without a seed what is secret in the transform is drawn from the operating system.
+///
+/// # Errors
+/// What is wrong with the case, or why the transform cannot be made; no feature and no parameter stands in it.
+pub fn transform_case(
+    text: &str,
+    name: Option<&str>,
+    set: &[String],
+    seed: Option<u64>,
+    json: bool,
+) -> Result<(Vec<u8>, String), String> {
+    let output = transformed(text, name, set, seed)?;
+    let mut content = serde_json::to_vec(&output).map_err(|e| e.to_string())?;
+    content.push(b'\n');
+    let summary = match json {
+        true => {
+            let (k, d) = output.summary.shape;
+            let head = serde_json::json!({"schema": 1, "transform": output.transform, "classes": k, "features": d});
+            let mut all = serde_json::to_value(&output.summary).map_err(|e| e.to_string())?;
+            if let (Some(all), Value::Object(head)) = (all.as_object_mut(), head) {
+                all.extend(head);
+            }
+            all.to_string() + "\n"
+        }
+        false => table(output.transform, &output.summary),
+    };
+    Ok((content, summary))
+}
+
 /// Transforms the text of a case file.
-fn transform_case(text: &str, name: Option<&str>, set: &[String], seed: Option<u64>) -> Result<Output, String> {
+fn transformed(text: &str, name: Option<&str>, set: &[String], seed: Option<u64>) -> Result<Output, String> {
     let mut rng = match seed {
         Some(seed) => ChaCha20Rng::seed_from_u64(seed),
         None => ChaCha20Rng::from_rng(&mut rand::rng()),

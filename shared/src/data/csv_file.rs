@@ -241,8 +241,11 @@ fn number(text: &str) -> Result<f64, TableProblem> {
 
 /// Writes a table whose file has one column per feature with the range 0 to 1.
 pub(super) fn write(table: &FeatureTable, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut csv = csv::Writer::from_writer(out);
     let schema = table.schema();
+    // An id of blanks alone, in a file without any other column, would be a blank line.
+    let alone = schema.is_empty() && schema.label().is_none();
+    let style = if alone { csv::QuoteStyle::Always } else { csv::QuoteStyle::Necessary };
+    let mut csv = csv::WriterBuilder::new().quote_style(style).from_writer(out);
     let names = schema.features().iter().map(|f| f.name.as_str());
     let label = schema.label();
     csv.write_record(std::iter::once(schema.id_column()).chain(names).chain(label.map(|l| l.column.as_str())))?;

@@ -109,9 +109,9 @@ pub enum SchemaError {
     /// Not TOML, an unknown key, or a value of the wrong type.
     #[error("not a valid schema: {0}")]
     Toml(String),
-    /// A name that is empty, too long or holds a control character.
+    /// A name that is empty, too long, holds a control character or begins with a byte order mark.
     #[error(
-        "{what} {name:?} is not a valid name: 1 to {MAX_NAME_BYTES} bytes without control characters or blanks at the ends"
+        "{what} {name:?} is not a valid name: 1 to {MAX_NAME_BYTES} bytes without control characters, blanks at the ends or a byte order mark at the start"
     )]
     Name {
         /// What carries the name.
@@ -287,8 +287,8 @@ fn distinct<'a>(seen: &mut HashSet<&'a str>, what: &'static str, name: &'a str) 
 }
 
 pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), SchemaError> {
-    // The reader takes blanks off the ends of fields, so a name with any could never be met.
-    let blank = name.trim() != name || name.is_empty();
+    // The reader takes blanks off the ends of fields, and a byte order mark off the file, so a name with any could not be met.
+    let blank = name.trim() != name || name.is_empty() || name.starts_with('\u{feff}');
     if blank || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
         return Err(SchemaError::Name { what, name: name.chars().take(80).collect() });
     }
@@ -356,6 +356,7 @@ mod tests {
             (format!("{FULL}\n[[features]]\nname = \"customer\"\nkind = \"binary\""), "declared twice"),
             (feature("kind = \"categorical\"\ncategories = [\"a\", \" b\"]"), "not a valid name"),
             ("id = \"\"".into(), "not a valid name"),
+            ("id = \"\u{feff}id\"".into(), "a byte order mark"),
             ("id = \"a\"\n[label]\ncolumn = \"y\"\nclasses = [\"1\"]".into(), "1 classes"),
             ("id = \"a\"\n[label]\ncolumn = \"a\"\nclasses = [\"1\", \"2\"]".into(), "declared twice"),
         ];

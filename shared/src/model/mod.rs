@@ -4,15 +4,19 @@
 mod central;
 mod converged;
 mod learner;
+mod parameter_file;
 mod parameters;
 mod schedule;
+mod staging;
 mod store;
 
 pub use central::{CentralFit, train_central};
 pub use converged::{ConvergedFit, train_converged};
 pub use learner::{LearnerError, PartyLearner};
+pub use parameter_file::{ParameterFile, ParameterFileError};
 pub use parameters::PartyParameters;
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
+pub use staging::{ImportError, Imported, Staged, Staging, import_parameters};
 pub use store::{ShareStore, StoreError, StoredShare};
 
 use nalgebra::DMatrix;

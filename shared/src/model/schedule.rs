@@ -162,10 +162,31 @@ impl Schedule {
         &self.training
     }
 
-    /// The batches of the next epoch, in order.
+    /// The batches of the next epoch, in order. What is left over at the end goes into the last batch, which has fewer than
+    /// twice as many records then: the gradient of a handful would tell much of each.
     pub fn next_epoch(&mut self) -> Vec<Vec<u32>> {
         self.training.shuffle(&mut self.rng);
-        self.training.chunks(self.batch_size).map(<[u32]>::to_vec).collect()
+        let mut batches: Vec<Vec<u32>> = self.training.chunks(self.batch_size).map(<[u32]>::to_vec).collect();
+        if batches.len() > 1
+            && batches.last().is_some_and(|last| last.len() < self.batch_size)
+            && let Some(last) = batches.pop()
+            && let Some(before) = batches.last_mut()
+        {
+            before.extend(last);
+        }
+        batches
+    }
+
+    /// How many records the smallest batch of an epoch has at least.
+    #[must_use]
+    pub fn smallest_batch(&self) -> usize {
+        self.batch_size.min(self.training.len())
+    }
+
+    /// How many records the largest batch of an epoch may have: below twice the configured size.
+    #[must_use]
+    pub fn largest_batch(config: &TrainingConfig) -> usize {
+        2 * config.values().batch_size as usize - 1
     }
 }
 
@@ -203,6 +224,9 @@ mod tests {
             prop_assert_eq!(&first, &again);
             let mut seen: Vec<u32> = first.concat();
             prop_assert!(!seen.is_empty());
+            let sizes: Vec<usize> = first.iter().map(Vec::len).collect();
+            prop_assert!(sizes.iter().all(|&s| s >= schedule.smallest_batch()));
+            prop_assert!(sizes.iter().all(|&s| s <= Schedule::largest_batch(&config)));
             seen.extend_from_slice(schedule.validation());
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..records as u32).collect::<Vec<_>>());

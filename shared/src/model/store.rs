@@ -29,7 +29,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// No share of that version.
-    #[error("model version {version} is not stored here (in {}); train again, or restore this party's state directory", dir.display())]
+    #[error("model version {version} is not stored here (in {}); train or import it again, or restore this party's state directory", dir.display())]
     Unknown {
         /// The version.
         version: ModelVersion,
@@ -37,7 +37,7 @@ pub enum StoreError {
         dir: PathBuf,
     },
     /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; restore it from a backup or train again", path.display())]
+    #[error("{} is damaged: {reason}; restore it from a backup, or train or import again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -155,6 +155,14 @@ impl ShareStore {
     pub fn load(&self, version: &ModelVersion) -> Result<StoredShare, StoreError> {
         let bound = self.bound(version)?;
         Ok(StoredShare { feature_map: bound.feature_map, ..self.read_share(&bound.share)? })
+    }
+
+    /// Reads a share by the hash of its file, published or not, checking that hash.
+    ///
+    /// # Errors
+    /// [`StoreError`] for a hash that no file can have, or a file that is missing or changed.
+    pub fn stored(&self, digest: &str) -> Result<StoredShare, StoreError> {
+        self.read_share(digest)
     }
 
     /// Which share is a version's.

@@ -3,9 +3,11 @@
 //! Generated structs ([`pb`]) stop at the edge: services convert them here on arrival, so that inner code never re-checks
 //! lengths, finiteness, ids or duplicates.
 
+mod codec;
 mod convert;
 mod refusal;
 
+pub use codec::{Codec, Reader};
 pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require, select_ok};
 pub use refusal::{Refusal, RefusalKind, peer_failure};
 

@@ -3,6 +3,7 @@
 use tonic::{Code, Status};
 
 use super::WireError;
+use super::codec::Undecodable;
 
 /// The kinds of refusal a service knows, and their codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,6 +128,10 @@ impl From<WireError> for Status {
 /// `peer` is a phrase such as "passive party `bank-a` at 10.0.0.2:7101".
 #[must_use]
 pub fn peer_failure(peer: &str, status: &Status) -> Refusal {
+    if std::error::Error::source(status).is_some_and(|source| source.is::<Undecodable>()) {
+        // Our own reader says so of the peer's answer; what the peer says of our question comes without a source.
+        return Refusal::internal(format!("{peer} answered with a message that cannot be read"));
+    }
     let kind = RefusalKind::from_code(status.code());
     let said = status.message();
     let message = match kind {
@@ -173,6 +178,14 @@ mod tests {
         ] {
             assert_eq!(RefusalKind::from_code(kind.code()), kind);
         }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_the_peers_fault_and_a_question_that_cannot_is_the_callers() {
+        let mut ours = Status::invalid_argument("the message cannot be decoded: x");
+        assert_eq!(peer_failure("p", &ours).kind, RefusalKind::InvalidArgument);
+        ours.set_source(std::sync::Arc::new(Undecodable));
+        assert_eq!(peer_failure("p", &ours).kind, RefusalKind::Internal);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The one table of RPC × role, checked before any service sees a request.
+//! The one table of RPC × role, checked before any service sees a request, and the table of what a call may send.
 
 use std::task::{Context, Poll};
 
@@ -8,9 +8,9 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 use tracing::Instrument;
 
+use super::connection::PeerInfo;
 use super::identity::{PeerIdentity, Role};
-use super::listen::PeerInfo;
-use crate::rpc::{Refusal, RefusalKind};
+use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind};
 
 use Role::{ActiveParty, Auditor, Coordinator, PassiveParty};
 
@@ -18,6 +18,7 @@ use Role::{ActiveParty, Auditor, Coordinator, PassiveParty};
 pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.Coordinator/DescribeModel", &[ActiveParty, PassiveParty, Auditor]),
     ("/vfl.v1.Coordinator/Train", &[ActiveParty]),
+    ("/vfl.v1.Coordinator/Publish", &[ActiveParty]),
     ("/vfl.v1.Coordinator/Predict", &[ActiveParty]),
     ("/vfl.v1.Coordinator/PredictStream", &[ActiveParty]),
     ("/vfl.v1.Coordinator/DescribeLedger", &[ActiveParty, PassiveParty, Auditor]),
@@ -27,14 +28,55 @@ pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.PassiveParty/ComputeLogits", &[Coordinator]),
     ("/vfl.v1.PassiveParty/ComputeLogitsStream", &[Coordinator]),
     ("/vfl.v1.PassiveParty/Train", &[Coordinator]),
+    ("/vfl.v1.PassiveParty/DescribeStaged", &[Coordinator]),
+    ("/vfl.v1.PassiveParty/PublishStaged", &[Coordinator]),
     ("/vfl.v1.PassiveParty/ReleaseParameters", &[ActiveParty, Coordinator]),
     ("/vfl.v1.PassiveParty/EvaluateReconstruction", &[Auditor]),
     ("/vfl.v1.ActiveParty/Predict", &[ActiveParty]),
     ("/vfl.v1.ActiveParty/Train", &[ActiveParty]),
+    ("/vfl.v1.ActiveParty/Publish", &[ActiveParty]),
     ("/vfl.v1.ActiveParty/Reconstruct", &[Auditor]),
     ("/grpc.health.v1.Health/Check", &Role::ALL),
     ("/grpc.health.v1.Health/Watch", &Role::ALL),
 ];
+
+/// The largest message of a call whose request names a few things and holds no records, in bytes.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// Calls with one request message, and its largest size in bytes. A call that is not here is a stream of messages of up to
+/// [`MAX_MESSAGE_BYTES`].
+const SINGLE_MESSAGES: &[(&str, usize)] = &[
+    ("/vfl.v1.Coordinator/DescribeModel", SMALL_BYTES),
+    ("/vfl.v1.Coordinator/Predict", MAX_MESSAGE_BYTES),
+    ("/vfl.v1.Coordinator/DescribeLedger", SMALL_BYTES),
+    ("/vfl.v1.Coordinator/OpenAudit", MAX_MESSAGE_BYTES),
+    ("/vfl.v1.Coordinator/CloseAudit", SMALL_BYTES),
+    ("/vfl.v1.PassiveParty/DescribeFeatures", SMALL_BYTES),
+    ("/vfl.v1.PassiveParty/ComputeLogits", MAX_MESSAGE_BYTES),
+    ("/vfl.v1.PassiveParty/ReleaseParameters", SMALL_BYTES),
+    ("/vfl.v1.ActiveParty/Predict", MAX_MESSAGE_BYTES),
+    ("/vfl.v1.ActiveParty/Train", MAX_MESSAGE_BYTES),
+    ("/vfl.v1.ActiveParty/Reconstruct", MAX_MESSAGE_BYTES),
+    ("/grpc.health.v1.Health/Check", SMALL_BYTES),
+    ("/grpc.health.v1.Health/Watch", SMALL_BYTES),
+];
+
+/// What the requests of a call may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Upload {
+    /// One message, or any number.
+    pub(super) single: bool,
+    /// Bytes of a message.
+    pub(super) limit: usize,
+}
+
+/// What a call may send, by its path.
+pub(super) fn upload(path: &str) -> Upload {
+    match SINGLE_MESSAGES.iter().find(|(p, _)| *p == path) {
+        Some(&(_, limit)) => Upload { single: true, limit },
+        None => Upload { single: false, limit: MAX_MESSAGE_BYTES },
+    }
+}
 
 /// The roles that may call an RPC, by its path; `None` for an RPC that is not in the table.
 #[must_use]
@@ -76,7 +118,7 @@ pub struct Authorized<S> {
 fn decide(path: &str, peer: Option<&PeerInfo>) -> Result<PeerIdentity, Refusal> {
     let unauthenticated = |reason: &str| Refusal::new(RefusalKind::Unauthenticated, reason);
     let peer = peer.ok_or_else(|| unauthenticated("the connection has no identity"))?;
-    let identity = peer.identity.clone().map_err(|reason| unauthenticated(&reason))?;
+    let identity = peer.identity.clone()?;
     match allowed_roles(path) {
         Some(roles) if roles.contains(&identity.role()) => Ok(identity),
         Some(roles) => {
@@ -110,10 +152,32 @@ where
                 Box::pin(self.inner.call(request).instrument(span))
             }
             Err(refusal) => {
-                let address = request.extensions().get::<PeerInfo>().map(|p| p.address);
+                let peer = request.extensions().get::<PeerInfo>();
+                let address = peer.map(|p| p.address);
+                if let Some(stranger) = peer.filter(|p| p.identity.is_err())
+                    && !stranger.answer_once()
+                {
+                    // It has its answer, and its connection ends in a moment.
+                    return Box::pin(std::future::pending());
+                }
                 tracing::info!(method = request.uri().path(), ?address, reason = %refusal, "call refused");
                 Box::pin(std::future::ready(Ok(Status::from(refusal).into_http())))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that no table serves bounds nothing.
+    #[test]
+    fn bounded_calls_are_served_calls() {
+        for (path, limit) in SINGLE_MESSAGES {
+            assert!(allowed_roles(path).is_some(), "{path}");
+            assert_eq!(upload(path), Upload { single: true, limit: *limit });
+        }
+        assert!(!upload("/vfl.v1.Coordinator/PredictStream").single);
     }
 }

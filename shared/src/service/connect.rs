@@ -1,6 +1,7 @@
 //! Connects to one named peer.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,12 @@ use http::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
+use super::connection::Guarded;
 use super::identity::{PeerIdentity, Role};
 use super::tls::{Credentials, TlsError};
 use crate::types::PartyName;
@@ -34,6 +37,14 @@ pub struct Peer {
     pub address: String,
 }
 
+impl Peer {
+    /// Role and name, without the address: for messages that go on to other parties, whom the address does not concern.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{} `{}`", self.role.words(), self.name)
+    }
+}
+
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}` at {}", self.role.words(), self.name, self.address)
@@ -46,13 +57,14 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// A channel to the peer. It connects on first use and again whenever the connection is lost.
+/// A channel to the peer. It connects on first use and again whenever the connection is lost, each time with the credentials
+/// as they then are; a peer whose certificate is denied is cut off.
 ///
 /// # Errors
 /// [`TlsError`] if the address is not `host:port` or the credentials do not go together.
 pub fn channel(credentials: &Credentials, peer: &Peer) -> Result<Channel, TlsError> {
     let expected = PeerIdentity::new(credentials.identity().trust_domain(), peer.role, peer.name.clone())?;
-    open(peer, credentials.client_config(expected)?)
+    open(credentials, peer, move |ours| ours.client_config(expected.clone()))
 }
 
 /// A channel that shows no certificate: for tests of what such a caller is told.
@@ -62,7 +74,7 @@ pub fn channel(credentials: &Credentials, peer: &Peer) -> Result<Channel, TlsErr
 #[cfg(feature = "test-util")]
 pub fn anonymous_channel(credentials: &Credentials, peer: &Peer) -> Result<Channel, TlsError> {
     let expected = PeerIdentity::new(credentials.identity().trust_domain(), peer.role, peer.name.clone())?;
-    open(peer, credentials.anonymous_client_config(expected)?)
+    open(credentials, peer, move |ours| ours.anonymous_client_config(expected.clone()))
 }
 
 /// A channel that takes the server for whoever `expected` says: for tests of what a server tells a caller of another trust
@@ -72,21 +84,47 @@ pub fn anonymous_channel(credentials: &Credentials, peer: &Peer) -> Result<Chann
 /// As [`channel`].
 #[cfg(feature = "test-util")]
 pub fn channel_expecting(credentials: &Credentials, peer: &Peer, expected: PeerIdentity) -> Result<Channel, TlsError> {
-    open(peer, credentials.client_config(expected)?)
+    open(credentials, peer, move |ours| ours.client_config(expected.clone()))
 }
 
-fn open(peer: &Peer, tls: Arc<ClientConfig>) -> Result<Channel, TlsError> {
-    let address = peer.address.clone();
-    let malformed = |reason: String| TlsError::Mismatch(format!("address {address:?} of {}: {reason}", peer.name));
-    let (host, port) = address.rsplit_once(':').ok_or_else(|| malformed("expected host:port".into()))?;
+/// A connection that shows no certificate, its handshake done and nothing said on it: for measurements of what such
+/// connections take from others. It is dropped within seconds.
+///
+/// # Errors
+/// [`io::Error`] if the address is malformed, nobody is there, or it is not the peer meant.
+pub async fn anonymous_connection(
+    credentials: &Credentials,
+    peer: &Peer,
+) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
+    let domain = credentials.identity().trust_domain();
+    let expected = PeerIdentity::new(domain, peer.role, peer.name.clone()).map_err(io::Error::other)?;
+    let tls = credentials.anonymous_client_config(expected).map_err(io::Error::other)?;
+    let server_name = server_name(peer).map_err(io::Error::other)?;
+    let socket = TcpStream::connect(&peer.address).await?;
+    TlsConnector::from(tls).connect(server_name, socket).await
+}
+
+/// The identity is checked, not the host name; rustls still wants a name to put into its greeting.
+fn server_name(peer: &Peer) -> Result<ServerName<'static>, TlsError> {
+    let malformed =
+        |reason: String| TlsError::Mismatch(format!("address {:?} of {}: {reason}", peer.address, peer.name));
+    let (host, port) = peer.address.rsplit_once(':').ok_or_else(|| malformed("expected host:port".into()))?;
     if port.parse::<u16>().is_err() || host.is_empty() {
         return Err(malformed("expected host:port".into()));
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    // The identity is checked, not the host name; rustls still wants a name to put into its greeting.
-    let server_name = ServerName::try_from(host).map_err(|e| malformed(e.to_string()))?;
+    ServerName::try_from(host).map_err(|e| malformed(e.to_string()))
+}
+
+fn open(
+    credentials: &Credentials,
+    peer: &Peer,
+    config: impl Fn(&Credentials) -> Result<Arc<ClientConfig>, TlsError> + Clone + Send + Sync + 'static,
+) -> Result<Channel, TlsError> {
+    config(credentials)?;
+    let server_name = server_name(peer)?;
     let endpoint = Endpoint::from_shared(format!("http://{}", peer.address))
-        .map_err(|e| malformed(e.to_string()))?
+        .map_err(|e| TlsError::Mismatch(format!("address {:?} of {}: {e}", peer.address, peer.name)))?
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PROBE_INTERVAL)
         .keep_alive_timeout(PROBE_TIMEOUT)
@@ -94,13 +132,18 @@ fn open(peer: &Peer, tls: Arc<ClientConfig>) -> Result<Channel, TlsError> {
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
     let target = peer.address.clone();
+    let credentials = credentials.clone();
     let connector = tower::service_fn(move |_: Uri| {
-        let (target, tls, server_name) = (target.clone(), tls.clone(), server_name.clone());
+        let (target, server_name) = (target.clone(), server_name.clone());
+        let (credentials, config) = (credentials.clone(), config.clone());
         async move {
+            let tls = config(&credentials).map_err(io::Error::other)?;
             let socket = TcpStream::connect(&target).await?;
             socket.set_nodelay(true)?;
             let stream = TlsConnector::from(tls).connect(server_name, socket).await?;
-            Ok::<_, std::io::Error>(TokioIo::new(stream))
+            let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            let link = credentials.admit(chain).map_err(io::Error::other)?;
+            Ok::<_, io::Error>(TokioIo::new(Guarded::linked(stream, link)))
         }
     });
     Ok(endpoint.connect_with_connector_lazy(connector))

@@ -2,137 +2,161 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::Connected;
 
+use super::connection::{PeerInfo, TlsConnection};
+use super::deny::Denied;
+use super::door::{Door, Place};
 use super::identity::PeerIdentity;
+use super::limits::Limits;
 use super::tls::Credentials;
+use crate::rpc::{Refusal, RefusalKind};
 
 /// A peer that does not finish its handshake in this time is dropped.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Handshakes under way at once; further connections wait in the kernel's queue.
-const MAX_HANDSHAKES: usize = 512;
 
-/// Who is at the other end of a connection.
-#[derive(Debug, Clone)]
-pub struct PeerInfo {
-    /// The peer's address.
-    pub address: SocketAddr,
-    /// Its identity, or why it has none.
-    pub identity: Result<PeerIdentity, Arc<str>>,
+/// Connections after their handshakes, as a stream that ends when the listener's task does.
+pub(super) type Connections = ReceiverStream<Result<TlsConnection, io::Error>>;
+
+/// The connections of a listener.
+pub(super) struct Incoming {
+    /// Of peers whose identity is known. What they may do is for [`super::Authorize`] to say.
+    pub(super) known: Connections,
+    /// Of callers that may get one answer, and no service.
+    pub(super) strangers: Connections,
 }
 
-/// A connection after its handshake.
-#[derive(Debug)]
-pub struct TlsConnection {
-    stream: TlsStream<TcpStream>,
-    peer: PeerInfo,
+type Sender = mpsc::Sender<Result<TlsConnection, io::Error>>;
+
+/// What the accept loop and the handshakes share.
+#[derive(Clone)]
+struct Reception {
+    credentials: Credentials,
+    known: Sender,
+    strangers: Sender,
 }
 
-impl Connected for TlsConnection {
-    type ConnectInfo = PeerInfo;
-
-    fn connect_info(&self) -> PeerInfo {
-        self.peer.clone()
-    }
-}
-
-impl AsyncRead for TlsConnection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for TlsConnection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
-
-/// The connections of a listener after their handshakes, as a stream that ends when the receiver is dropped. Whoever serves
-/// on them decides what a caller may do; [`super::serve`] does so by the table of RPC × role.
+/// The connections of identified peers after their handshakes, as a stream that ends when the receiver is dropped. Whoever
+/// serves on them decides what a caller may do; [`super::serve`] does so by the table of RPC × role. Everybody else is
+/// dropped.
 pub fn connections(
     listener: TcpListener,
     credentials: &Credentials,
+    limits: &Limits,
 ) -> ReceiverStream<Result<TlsConnection, io::Error>> {
-    let acceptor = TlsAcceptor::from(credentials.server_config());
-    let trust_domain: Arc<str> = credentials.identity().trust_domain().into();
-    let (ready, connections) = mpsc::channel(16);
-    tokio::spawn(async move {
-        let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
-        loop {
-            let Ok(permit) = handshakes.clone().acquire_owned().await else { return };
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = ready.closed() => return,
-            };
-            let (socket, address) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Out of file descriptors, or a connection reset before it was accepted: wait, do not spin or die.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
-            let (acceptor, ready, trust_domain) = (acceptor.clone(), ready.clone(), trust_domain.clone());
-            tokio::spawn(async move {
-                let _permit = permit;
-                let _ = socket.set_nodelay(true);
-                match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(socket)).await {
-                    Ok(Ok(stream)) => {
-                        let identity = identify(&stream, &trust_domain);
-                        let peer = PeerInfo { address, identity };
-                        let _ = ready.send(Ok(TlsConnection { stream, peer })).await;
-                    }
-                    Ok(Err(error)) => tracing::info!(%address, %error, "TLS handshake refused"),
-                    Err(_) => tracing::info!(%address, "TLS handshake timed out"),
-                }
-            });
-        }
-    });
-    ReceiverStream::new(connections)
+    incoming(listener, credentials, limits).known
 }
 
-fn identify(stream: &TlsStream<TcpStream>, trust_domain: &str) -> Result<PeerIdentity, Arc<str>> {
+/// All connections of a listener, within the limits. Nobody is waited for: neither a handshake nor a lack of room holds the
+/// next connection up.
+pub(super) fn incoming(listener: TcpListener, credentials: &Credentials, limits: &Limits) -> Incoming {
+    let bounds = limits.bounds();
+    tracing::debug!(?bounds, "room for connections");
+    let door = Door::new(bounds);
+    let (known, of_known) = mpsc::channel(16);
+    let (strangers, of_strangers) = mpsc::channel(16);
+    let reception = Reception { credentials: credentials.clone(), known, strangers };
+    tokio::spawn(accept(listener, door, reception));
+    Incoming { known: ReceiverStream::new(of_known), strangers: ReceiverStream::new(of_strangers) }
+}
+
+async fn accept(listener: TcpListener, door: Arc<Door>, reception: Reception) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = reception.known.closed() => return,
+        };
+        let (socket, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, or a connection reset before it was accepted: make room, do not spin or die.
+                tracing::warn!(%error, "cannot accept a connection");
+                door.relieve();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        match door.enter(address.ip()) {
+            Some(place) => drop(tokio::spawn(receive(socket, address, place, reception.clone()))),
+            None => tracing::debug!(%address, "too many connections are still closing"),
+        }
+        // The newcomer is looked at before the next one comes, which may push it out while it seems to be silent.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// One connection up to the point where its peer is known, or known to be a stranger.
+async fn receive(socket: TcpStream, address: SocketAddr, place: Place, reception: Reception) {
+    let since = Instant::now();
+    let _ = socket.set_nodelay(true);
+    let acceptor = TlsAcceptor::from(reception.credentials.server_config());
+    let handshake = async {
+        socket.readable().await?;
+        place.spoke();
+        acceptor.accept(socket).await
+    };
+    let stream = tokio::select! {
+        // Floods come by the thousand: what is said of each is for who looks for it.
+        () = place.cut().cancelled() => return tracing::debug!(%address, "dropped in its handshake to make room"),
+        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match shaken {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(%address, %error, "TLS handshake refused"),
+            Err(_) => return tracing::debug!(%address, "TLS handshake timed out"),
+        },
+    };
+    introduce(stream, address, place, since, &reception).await;
+}
+
+async fn introduce(
+    stream: TlsStream<TcpStream>,
+    address: SocketAddr,
+    mut place: Place,
+    since: Instant,
+    reception: &Reception,
+) {
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let admitted = identify(&stream, reception.credentials.identity().trust_domain()).and_then(|identity| {
+        let denied = |e: Denied| unauthenticated(format!("the caller's certificate is refused: {e}"));
+        let link = reception.credentials.admit(chain).map_err(denied)?;
+        place.known(&identity).map(|()| (identity, link))
+    });
+    match admitted {
+        Ok((identity, link)) => {
+            let peer = PeerInfo::new(address, Ok(identity));
+            let _ = reception.known.send(Ok(TlsConnection::known(stream, peer, link, place))).await;
+        }
+        Err(refusal) => {
+            tracing::debug!(%address, reason = %refusal, "a stranger");
+            place.stranger();
+            let peer = PeerInfo::new(address, Err(refusal));
+            let _ = reception.strangers.send(Ok(TlsConnection::stranger(stream, peer, place, since))).await;
+        }
+    }
+}
+
+fn unauthenticated(message: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalKind::Unauthenticated, message)
+}
+
+fn identify(stream: &TlsStream<TcpStream>, trust_domain: &str) -> Result<PeerIdentity, Refusal> {
     let (_, session) = stream.get_ref();
     let Some(certificate) = session.peer_certificates().and_then(|chain| chain.first()) else {
-        return Err("the caller showed no certificate; every call needs one (make it with `cloison certs`)".into());
+        let message = "the caller showed no certificate; every call needs one (make it with `cloison certs`)";
+        return Err(unauthenticated(message));
     };
-    let identity = PeerIdentity::from_certificate(certificate).map_err(|e| Arc::from(e.to_string()))?;
+    let identity = PeerIdentity::from_certificate(certificate).map_err(|e| unauthenticated(e.to_string()))?;
     if identity.trust_domain() == trust_domain {
         Ok(identity)
     } else {
-        Err(format!("the caller's trust domain is {:?}, ours is {trust_domain:?}", identity.trust_domain()).into())
+        let message = format!("the caller's trust domain is {:?}, ours is {trust_domain:?}", identity.trust_domain());
+        Err(unauthenticated(message))
     }
 }

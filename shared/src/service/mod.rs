@@ -1,20 +1,31 @@
 //! Transport: mutual TLS on every link, the caller's identity from its certificate, one table of RPC × role, and the helpers
-//! that serve and connect.
+//! that serve and connect. What anybody may hold of a service is bounded here too: connections (`door`), time (`connection`)
+//! and bytes (`intake`).
 //!
 //! There is no plaintext mode: a service without a certificate does not start.
 
 mod authorize;
+mod budget;
 mod connect;
+mod connection;
+mod deny;
+mod door;
 mod identity;
+mod intake;
+mod limits;
 mod listen;
+mod reload;
 mod serve;
 mod tls;
 
 pub use authorize::{ACCESS_TABLE, Authorize, allowed_roles, caller};
-pub use connect::{Peer, channel};
+pub use connect::{Peer, anonymous_connection, channel};
 #[cfg(feature = "test-util")]
 pub use connect::{anonymous_channel, channel_expecting};
+pub use connection::{PeerInfo, TlsConnection};
+pub use deny::DenyListError;
 pub use identity::{IdentityError, PeerIdentity, Role};
-pub use listen::{PeerInfo, TlsConnection, connections};
-pub use serve::{ServeError, check_health, serve, shutdown_signal};
-pub use tls::{Credentials, TlsError, TlsPem};
+pub use limits::{Limits, raise_descriptor_limit};
+pub use listen::connections;
+pub use serve::{ServeError, check_health, serve, shutdown_signal, until_stopped};
+pub use tls::{Credentials, TlsError, TlsFiles, TlsPem};

@@ -1,23 +1,33 @@
 //! Serves gRPC on a bound listener until told to stop.
 
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::Stream;
+use futures_util::stream;
+
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
+use tonic::{Status, Streaming};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
 
 use super::authorize::Authorize;
 use super::connect::{Peer, channel};
-use super::listen::connections;
+use super::intake::Intake;
+use super::limits::Limits;
+use super::listen::{Incoming, incoming};
+use super::reload::watch;
 use super::tls::Credentials;
 use crate::rpc::{Refusal, peer_failure};
 
 /// How long calls under way may take to end after the signal to stop.
 const GRACE: Duration = Duration::from_secs(3);
-/// Calls of one connection under way at once.
-const MAX_CONCURRENT_STREAMS: u32 = 1024;
+/// What a connection without an identity may send ahead: enough for the call that is refused.
+const STRANGER_WINDOW: u32 = 64 << 10;
 
 /// Why a server stopped against its will.
 #[derive(Debug, thiserror::Error)]
@@ -25,33 +35,45 @@ const MAX_CONCURRENT_STREAMS: u32 = 1024;
 pub struct ServeError(#[from] tonic::transport::Error);
 
 /// Serves the routes, the health service beside them, until `shutdown` completes; then lets calls under way end, for a few
-/// seconds at most.
+/// seconds at most. Meanwhile keeps the credentials up to date with their files.
 ///
 /// # Errors
 /// [`ServeError`] if the transport fails.
 pub async fn serve(
     listener: TcpListener,
     credentials: &Credentials,
+    limits: &Limits,
     routes: Routes,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_service_status("", tonic_health::ServingStatus::Serving).await;
-    let stop = tokio_util::sync::CancellationToken::new();
-    let server = Server::builder()
+    let stop = CancellationToken::new();
+    let Incoming { known, strangers } = incoming(listener, credentials, limits);
+    let service = Server::builder()
         .layer(Authorize)
+        .layer(Intake::new(limits))
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
-        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+        .max_concurrent_streams(limits.max_streams_per_connection)
         .add_routes(routes)
         .add_service(health)
-        .serve_with_incoming_shutdown(connections(listener, credentials), stop.clone().cancelled_owned());
-    tokio::pin!(server);
+        .serve_with_incoming_shutdown(known, stop.clone().cancelled_owned());
+    // A server of its own, where there is nothing to be had: strangers share no setting and no queue with peers.
+    let refusal = Server::builder()
+        .layer(Authorize)
+        .initial_stream_window_size(STRANGER_WINDOW)
+        .initial_connection_window_size(STRANGER_WINDOW)
+        .max_concurrent_streams(1)
+        .add_routes(Routes::default())
+        .serve_with_incoming_shutdown(strangers, stop.clone().cancelled_owned());
+    let mut server = pin!(async { tokio::try_join!(service, refusal).map(|((), ())| ()) });
     tokio::select! {
         ended = &mut server => return ended.map_err(ServeError),
         () = shutdown => stop.cancel(),
+        () = async { watch(credentials.clone()).await; std::future::pending().await } => {}
     }
     match tokio::time::timeout(GRACE, server).await {
         Ok(ended) => ended.map_err(ServeError),
@@ -60,6 +82,32 @@ pub async fn serve(
             Ok(())
         }
     }
+}
+
+/// The questions of a stream until the service stops; then, in place of the next one, UNAVAILABLE. Whoever answers them in
+/// order answers what it has taken, and then says that more is missing: an end without an error would read as all of it.
+pub fn until_stopped<T>(
+    questions: Streaming<T>,
+    stop: CancellationToken,
+    who: &'static str,
+) -> impl Stream<Item = Result<T, Status>> + Send
+where
+    T: Send + 'static,
+{
+    let mut questions = Some(questions);
+    let mut stopped = Box::pin(stop.cancelled_owned());
+    stream::poll_fn(move |cx| {
+        let Some(open) = questions.as_mut() else { return Poll::Ready(None) };
+        // The end of the questions first: a stream that is done is done.
+        let next = match Pin::new(open).poll_next(cx) {
+            Poll::Ready(None) => None,
+            _ if stopped.as_mut().poll(cx).is_ready() => Some(Err(Status::unavailable(format!("{who} is stopping")))),
+            Poll::Ready(next) => return Poll::Ready(next),
+            Poll::Pending => return Poll::Pending,
+        };
+        questions = None;
+        Poll::Ready(next)
+    })
 }
 
 /// Completes on SIGINT or SIGTERM.

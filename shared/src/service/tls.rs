@@ -2,18 +2,23 @@
 //!
 //! A client checks its server's *identity* (role and name, from the URI name of the certificate), not its host name: the
 //! name in the config is what the operator means, whatever address the peer has today.
+//!
+//! Credentials are shared by all listeners and channels of a party, and what is in them can be renewed: connections made from
+//! then on use the new material, connections that are there stay, unless their peer's certificate is denied.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use serde::Deserialize;
 
+use super::deny::{Denied, DenyList, DenyListError, Link, Links};
 use super::identity::{IdentityError, PeerIdentity};
 
 /// Why a party's TLS material was refused.
@@ -43,6 +48,40 @@ pub enum TlsError {
     /// Certificate, key and CA do not go together.
     #[error("certificate, key and CA do not go together: {0}")]
     Mismatch(String),
+    /// A private key that others than its owner may read.
+    #[error("the private key {} can be read by others than its owner (mode {mode:o}); run chmod 600 on it", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The deny list.
+    #[error(transparent)]
+    DenyList(#[from] DenyListError),
+    /// New certificates of another party.
+    #[error("the new certificate is that of {found}, this is {expected}; a running service does not change who it is")]
+    Renamed {
+        /// Who the new certificate says we are.
+        found: String,
+        /// Who we are.
+        expected: String,
+    },
+}
+
+/// `[tls]`: PEM files, and who is refused in spite of its certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The deployment's certificate authority.
+    pub ca: PathBuf,
+    /// This party's certificate.
+    pub certificate: PathBuf,
+    /// This party's private key, which only its owner may read.
+    pub key: PathBuf,
+    /// Serial numbers of certificates that are not taken, in hexadecimal, one a line, comments after `#`. Default none.
+    #[serde(default)]
+    pub deny_list: Option<PathBuf>,
 }
 
 /// The PEM texts of one party: its CA, its certificate chain and its key.
@@ -66,32 +105,57 @@ impl TlsPem {
     /// Reads the three files.
     ///
     /// # Errors
-    /// [`TlsError::Read`] naming the file.
+    /// [`TlsError::Read`] naming the file; [`TlsError::Exposed`] if others than its owner may read the key.
     pub fn read(ca: &Path, certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let read = |what, path: &Path| {
             std::fs::read_to_string(path).map_err(|source| TlsError::Read { what, path: path.to_owned(), source })
         };
-        Ok(Self {
+        let pem = Self {
             ca: read("CA certificate", ca)?,
             certificate: read("certificate", certificate)?,
             key: read("private key", key)?,
-        })
+        };
+        owner_only(key).map(|()| pem)
     }
 }
 
-/// One party's credentials, checked: who it is, and how it serves and connects.
-#[derive(Clone)]
-pub struct Credentials {
-    identity: PeerIdentity,
+#[cfg(unix)]
+fn owner_only(key: &Path) -> Result<(), TlsError> {
+    use std::os::unix::fs::PermissionsExt;
+    let read = |source| TlsError::Read { what: "private key", path: key.to_owned(), source };
+    let mode = std::fs::metadata(key).map_err(read)?.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 { Ok(()) } else { Err(TlsError::Exposed { path: key.to_owned(), mode }) }
+}
+
+#[cfg(not(unix))]
+fn owner_only(_key: &Path) -> Result<(), TlsError> {
+    Ok(())
+}
+
+/// What a party serves and connects with at the moment.
+struct Material {
     server: Arc<ServerConfig>,
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
-    key: Arc<PrivateKeyDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+struct Inner {
+    identity: PeerIdentity,
+    material: RwLock<Arc<Material>>,
+    links: Arc<Links>,
+    files: Option<TlsFiles>,
+}
+
+/// One party's credentials, checked: who it is, and how it serves and connects. Clones share what is renewed.
+#[derive(Clone)]
+pub struct Credentials {
+    inner: Arc<Inner>,
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Credentials({:?}, key withheld)", self.identity)
+        write!(f, "Credentials({:?}, key withheld)", self.identity())
     }
 }
 
@@ -99,12 +163,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-impl Credentials {
-    /// Parses and checks a party's PEM texts.
-    ///
-    /// # Errors
-    /// [`TlsError`] if a text is not PEM, the certificate is no identity, or key, certificate and CA do not go together.
-    pub fn new(pem: &TlsPem) -> Result<Self, TlsError> {
+impl Material {
+    fn new(pem: &TlsPem) -> Result<(PeerIdentity, Self), TlsError> {
         let certificates = |what, text: &str| -> Result<Vec<CertificateDer<'static>>, TlsError> {
             let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
             let found = found.map_err(|e| TlsError::Pem { what, reason: e.to_string() })?;
@@ -136,29 +196,100 @@ impl Credentials {
             .with_single_cert(chain.clone(), key.clone_key())
             .map_err(|e| mismatch(&e))?;
         server.alpn_protocols = vec![b"h2".to_vec()];
+        // No session outlives its connection: each one verifies the peer's certificate anew.
+        server.send_tls13_tickets = 0;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
         verify_chain(&chain[0], &chain[1..], &roots, UnixTime::now()).map_err(|e| mismatch(&e))?;
-        Ok(Self { identity, server: Arc::new(server), roots, chain, key: Arc::new(key) })
+        Ok((identity, Self { server: Arc::new(server), roots, chain, key }))
+    }
+}
+
+impl Credentials {
+    /// Parses and checks a party's PEM texts.
+    ///
+    /// # Errors
+    /// [`TlsError`] if a text is not PEM, the certificate is no identity, or key, certificate and CA do not go together.
+    pub fn new(pem: &TlsPem) -> Result<Self, TlsError> {
+        Self::build(pem, DenyList::default(), None)
+    }
+
+    /// Reads and checks a party's files, which can then be read again ([`Credentials::reload`]; [`super::serve`] does so on
+    /// SIGHUP and when they change).
+    ///
+    /// # Errors
+    /// As [`Credentials::new`] and [`TlsPem::read`]; [`TlsError::DenyList`].
+    pub fn read(files: &TlsFiles) -> Result<Self, TlsError> {
+        let pem = TlsPem::read(&files.ca, &files.certificate, &files.key)?;
+        Self::build(&pem, deny_list(files)?, Some(files.clone()))
+    }
+
+    fn build(pem: &TlsPem, denied: DenyList, files: Option<TlsFiles>) -> Result<Self, TlsError> {
+        let (identity, material) = Material::new(pem)?;
+        let material = RwLock::new(Arc::new(material));
+        Ok(Self { inner: Arc::new(Inner { identity, material, links: Links::new(denied), files }) })
+    }
+
+    /// Reads the files again. Connections made from now on use the new material; those of certificates that are now denied
+    /// are closed, others stay. What cannot be used is left as it was: a broken certificate does not keep a new deny list from
+    /// being heeded, nor the other way round. Nothing happens to credentials that were not read from files.
+    ///
+    /// # Errors
+    /// [`TlsError`]: the first thing that could not be used.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let Some(files) = &self.inner.files else { return Ok(()) };
+        let denied = deny_list(files).map(|list| {
+            let (serials, cut) = (list.len(), self.inner.links.deny(list));
+            tracing::info!(serials, connections_cut = cut, "the deny list is in force");
+        });
+        let renewed = TlsPem::read(&files.ca, &files.certificate, &files.key).and_then(|pem| self.renew(&pem));
+        denied.and(renewed)
+    }
+
+    fn renew(&self, pem: &TlsPem) -> Result<(), TlsError> {
+        let (identity, material) = Material::new(pem)?;
+        if identity != self.inner.identity {
+            let (found, expected) = (identity.uri(), self.inner.identity.uri());
+            return Err(TlsError::Renamed { found, expected });
+        }
+        *self.inner.material.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(material);
+        Ok(())
+    }
+
+    /// The files these were read from.
+    pub(super) fn files(&self) -> Option<&TlsFiles> {
+        self.inner.files.as_ref()
     }
 
     /// Who this party is.
     #[must_use]
     pub fn identity(&self) -> &PeerIdentity {
-        &self.identity
+        &self.inner.identity
     }
 
+    fn material(&self) -> Arc<Material> {
+        self.inner.material.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How to serve at the moment.
     pub(super) fn server_config(&self) -> Arc<ServerConfig> {
-        self.server.clone()
+        self.material().server.clone()
     }
 
-    /// A client configuration that accepts exactly one peer.
+    /// Takes in a connection whose peer has shown these certificates, unless one of them is denied.
+    pub(super) fn admit(&self, chain: &[CertificateDer<'_>]) -> Result<Link, Denied> {
+        self.inner.links.admit(chain)
+    }
+
+    /// A client configuration, of the moment, that accepts exactly one peer.
     pub(super) fn client_config(&self, expected: PeerIdentity) -> Result<Arc<ClientConfig>, TlsError> {
-        let verifier = IdentityVerifier { expected, roots: self.roots.clone(), provider: provider() };
+        let material = self.material();
+        let verifier = IdentityVerifier { expected, roots: material.roots.clone(), provider: provider() };
         let mut client = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| TlsError::Mismatch(e.to_string()))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())
+            .with_client_auth_cert(material.chain.clone(), material.key.clone_key())
             .map_err(|e| TlsError::Mismatch(e.to_string()))?;
         client.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Arc::new(client))
@@ -169,13 +300,20 @@ impl Credentials {
     #[cfg(feature = "test-util")]
     #[must_use]
     pub fn trusting_as(&self, other: &Self) -> Self {
-        Self { roots: other.roots.clone(), ..self.clone() }
+        let (ours, theirs) = (self.material(), other.material());
+        let material = Material {
+            server: ours.server.clone(),
+            roots: theirs.roots.clone(),
+            chain: ours.chain.clone(),
+            key: ours.key.clone_key(),
+        };
+        let (identity, material) = (self.identity().clone(), RwLock::new(Arc::new(material)));
+        Self { inner: Arc::new(Inner { identity, material, links: Arc::default(), files: None }) }
     }
 
-    /// A client configuration that shows no certificate: for tests of what such a caller is told.
-    #[cfg(feature = "test-util")]
+    /// A client configuration that shows no certificate: to learn what such a caller gets.
     pub(super) fn anonymous_client_config(&self, expected: PeerIdentity) -> Result<Arc<ClientConfig>, TlsError> {
-        let verifier = IdentityVerifier { expected, roots: self.roots.clone(), provider: provider() };
+        let verifier = IdentityVerifier { expected, roots: self.material().roots.clone(), provider: provider() };
         let mut client = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| TlsError::Mismatch(e.to_string()))?
@@ -185,6 +323,10 @@ impl Credentials {
         client.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Arc::new(client))
     }
+}
+
+fn deny_list(files: &TlsFiles) -> Result<DenyList, TlsError> {
+    Ok(files.deny_list.as_deref().map(DenyList::read).transpose()?.unwrap_or_default())
 }
 
 fn verify_chain(

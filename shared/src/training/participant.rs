@@ -1,5 +1,7 @@
 //! A party's side of one training: the loop that answers the coordinator's commands.
 
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
@@ -9,7 +11,10 @@ use crate::rpc::pb::{self, training_command::Command, training_reply::Reply};
 use crate::rpc::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, encode_columns, peer_failure, require,
 };
-use crate::types::{FeatureBlock, ModelVersion, RecordIds};
+use crate::types::{FeatureBlock, ModelVersion, PartyName, RecordIds};
+
+use super::gate::{Admitted, TrainingGate};
+use super::journal::Proposal;
 
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;
@@ -49,6 +54,16 @@ pub struct Participant<'a> {
     pub known_records: Option<RecordIds>,
     /// Where features come from.
     pub source: RecordSource<'a>,
+    /// What this party consents to; `None` for the active party, which asked for the training.
+    pub gate: Option<Arc<dyn TrainingGate>>,
+}
+
+/// The first command, checked.
+struct Begin {
+    config: TrainingConfig,
+    class_names: Vec<String>,
+    active_party: Option<PartyName>,
+    records: u32,
 }
 
 impl Participant<'_> {
@@ -71,32 +86,74 @@ impl Participant<'_> {
         mut on_event: impl FnMut(TrainingEvent) + Send,
     ) -> Result<TrainingOutcome, Refusal> {
         let mut commands = std::pin::pin!(commands);
-        let (config, classes, records) = match self.next(&mut commands).await? {
-            Command::Begin(begin) => self.check_begin(&begin)?,
+        let begin = match self.next(&mut commands).await? {
+            Command::Begin(begin) => self.check_begin(begin)?,
             other => return Err(unexpected("begin", &other)),
         };
         let ids = match self.known_records.take() {
             Some(ids) => ids,
-            None => self.receive_records(&mut commands, records).await?,
+            None => self.receive_records(&mut commands, begin.records).await?,
         };
-        let active = records == 0;
-        let block = (self.source)(&ids)?;
+        let (config, classes, active) = (begin.config.clone(), begin.class_names.len(), begin.records == 0);
+        let mut admitted = match (self.gate.take(), begin.active_party) {
+            (Some(gate), Some(active_party)) => {
+                let Begin { config, class_names, .. } = begin;
+                Some(Admitted::ask(gate, Proposal { active_party, config, class_names, ids: ids.clone() })?)
+            }
+            (Some(_), None) => return Err(Refusal::invalid("`active_party`: missing")),
+            (None, _) => None,
+        };
+        let block = match (self.source)(&ids) {
+            Ok(block) => block,
+            Err(refusal) => {
+                if let Some(admitted) = &admitted {
+                    admitted.records_missing().await?;
+                }
+                return Err(refusal);
+            }
+        };
         let mut learner = PartyLearner::new(&config, classes, block, active);
         self.reply(&mut commands, replies, Reply::Ready(pb::TrainingReady { features: learner.features() as u32 }))
             .await?;
+        let ended =
+            self.obey(&mut commands, replies, &mut learner, classes, active, &mut admitted, &mut on_event).await;
+        if let Some(admitted) = &admitted {
+            admitted.ended(ended.as_ref().ok().map(|outcome| &outcome.version)).await;
+        }
+        ended
+    }
+
+    /// Answers the commands after `ready`.
+    #[allow(clippy::too_many_arguments)]
+    async fn obey<S>(
+        &self,
+        commands: &mut std::pin::Pin<&mut S>,
+        replies: &mpsc::Sender<Result<pb::TrainingReply, Status>>,
+        learner: &mut PartyLearner,
+        classes: usize,
+        active: bool,
+        admitted: &mut Option<Admitted>,
+        on_event: &mut (impl FnMut(TrainingEvent) + Send),
+    ) -> Result<TrainingOutcome, Refusal>
+    where
+        S: Stream<Item = Result<pb::TrainingCommand, Status>> + Send,
+    {
         let (mut version, mut stored) = (None, None);
         loop {
-            match self.next(&mut commands).await? {
+            match self.next(commands).await? {
                 Command::Step(step) => {
-                    if let Some(shares) = take_step(&mut learner, classes, &step)? {
-                        self.reply(&mut commands, replies, Reply::Shares(shares)).await?;
+                    if let Some(admitted) = admitted.as_mut() {
+                        admitted.step(&step).await?;
+                    }
+                    if let Some(shares) = take_step(learner, classes, &step)? {
+                        self.reply(commands, replies, Reply::Shares(shares)).await?;
                     }
                 }
                 Command::Store(store) => {
                     let parameters = learner.parameters(store.from_checkpoint).map_err(|e| learner_refusal(&e))?;
                     let digest = self.store.put(parameters, self.feature_names).map_err(|e| store_refusal(&e))?;
                     stored = Some(digest.clone());
-                    self.reply(&mut commands, replies, Reply::Stored(pb::ShareStored { digest })).await?;
+                    self.reply(commands, replies, Reply::Stored(pb::ShareStored { digest })).await?;
                 }
                 Command::Publish(publish) => {
                     let named = WireError::model_version(publish.model_version)?;
@@ -105,7 +162,7 @@ impl Participant<'_> {
                         return Err(Refusal::precondition(message));
                     }
                     self.store.bind(&named, &publish.digest).map_err(|e| store_refusal(&e))?;
-                    self.reply(&mut commands, replies, Reply::Published(pb::SharePublished {})).await?;
+                    self.reply(commands, replies, Reply::Published(pb::SharePublished {})).await?;
                     if !active {
                         return Ok(TrainingOutcome { version: named, published: None });
                     }
@@ -123,16 +180,24 @@ impl Participant<'_> {
         }
     }
 
-    fn check_begin(&self, begin: &pb::TrainingBegin) -> Result<(TrainingConfig, usize, u32), Refusal> {
+    fn check_begin(&self, begin: pb::TrainingBegin) -> Result<Begin, Refusal> {
         let config = TrainingConfig::try_from(&require("config", begin.config)?)?;
         let range = |field, reason| Refusal::from(WireError::Range { field, reason });
         if !(2..=MAX_CLASSES).contains(&begin.classes) {
             return Err(range("classes", "2 to 65536"));
         }
+        if begin.class_names.len() != begin.classes as usize {
+            let (expected, got) = (begin.classes as usize, begin.class_names.len());
+            return Err(WireError::Size { field: "class_names", unit: "names", expected, got }.into());
+        }
         if begin.record_count > MAX_RECORDS || (begin.record_count == 0) != self.is_active() {
             return Err(range("record_count", "0 to the active party, 1 to 10 million to a passive party"));
         }
-        Ok((config, begin.classes as usize, begin.record_count))
+        let active_party = match begin.active_party.as_str() {
+            "" => None,
+            _ => Some(WireError::party_name("active_party", begin.active_party)?),
+        };
+        Ok(Begin { config, class_names: begin.class_names, active_party, records: begin.record_count })
     }
 
     async fn receive_records<S>(

@@ -25,8 +25,8 @@ pub enum IdError {
         /// Its length.
         bytes: usize,
     },
-    /// An id with a control character.
-    #[error("record id at position {position} holds a control character")]
+    /// An id with a control character, or one that shows as nothing or turns the text around it.
+    #[error("record id at position {position} holds a control character or an invisible one")]
     Control {
         /// Position in the batch, from 0.
         position: usize,
@@ -45,7 +45,7 @@ pub enum IdError {
     },
 }
 
-/// One record id: 1 to 128 bytes of UTF-8 without control characters.
+/// One record id: 1 to 128 bytes of UTF-8 without control characters and without invisible ones.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId(Box<str>);
 
@@ -53,7 +53,7 @@ impl RecordId {
     /// Checks and wraps an id.
     ///
     /// # Errors
-    /// [`IdError`] with position 0 when the id is empty, too long or holds a control character.
+    /// [`IdError`] with position 0 when the id is empty, too long or holds a control character or an invisible one.
     pub fn new(id: impl Into<Box<str>>) -> Result<Self, IdError> {
         let id = id.into();
         check(&id, 0)?;
@@ -234,11 +234,24 @@ fn check(id: &str, position: usize) -> Result<(), IdError> {
     if id.len() > MAX_ID_BYTES {
         return Err(IdError::TooLong { position, bytes: id.len() });
     }
-    // Control characters would let an id forge a line of a log or of a CSV file.
-    if id.bytes().any(|b| b < 0x20 || b == 0x7f) {
-        return Err(IdError::Control { position });
-    }
-    Ok(())
+    // Almost all ids are ASCII, where one pass over the bytes settles it.
+    let bad = if id.is_ascii() { id.bytes().any(|b| b < 0x20 || b == 0x7f) } else { id.chars().any(unseen) };
+    if bad { Err(IdError::Control { position }) } else { Ok(()) }
+}
+
+/// Whether a character would let an id forge a line of a log or of a CSV file, or look like another id: control characters
+/// (Unicode category Cc), line and paragraph separators (Zl, Zp), format characters (Cf: among them all that turn the direction
+/// of the text, and those of no width), and the characters that Unicode says to show as nothing (Default_Ignorable_Code_Point).
+/// Unicode 16.0.
+fn unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -251,6 +264,24 @@ mod tests {
         assert_eq!(RecordIds::new(["a", ""]), Err(IdError::Empty { position: 1 }));
         assert_eq!(RecordIds::new(["a", "b", "a"]), Err(IdError::Duplicate { position: 2 }));
         assert_eq!(RecordIds::new(["a\n"]), Err(IdError::Control { position: 0 }));
+        for hidden in [
+            '\u{85}',
+            '\u{9b}',
+            '\u{ad}',
+            '\u{200b}',
+            '\u{200e}',
+            '\u{2028}',
+            '\u{2029}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{feff}',
+            '\u{e0041}',
+        ] {
+            assert_eq!(RecordIds::new([format!("a{hidden}b")]), Err(IdError::Control { position: 0 }), "{hidden:?}");
+        }
+        for shown in ["Zoë", "客户-7", "клиент", "ä b", "٣", "ünï\u{a0}x", "😀"] {
+            assert!(RecordIds::new([shown]).is_ok(), "{shown}");
+        }
         let long = "x".repeat(129);
         assert_eq!(RecordIds::new([long.as_str()]), Err(IdError::TooLong { position: 0, bytes: 129 }));
         assert!(RecordIds::new(["x".repeat(128)]).is_ok());

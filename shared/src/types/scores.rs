@@ -285,6 +285,22 @@ impl ReleasedScores {
         }
     }
 
+    /// The releases of the records at `positions`, in that order.
+    ///
+    /// # Panics
+    /// For a position that is not below the number of records.
+    #[must_use]
+    pub fn select(&self, positions: &[usize]) -> Self {
+        match self {
+            Self::Probabilities(m) => Self::Probabilities(m.select_columns(positions)),
+            Self::Numbers(m) => Self::Numbers(m.select_columns(positions)),
+            Self::Ciphertexts(m) => Self::Ciphertexts(m.select_columns(positions)),
+            Self::Labels { classes, labels } => {
+                Self::Labels { classes: *classes, labels: positions.iter().map(|&p| labels[p]).collect() }
+            }
+        }
+    }
+
     /// The predicted class of each record: the arg max (the lowest index wins ties), or the label itself.
     #[must_use]
     pub fn predicted_labels(&self) -> Vec<u32> {

@@ -4,19 +4,18 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a name was refused.
+/// Why a name was refused. What came is not in it: it may be something else than a name, in the wrong place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {name:?} is not a valid name: 1 to 64 of a-z, A-Z, 0-9, '-', '_', '.', not starting with '.'")]
+#[error("the {kind} is not a valid name: 1 to 64 of a-z, A-Z, 0-9, '-', '_', '.', not starting with '.'")]
 pub struct NameError {
     kind: &'static str,
-    name: String,
 }
 
 fn check(kind: &'static str, name: &str) -> Result<(), NameError> {
     let ok = (1..=64).contains(&name.len())
         && !name.starts_with('.')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
-    if ok { Ok(()) } else { Err(NameError { kind, name: name.chars().take(80).collect() }) }
+    if ok { Ok(()) } else { Err(NameError { kind }) }
 }
 
 macro_rules! name {

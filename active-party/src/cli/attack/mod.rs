@@ -121,6 +121,14 @@ fn answer_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed:
     }
 }
 
+/// What `active-party attack` writes to its output file for the text of a case file.
+///
+/// # Errors
+/// What is wrong with the case, or why an attack cannot run on it; no feature, score or parameter stands in it.
+pub fn attack_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
+    answer_case(text, names, settings, seed).map(|answer| answer.content)
+}
+
 /// The text of an output file.
 fn output(content: &impl serde::Serialize) -> Result<Vec<u8>, String> {
     let mut text = serde_json::to_vec(content).map_err(|e| e.to_string())?;

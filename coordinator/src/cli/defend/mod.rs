@@ -80,7 +80,7 @@ impl DefendArgs {
     /// [`CliError::Input`] for a bad file or setting, naming it, the line and the fix; [`CliError::Failed`] where the output
     /// cannot be written.
     pub fn run(self) -> Result<(), CliError> {
-        let (content, report) = self.defend().map_err(CliError::Input)?;
+        let (content, report) = self.defend(&scores::content).map_err(CliError::Input)?;
         let report = match self.json {
             true => serde_json::to_string_pretty(&report).map_err(CliError::failed)? + "\n",
             false => report.to_string(),
@@ -94,20 +94,28 @@ impl DefendArgs {
         std::io::stdout().write_all(report.as_bytes()).map_err(CliError::failed)
     }
 
-    fn defend(&self) -> Result<(Vec<u8>, Report), String> {
-        let file = ScoreFile::read(&self.scores)?;
+    /// What [`run`](DefendArgs::run) writes to its output file, and the report for a reader, for files whose content `read` gives.
+    ///
+    /// # Errors
+    /// What is wrong with a file or a setting; no score and no parameter of a file stands in it.
+    pub fn answer(&self, read: &dyn Fn(&Path) -> std::io::Result<Vec<u8>>) -> Result<(Vec<u8>, String), String> {
+        self.defend(read).map(|(content, report)| (content, report.to_string()))
+    }
+
+    fn defend(&self, read: scores::Read<'_>) -> Result<(Vec<u8>, Report), String> {
+        let file = ScoreFile::read(&self.scores, read)?;
         let k = file.classes.len();
         let asked = settings::policy(&self.defense, &self.set, k)?;
         Pipeline::check(&asked.policy.defenses).map_err(|e| e.to_string())?;
-        let fit = self.fit.as_deref().map(ScoreFile::read).transpose()?;
+        let fit = self.fit.as_deref().map(|path| ScoreFile::read(path, read)).transpose()?;
         if let (Some(fit), Some(path)) = (&fit, &self.fit)
             && fit.classes != file.classes
         {
             let scores = self.scores.display();
             return Err(format!("{}: its columns are not those of {scores}, in the same order", path.display()));
         }
-        let weights = self.parameters.as_deref().map(read_weights).transpose()?;
-        let labels = self.labels.as_deref().map(|path| scores::read_labels(path, &file)).transpose()?;
+        let weights = self.parameters.as_deref().map(|path| read_weights(path, read)).transpose()?;
+        let labels = self.labels.as_deref().map(|path| scores::read_labels(path, read, &file)).transpose()?;
         let grants =
             Grants { passive_weights: weights.as_ref(), calibration: Some(&fit.as_ref().unwrap_or(&file).scores) };
         let pipeline = Pipeline::build(&asked.policy.defenses, k, &grants).map_err(|e| {
@@ -172,11 +180,12 @@ struct Case {
 }
 
 /// W_pas (k × d) of a case file.
-fn read_weights(path: &Path) -> Result<DMatrix<f64>, String> {
+fn read_weights(path: &Path, read: scores::Read<'_>) -> Result<DMatrix<f64>, String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read the case file {shown}: {e}"))?;
+    let text = read(path).map_err(|e| format!("cannot read the case file {shown}: {e}"))?;
     let error = |problem: String| format!("case file {shown}: {problem}");
-    let Case { schema, w_pas, .. } = serde_json::from_str(&text).map_err(|e| error(vfl_shared::cli::json_error(&e)))?;
+    let Case { schema, w_pas, .. } =
+        serde_json::from_slice(&text).map_err(|e| error(vfl_shared::cli::json_error(&e)))?;
     if schema != 1 {
         return Err(error(format!("`schema` is {schema}, expected 1")));
     }

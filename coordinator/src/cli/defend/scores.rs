@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read as _};
 use std::path::Path;
 
 use csv::ByteRecord;
@@ -13,6 +13,20 @@ use vfl_shared::types::{ConfidenceScores, IdError, RecordIds, ReleasedScores};
 const MAX_BYTES: u64 = 1 << 30;
 /// How far from 1 a record's sum may be, for scores written with few digits. They are divided by their sum.
 const MAX_SUM_ERROR: f64 = 1e-6;
+
+/// Gives the content of a file.
+pub(super) type Read<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+
+/// The content of a file on disk, up to one byte more than is allowed.
+pub(super) fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let file = File::open(path)?;
+    if file.metadata().is_ok_and(|m| m.is_dir()) {
+        return Err(io::Error::other("it is a directory"));
+    }
+    file.take(MAX_BYTES + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
 
 /// A file of scores.
 pub(super) struct ScoreFile {
@@ -33,14 +47,8 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn open(path: &'a Path) -> Result<Self, String> {
-        let cannot = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
-        let mut content = Vec::new();
-        let file = File::open(path).map_err(|e| cannot(&e))?;
-        if file.metadata().is_ok_and(|m| m.is_dir()) {
-            return Err(cannot(&"it is a directory"));
-        }
-        file.take(MAX_BYTES + 1).read_to_end(&mut content).map_err(|e| cannot(&e))?;
+    fn open(path: &'a Path, read: Read<'_>) -> Result<Self, String> {
+        let content = read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         if content.len() as u64 > MAX_BYTES {
             return Err(format!("{} is over the limit of 1 GiB; split it", path.display()));
         }
@@ -114,8 +122,8 @@ fn ids_of(lines: &Lines<'_>, ids: &[String], at: &[u64]) -> Result<RecordIds, St
 
 impl ScoreFile {
     /// Reads a file `id,<class>,<class>,…` with a probability vector per line.
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let mut lines = Lines::open(path)?;
+    pub(super) fn read(path: &Path, read: Read<'_>) -> Result<Self, String> {
+        let mut lines = Lines::open(path, read)?;
         let classes = lines.header("id,<class>,<class>,…")?;
         let k = classes.len();
         if k < 2 {
@@ -172,8 +180,8 @@ fn cut(name: &str) -> String {
 }
 
 /// Reads the labels of `file`'s records from a file `id,label`, in any order; other records' labels are left out.
-pub(super) fn read_labels(path: &Path, file: &ScoreFile) -> Result<Vec<u32>, String> {
-    let mut lines = Lines::open(path)?;
+pub(super) fn read_labels(path: &Path, read: Read<'_>, file: &ScoreFile) -> Result<Vec<u32>, String> {
+    let mut lines = Lines::open(path, read)?;
     let names = lines.header("id,label")?;
     if names.len() != 1 {
         return Err(lines.error("the first line is not `id,label`"));

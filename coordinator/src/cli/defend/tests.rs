@@ -46,7 +46,7 @@ impl Bench {
     /// The output, and the report.
     fn run(&self, more: &[&str]) -> (Vec<Vec<String>>, serde_json::Value) {
         let args = self.args(more);
-        let (content, report) = args.defend().unwrap_or_else(|e| panic!("{more:?}: {e}"));
+        let (content, report) = args.defend(&scores::content).unwrap_or_else(|e| panic!("{more:?}: {e}"));
         let rows = csv::ReaderBuilder::new().has_headers(false).from_reader(&content[..]).into_records();
         let rows = rows.map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
         assert!(report.to_string().contains("Promised"));
@@ -222,8 +222,8 @@ fn hostile_files_do_not_panic() {
         let n = rng.random_range(0..40);
         let content: Vec<u8> = (0..n).flat_map(|_| pieces[rng.random_range(0..pieces.len())]).copied().collect();
         bench.write("scores.csv", &content);
-        let _ = bench.args(&["--defense", "privee_dp"]).defend();
-        let _ = bench.args(&["--defense", "none", "--labels", &bench.path("scores.csv")]).defend();
-        let _ = read_weights(Path::new(&bench.path("scores.csv")));
+        let _ = bench.args(&["--defense", "privee_dp"]).defend(&scores::content);
+        let _ = bench.args(&["--defense", "none", "--labels", &bench.path("scores.csv")]).defend(&scores::content);
+        let _ = read_weights(Path::new(&bench.path("scores.csv")), &scores::content);
     }
 }

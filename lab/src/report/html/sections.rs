@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::{Plots, said};
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{self, RowKind, Rows};
-use crate::report::number::{align_left, four, significant};
+use crate::report::number::{self, align_left, four, significant};
 use crate::report::surface::{SurfaceKind, TRAINING_DISCLOSURE};
 use crate::report::threat::ThreatModel;
 use crate::report::verdict::{Level, verdict};
@@ -43,7 +43,7 @@ fn badge(level: Level) -> Markup {
     let class = match level {
         Level::Exact | Level::SomeExact => "badge bad",
         Level::Partial => "badge mid",
-        Level::ColumnMean | Level::Half | Level::Unmeasured => "badge flat",
+        Level::ColumnMean | Level::Half | Level::Unresolved | Level::Unmeasured => "badge flat",
     };
     html! { span class=(class) { (level.label()) } }
 }
@@ -53,9 +53,9 @@ pub(super) fn summary(report: &Report) -> Markup {
     let column = |of: &dyn Fn(&Audit) -> Option<String>| -> Vec<String> {
         align_left(&report.audits.iter().map(|audit| or_none(of(audit))).collect::<Vec<_>>(), FIGURE_SPACE)
     };
-    let error = column(&|a| a.strongest().map(|(_, errors)| significant(errors.mse)));
-    let half = column(&|a| Some(significant(a.baselines.half.mse)));
-    let mean = column(&|a| Some(significant(a.baselines.column_mean.mse)));
+    let error = column(&|a| a.strongest().map(|(_, errors)| number::figure(errors.mse, errors.sigma)));
+    let half = column(&|a| Some(number::figure(a.baselines.half.mse, a.baselines.half.sigma)));
+    let mean = column(&|a| Some(number::figure(a.baselines.column_mean.mse, a.baselines.column_mean.sigma)));
     let accuracy = column(&|a| a.utility.accuracy.map(four));
     let kl = column(&|a| a.utility.mean_kl_nats.map(significant));
     let bits = column(&|a| a.utility.bits.map(significant));
@@ -89,8 +89,8 @@ pub(super) fn summary(report: &Report) -> Markup {
                         }
                     }
                     p class="small muted" {
-                        "MSE: mean squared error per feature, features in [0, 1], scored by the passive party to three "
-                        "significant digits. Guessing ½ needs no knowledge; guessing the column mean is open to whoever "
+                        "MSE: mean squared error per feature, features in [0, 1], scored by the passive party (to three significant "
+                        "digits; ± is one standard deviation of the noise it added). Guessing ½ needs no knowledge; guessing the column mean is open to whoever "
                         "knows public averages. An aware adversary knows the defense, an unaware one takes the release for the "
                         "true scores. Bits: what the release of one record tells at most, however often it is asked for. A "
                         "dash: not defined, not bounded, or not measured."
@@ -98,6 +98,7 @@ pub(super) fn summary(report: &Report) -> Markup {
                 }
             }
             div class="card callout" {
+                @for words in facts::scoring(report) { p { (said(&words)) } }
                 p { (facts::SCOPE) }
                 p { strong { "Training is a release surface of its own. " } (TRAINING_DISCLOSURE) }
             }
@@ -197,6 +198,9 @@ fn one(audit: &Audit, plot: Option<&str>, open: bool) -> Markup {
                 }
             }
             @if let Some(hits) = &rows.hits { p class="small muted" { (hits) "." } }
+            @for (names, reason) in &rows.not_scored {
+                p class="small muted" { strong { (said(names)) } ": " (said(reason)) }
+            }
             @for (name, reason) in &rows.not_run {
                 p class="small muted" { strong { (said(name)) } " did not run: " (said(reason)) }
             }
@@ -237,7 +241,7 @@ pub(super) fn surfaces(report: &Report) -> Markup {
                                 td class="name" { (surface.surface.label()) }
                                 td { @if surface.audited { strong { "yes" } }
                                     // What training tells follows from the protocol: there is nothing to measure.
-                                    @else if surface.surface == SurfaceKind::Training { strong { "certain" } }
+                                    @else if surface.surface == SurfaceKind::Training && !report.deployment.training.imported { strong { "certain" } }
                                     @else { "no" } }
                                 td { (said(&surface.note)) }
                             }
@@ -248,10 +252,17 @@ pub(super) fn surfaces(report: &Report) -> Markup {
             div class="card callout" {
                 h3 { "Training" }
                 p { (TRAINING_DISCLOSURE) }
-                p {
-                    "This deployment was trained on " (facts::counted(report.data.training, "record")) ": their labels are "
-                    "known to the passive parties, and their scores to the active party, whatever defense serves later. "
-                    "The figures above are about serving only."
+                @if report.deployment.training.imported {
+                    p {
+                        "The model audited was imported, not trained here: no training of it took place between these parties. "
+                        "The figures above are about serving only."
+                    }
+                } @else {
+                    p {
+                        "This deployment was trained on " (facts::counted(report.data.training, "record")) ": their labels "
+                        "are known to the passive parties, and their scores to the active party, whatever defense serves "
+                        "later. The figures above are about serving only."
+                    }
                 }
             }
         }

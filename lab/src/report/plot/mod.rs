@@ -55,5 +55,8 @@ impl Series {
 }
 
 fn is_guess(attack: &AttackResult) -> bool {
-    matches!(attack.outcome, Outcome::Ran { status: Status::Guess, .. })
+    matches!(
+        attack.outcome,
+        Outcome::Ran { status: Status::Guess, .. } | Outcome::NotScored { status: Status::Guess, .. }
+    )
 }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::report::{
     AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, Party, PartyError,
-    Policy, Report, Role, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, TrainingFacts,
-    Utility, WithinTolerance,
+    Policy, Report, Role, ScoringFacts, ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint,
+    ThreatModel, TrainingFacts, Utility, WithinTolerance,
 };
 
 /// MSE by d, from 1: least_squares, clamped_least_squares, half_star, clamped_half_star.
@@ -53,7 +53,7 @@ pub(super) fn report() -> Report {
         n_active: 31,
         d_passive: d,
         classes: k,
-        training: TrainingFacts { epochs: 60, steps: 2640 },
+        training: TrainingFacts { epochs: 60, steps: 2640, imported: false },
         test_accuracy: 0.8305,
     };
     let data = DataFacts {
@@ -165,7 +165,7 @@ pub(super) fn hostile() -> Report {
     report.deployment.n_active = 29;
     report.deployment.d_passive = 7;
     let parted = |mse: f64| {
-        let part = |party: &String, mse: f64| PartyError { party: party.clone(), mse };
+        let part = |party: &String, mse: f64| PartyError { party: party.clone(), mse, sigma: None };
         errors(mse, 7).with_parties(vec![part(&first, mse * 0.8), part(&second, mse * 1.27)])
     };
     let threat_model =
@@ -181,8 +181,27 @@ pub(super) fn hostile() -> Report {
         AttackResult::ran("half_star", status, parted(0.00613)).within(shares),
         AttackResult::not_run("rcc2", EVIL),
     ];
+    audit.attacks.push(AttackResult::not_scored(EVIL, Status::Search, EVIL));
     audit.remarks.push(EVIL.into());
-    report.audits = vec![audit];
+    // The same with noise, which may take a figure below 0.
+    let mut noised = audit.clone();
+    let part = |party: &String| PartyError { party: party.clone(), mse: -0.001, sigma: Some(0.02) };
+    let mut errors = errors(0.0123, 7).with_parties(vec![part(&first), part(&second)]);
+    (errors.mse, errors.sigma, errors.per_feature_sigma) = (-0.001, Some(0.0123), vec![0.03; 7]);
+    noised.baselines.half.sigma = Some(0.004);
+    noised.attacks[1] = AttackResult::ran(EVIL, status, errors);
+    report.audits = vec![audit, noised];
+    let scoring = |party: &String, mode, rho| ScoringFacts {
+        party: party.clone(),
+        records: 2000,
+        what: EVIL.into(),
+        mode,
+        rho_spent: rho,
+        rho_left: rho,
+        rho_total: rho,
+    };
+    report.scoring =
+        vec![scoring(&first, ScoringMode::Noised, Some(0.08)), scoring(&second, ScoringMode::Trusted, None)];
     if let Some(attack) = report.sweep.as_mut().and_then(|s| s.points.first_mut()?.attacks.first_mut()) {
         attack.name = EVIL.into();
     }

@@ -19,7 +19,7 @@ fn all_golden_cases() {
         cases += 1;
         let text = std::fs::read_to_string(&path).unwrap();
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let content = json(&assess_case(&text, None, 1).unwrap()).unwrap();
+        let content = json(&assessed(&text, None, 1).unwrap()).unwrap();
         let got: serde_json::Value = serde_json::from_slice(&content).unwrap();
         let expected = case["expected"].as_object().unwrap();
         assert_eq!(expected.len(), 13);
@@ -71,7 +71,7 @@ fn small() -> serde_json::Value {
 }
 
 fn trained(case: &serde_json::Value) -> Trained {
-    match assess_case(&case.to_string(), None, 1).unwrap() {
+    match assessed(&case.to_string(), None, 1).unwrap() {
         Found::Trained(found) => *found,
         Found::Untrained(found) => panic!("{found:?}"),
     }
@@ -111,7 +111,7 @@ fn bad_cases_are_refused_by_name() {
         ("differences of passive weights overflow", with("/w_pas", json!([[1e308, 0, 0], [-1e308, 0, 0]]))),
         ("EOF", String::new()),
     ] {
-        let reason = assess_case(&text, None, 1).unwrap_err();
+        let reason = assessed(&text, None, 1).unwrap_err();
         assert!(reason.contains(names), "{text}: {reason:?} does not say {names:?}");
     }
 }
@@ -205,7 +205,7 @@ fn candidates_are_in_the_table_with_what_fits() {
 fn before_training_there_are_bounds_for_each_rank() {
     use serde_json::json;
     let with_classes = json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": small()["x_pas"]});
-    let of = |case: &serde_json::Value, before| match assess_case(&case.to_string(), before, 1).unwrap() {
+    let of = |case: &serde_json::Value, before| match assessed(&case.to_string(), before, 1).unwrap() {
         Found::Untrained(found) => found,
         Found::Trained(found) => panic!("{found:?}"),
     };
@@ -225,6 +225,6 @@ fn before_training_there_are_bounds_for_each_rank() {
     let rows: Vec<&str> = text.lines().filter(|line| line.len() == 66).collect();
     assert!(rows.len() >= 3, "{text}");
     for (classes, said) in [(0, "at least 2 classes"), (1, "at least 2 classes")] {
-        assert!(assess_case(&small().to_string(), Some(classes), 1).unwrap_err().contains(said));
+        assert!(assessed(&small().to_string(), Some(classes), 1).unwrap_err().contains(said));
     }
 }

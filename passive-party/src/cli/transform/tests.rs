@@ -31,7 +31,7 @@ fn all_golden_cases() {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let case: Value = serde_json::from_str(&text).unwrap();
-        let output = transform_case(&text, None, &[], Some(1)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let output = transformed(&text, None, &[], Some(1)).unwrap_or_else(|e| panic!("{file}: {e}"));
         let written = serde_json::to_value(&output).unwrap();
         let (w, w_n, expected) = (matrix_of(&case["w_pas"]), matrix_of(&written["w_n"]), &case["expected"]);
         let want = |name: &str| expected[name].as_f64().unwrap_or_else(|| panic!("{file}: no {name}"));
@@ -92,7 +92,7 @@ fn small() -> Value {
 
 fn run(case: &Value, name: Option<&str>, set: &[&str]) -> Result<Output, String> {
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-    transform_case(&case.to_string(), name, &set, Some(1))
+    transformed(&case.to_string(), name, &set, Some(1))
 }
 
 #[test]
@@ -226,8 +226,8 @@ async fn the_command_writes_its_output_and_says_what_is_wrong() {
 fn what_is_secret_has_no_default() {
     let w = [[0.5, 1.0, -0.3], [0.0, 2.0, 0.4]];
     let case = serde_json::json!({ "schema": 1, "kind": "transform", "w_pas": w }).to_string();
-    let drawn = || transform_case(&case, Some("random_orthonormal"), &[], None).unwrap().w_n;
+    let drawn = || transformed(&case, Some("random_orthonormal"), &[], None).unwrap().w_n;
     assert_ne!(drawn(), drawn());
-    let seeded = || transform_case(&case, Some("random_orthonormal"), &[], Some(5)).unwrap().w_n;
+    let seeded = || transformed(&case, Some("random_orthonormal"), &[], Some(5)).unwrap().w_n;
     assert_eq!(seeded(), seeded());
 }

@@ -1,0 +1,125 @@
+//! `import-parameters` and `publish`: a model that was trained elsewhere, put in service without any training.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use vfl_shared::cli::CliError;
+use vfl_shared::data::FeatureStore as _;
+use vfl_shared::model::{ImportError, import_parameters};
+use vfl_shared::rpc::pb;
+
+use super::client::{connect, failure, read_ids};
+use crate::config::{ClientSettings, Settings};
+
+/// `active-party import-parameters`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  active-party import-parameters --config active.toml --parameters active.parameters.json
+
+The file is JSON; `cloison split-parameters` makes each party's from one file of the whole model:
+  {\"schema\": 1, \"class_names\": [\"no\", \"yes\"], \"feature_names\": [\"age\", \"job=clerk\"],
+   \"weights\": [[-0.8, 0.1], [0.8, -0.1]], \"bias\": [0.3, -0.3]}
+weights: one row per class, one number per feature of this party; bias: one number per class, of the whole model. Columns
+are found by the features' names and rows by the classes' names, which must be those of this party's schema (a categorical
+column has one feature per category, COLUMN=CATEGORY). A binary model has two classes: [-w, w] or [0, w].
+
+The parameters are of features normalised to [0, 1] by the ranges that the schemas declare. With w of a feature in its own
+units, the weight here is w * (max - min), and w * min is added to the bias of its class: of every party's features, since
+the bias is here. `cloison split-parameters --raw` does both.
+
+Every passive party stages its own part: `passive-party import-parameters`. Then `active-party publish` puts the model in
+service. Importing runs beside the service and changes nothing that is in service; importing again replaces what is staged.")]
+pub struct ImportArgs {
+    /// The config file, which names the state directory and the schema (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// The parameters (JSON).
+    #[arg(long, value_name = "FILE")]
+    parameters: PathBuf,
+    /// Print JSON in place of the lines.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `active-party publish`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  active-party publish --config active.toml --training-ids train.ids
+
+The service must be running (`active-party serve`), and every party must have staged its part (`import-parameters`). No
+training takes place, and none need be allowed. If a party fails on the way, the model in service stays in service; run the
+command again when the party is back.")]
+pub struct PublishArgs {
+    /// The config file of the running service (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// A file with the ids of the records that the training elsewhere used, one a line: they are not served by default, as
+    /// after a training here.
+    #[arg(long, value_name = "FILE")]
+    training_ids: Option<PathBuf>,
+    /// Print JSON in place of the lines.
+    #[arg(long)]
+    json: bool,
+}
+
+impl ImportArgs {
+    pub(super) fn run(self) -> Result<(), CliError> {
+        let (_, settings) = Settings::read(&self.config).map_err(CliError::input)?;
+        let schema = settings.table.schema();
+        let names: Vec<String> = schema.features().iter().map(|feature| feature.name.clone()).collect();
+        let classes = schema.label().map(|label| label.classes.clone()).unwrap_or_default();
+        let name = settings.credentials.identity().name();
+        let imported = import_parameters(&self.parameters, &settings.state_dir, &names, Some(&classes), name);
+        let imported = imported.map_err(|error| match error {
+            ImportError::File { .. } => CliError::input(error),
+            other => CliError::failed(other),
+        })?;
+        let said = if self.json {
+            serde_json::to_string(&imported).map_err(CliError::failed)? + "\n"
+        } else {
+            format!(
+                "{}not in service yet: run `active-party publish` when every passive party has staged its part\n",
+                imported.lines()
+            )
+        };
+        std::io::stdout().write_all(said.as_bytes()).map_err(CliError::failed)
+    }
+}
+
+impl PublishArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let settings = ClientSettings::read(&self.config).map_err(CliError::input)?;
+        let ids = self.training_ids.as_deref().map(read_ids).transpose()?;
+        let request = pb::PublishJobRequest { training_ids: ids.as_ref().map(Into::into) };
+        let mut client = connect(&settings)?;
+        let answer = client.publish(request).await.map_err(|s| failure(&settings.service, &s))?.into_inner();
+        let published = answer.published.ok_or_else(|| CliError::failed("our own service answered without a model"))?;
+        let (version, records) = (&published.model_version, published.training_records);
+        let said = if self.json {
+            let unknown = answer.unknown_training_ids;
+            serde_json::json!({
+                "model_version": version,
+                "imported": published.imported,
+                "training_ids": records,
+                "unknown_training_ids": unknown,
+            })
+            .to_string()
+        } else {
+            format!("model {version} is in service: imported, not trained here; {records} training ids given")
+        };
+        writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)?;
+        let warning = match (records, answer.unknown_training_ids) {
+            (0, _) => "no --training-ids were given: every record is served, also those that the model was trained on"
+                .to_owned(),
+            (_, 0) => return Ok(()),
+            (all, unknown) => {
+                format!("{unknown} of the {all} training ids are not held by this party: is it the right file?")
+            }
+        };
+        let _ = writeln!(std::io::stderr(), "{warning}");
+        Ok(())
+    }
+}

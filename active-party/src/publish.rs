@@ -1,0 +1,111 @@
+//! Publishing imported parameters, from the active party's side: it says what it has staged, binds its share to the version it
+//! is told, and hears that the model is in service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tonic::Status;
+use vfl_shared::rpc::pb::publish_command::Command;
+use vfl_shared::rpc::pb::publish_reply::Reply;
+use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, pb, require};
+use vfl_shared::training::Importer;
+use vfl_shared::types::{PartyName, RecordIds};
+
+use crate::scoring::{Scorer, outgoing};
+
+/// How long the coordinator may take for all of it. It gives each party a time of its own, and says which one was silent.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Has the staged parameters published as a model of `class_names`; `training_ids` are the records that the training elsewhere
+/// used, or none.
+///
+/// # Errors
+/// [`Refusal`] of this party's own staging, or what the coordinator says of itself and of the passive parties. The model in
+/// service stays in service.
+pub async fn publish(
+    scorer: &Scorer,
+    importer: &Arc<Importer>,
+    name: &PartyName,
+    class_names: &[String],
+    training_ids: &RecordIds,
+) -> Result<pb::TrainingPublished, Refusal> {
+    let (of, classes, party) = (importer.clone(), class_names.to_vec(), name.clone());
+    let (staged, share) = blocking(move || of.staged(&party, &classes)).await?;
+    let start = pb::PublishStart {
+        class_names: class_names.to_vec(),
+        features: share.parameters.features() as u32,
+        digest: staged.digest.clone(),
+        training_id_count: training_ids.len() as u32,
+    };
+    let conversation = converse(scorer, importer, name, start, training_ids);
+    tokio::time::timeout(PATIENCE, conversation).await.map_err(|_| {
+        let message = format!("{} did not publish in {} s", scorer.coordinator(), PATIENCE.as_secs());
+        Refusal::new(RefusalKind::DeadlineExceeded, message)
+    })?
+}
+
+async fn converse(
+    scorer: &Scorer,
+    importer: &Arc<Importer>,
+    name: &PartyName,
+    start: pb::PublishStart,
+    training_ids: &RecordIds,
+) -> Result<pb::TrainingPublished, Refusal> {
+    let (replies, receiver) = mpsc::channel::<Result<pb::PublishReply, Status>>(4);
+    let reply = |reply| Ok(pb::PublishReply { reply: Some(reply) });
+    let ended = || Refusal::unavailable(format!("{} ended the publication early", scorer.coordinator()));
+    let (class_names, digest) = (start.class_names.clone(), start.digest.clone());
+    replies.send(reply(Reply::Start(start))).await.map_err(|_| ended())?;
+    let mut client = scorer.client();
+    let opened = client.publish(outgoing(receiver)).await;
+    let mut commands = opened.map_err(|status| scorer.refused(&status))?.into_inner();
+    let feed = async {
+        for from in (0..training_ids.len()).step_by(LIST_CHUNK_RECORDS) {
+            let to = (from + LIST_CHUNK_RECORDS).min(training_ids.len());
+            let chunk = training_ids.slice(from, to);
+            if replies.send(reply(Reply::TrainingIds(chunk.into()))).await.is_err() {
+                // The coordinator has ended the stream; what is read says why.
+                return;
+            }
+        }
+    };
+    let read = async {
+        let mut bound = false;
+        loop {
+            let message = commands.message().await.map_err(|status| scorer.refused(&status))?.ok_or_else(ended)?;
+            match require("command", message.command)? {
+                Command::Publish(publish) if !bound => {
+                    let version = WireError::model_version(publish.model_version)?;
+                    if publish.digest != digest {
+                        return Err(Refusal::precondition("publish: `digest` is not that of the share staged here"));
+                    }
+                    let (of, party) = (importer.clone(), name.clone());
+                    let (classes, share) = (class_names.clone(), digest.clone());
+                    blocking(move || of.bind(&party, &classes, &version, &share)).await?;
+                    bound = true;
+                    replies.send(reply(Reply::Published(pb::SharePublished {}))).await.map_err(|_| ended())?;
+                }
+                Command::Published(published) if bound => {
+                    tracing::info!(version = %published.model_version, "imported parameters are in service");
+                    return Ok(published);
+                }
+                _ => {
+                    let wanted = if bound { "the last word" } else { "the version" };
+                    return Err(Refusal::invalid(format!("publishing protocol: expected {wanted}")));
+                }
+            }
+        }
+    };
+    let mut read = std::pin::pin!(read);
+    tokio::select! {
+        biased;
+        answer = &mut read => answer,
+        () = feed => read.await,
+    }
+}
+
+/// Runs work that waits for the disk on a thread of its own.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the work failed"))?
+}

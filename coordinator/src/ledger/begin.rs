@@ -1,0 +1,189 @@
+//! Opening a ledger: it is begun if there never was one, and otherwise it must be the one that this coordinator used last.
+//!
+//! The state directory knows the ledger's id and its mark (`mark`). A ledger that is missing, empty, another one or an old copy
+//! has forgotten what was spent and which shares are bound: the coordinator does not start on it unless the operator says
+//! so, which the ledger records.
+
+use std::fs::File;
+use std::time::SystemTime;
+
+use rand::Rng;
+
+use super::connection::{Arg, Connection, Place};
+use super::decide::{hex, seconds};
+use super::mark::{self, Known, Marker};
+use super::{LedgerConfig, LedgerError, erased, models};
+
+/// Rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, the id of the ledger it was begun in
+/// place of.
+const FINGERPRINT: &str = "secret_fingerprint";
+const ID: &str = "ledger_id";
+pub(super) const MARK: &str = "mark";
+const REPLACES: &str = "replaces";
+
+/// A ledger that may be written.
+pub(super) struct Begun {
+    pub(super) connection: Connection,
+    pub(super) marker: Marker,
+    /// SQLite's lock file.
+    pub(super) lock: Option<File>,
+}
+
+/// The fingerprint of the noise secret that the ledger was begun with; `None` if none was begun. Makes nothing.
+///
+/// # Errors
+/// [`LedgerError::Lost`] and its like where the state directory knows a ledger that is not there; otherwise as
+/// [`Ledger::open`](super::Ledger::open).
+pub async fn secret_fingerprint(config: &LedgerConfig) -> Result<Option<String>, LedgerError> {
+    let place = Place::parse(&config.url)?;
+    if !config.begin_new
+        && let Some(known) = config.state_dir.as_deref().map(mark::read).transpose()?.flatten()
+    {
+        return Ok(Some(known.secret));
+    }
+    if !place.may_hold_a_ledger() {
+        return Ok(None);
+    }
+    let mut connection = place.connect(false).await?;
+    let found = match connection.is_ledger().await? {
+        true => connection.meta(FINGERPRINT).await?,
+        false => None,
+    };
+    connection.close().await;
+    Ok(found)
+}
+
+/// Opens the ledger, begins it if there never was one, and locks it.
+pub(super) async fn begin(place: &Place, config: &LedgerConfig, secret: &str) -> Result<Begun, LedgerError> {
+    let known = match config.state_dir.as_deref().map(mark::read).transpose() {
+        Ok(known) => Ok(known.flatten()),
+        Err(damaged) if config.begin_new => Err(damaged),
+        Err(damaged) => return Err(damaged),
+    };
+    let expected = known.as_ref().ok().and_then(Option::as_ref).filter(|_| !config.begin_new);
+    let lost = |known: &Known| LedgerError::Lost { ledger: known.ledger.clone(), mark: known.mark };
+    if let Some(known) = expected
+        && !place.may_hold_a_ledger()
+    {
+        return Err(lost(known));
+    }
+    let mut connection = place.connect(true).await?;
+    let lock = match place {
+        Place::Sqlite(path) => Some(super::lock::lock(path)?),
+        Place::Postgres(_) => None,
+    };
+    connection.lock().await?;
+    if let Some(known) = expected
+        && !connection.is_ledger().await?
+    {
+        return Err(lost(known));
+    }
+    connection.migrate().await?;
+    connection.begin().await?;
+    let found = recognise(&mut connection, known).await?;
+    let id = match (found, config.begin_new) {
+        (Ok(()), false) => match connection.meta(ID).await? {
+            Some(id) => id,
+            None => new_id(&mut connection).await?,
+        },
+        (Err(why), true) => {
+            tracing::warn!(reason = %why, "the ledger is begun anew, as the operator asked");
+            let replaced = why.known().unwrap_or_default().to_owned();
+            connection.set_meta(REPLACES, &replaced).await?;
+            record_event(&mut connection, SystemTime::now(), &format!("begun anew by the operator: {why}")).await?;
+            new_id(&mut connection).await?
+        }
+        (Ok(()), true) => return Err(LedgerError::NothingToBegin),
+        (Err(why), false) => return Err(why),
+    };
+    let mut key = [0u8; 32];
+    rand::rng().fill_bytes(&mut key);
+    let once = "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+    for (name, value) in [(FINGERPRINT, secret), (erased::KEY, &hex(&key)), (erased::COUNT, "0"), (MARK, "0")] {
+        connection.execute(once, &[Arg::Text(name), Arg::Text(value)]).await?;
+    }
+    check_fingerprint(&mut connection, secret).await?;
+    let budgets = serde_json::to_string(&config.budgets).map_err(|e| LedgerError::Storage(e.to_string()))?;
+    connection.set_meta(super::read::BUDGETS, &budgets).await?;
+    models::name_old_ones(&mut connection, config.derive.as_ref()).await?;
+    let mark = read_mark(&mut connection).await?;
+    connection.commit().await?;
+    let known = Known { ledger: id, mark, secret: secret.to_owned() };
+    let marker = Marker::start(config.state_dir.clone(), known)?;
+    Ok(Begun { connection, marker, lock })
+}
+
+/// Whether the ledger is the one that the state directory knows; the inner error says why it is not.
+async fn recognise(
+    connection: &mut Connection,
+    known: Result<Option<Known>, LedgerError>,
+) -> Result<Result<(), LedgerError>, LedgerError> {
+    let known = match known {
+        Ok(None) => return Ok(Ok(())),
+        Ok(Some(known)) => known,
+        Err(damaged) => return Ok(Err(damaged)),
+    };
+    let (ledger, mark) = (known.ledger.clone(), known.mark);
+    let Some(id) = connection.meta(ID).await? else { return Ok(Err(LedgerError::Lost { ledger, mark })) };
+    if id != known.ledger {
+        // The coordinator was stopped between beginning this one and noting so.
+        let replaces = connection.meta(REPLACES).await?;
+        let begun_in_its_place = replaces.as_ref() == Some(&known.ledger);
+        return Ok(if begun_in_its_place { Ok(()) } else { Err(LedgerError::Another { ledger: id, known: ledger }) });
+    }
+    let found = read_mark(connection).await?;
+    if found < mark {
+        return Ok(Err(LedgerError::OldCopy { known: ledger, has: found, mark }));
+    }
+    // A commit that counts is of a party.
+    let parties = connection.row::<(i64,)>("SELECT count(*) FROM parties", &[]).await?;
+    Ok(match parties {
+        Some((0,)) if mark > 0 => Err(LedgerError::Lost { ledger, mark }),
+        _ => Ok(()),
+    })
+}
+
+/// Checks, after the connection was lost, that the ledger is still this one, and gives its mark. Never begins one: if the file
+/// is gone, so are the budgets.
+pub(super) async fn resume(place: &Place, marker: &Marker, secret: &str) -> Result<(Connection, u64), LedgerError> {
+    let mut connection = place.connect(false).await?;
+    connection.lock().await?;
+    if !connection.is_ledger().await? {
+        return Err(LedgerError::Missing);
+    }
+    check_fingerprint(&mut connection, secret).await?;
+    let (known, has) = (marker.ledger().to_owned(), read_mark(&mut connection).await?);
+    match connection.meta(ID).await? {
+        Some(id) if id == known && has >= marker.reached() => Ok((connection, has)),
+        Some(id) if id == known => Err(LedgerError::OldCopy { known, has, mark: marker.reached() }),
+        Some(ledger) => Err(LedgerError::Another { ledger, known }),
+        None => Err(LedgerError::Lost { ledger: known, mark: marker.reached() }),
+    }
+}
+
+/// Adds a line to what operators have done to the ledger.
+pub(super) async fn record_event(connection: &mut Connection, at: SystemTime, what: &str) -> Result<(), LedgerError> {
+    let add = "INSERT INTO events (id, at, what) SELECT coalesce(max(id), 0) + 1, CAST($1 AS BIGINT), $2 FROM events";
+    connection.execute(add, &[Arg::Int(seconds(at)), Arg::Text(what)]).await.map(drop)
+}
+
+async fn new_id(connection: &mut Connection) -> Result<String, LedgerError> {
+    let mut id = [0u8; 16];
+    rand::rng().fill_bytes(&mut id);
+    let id = hex(&id);
+    connection.set_meta(ID, &id).await?;
+    Ok(id)
+}
+
+async fn read_mark(connection: &mut Connection) -> Result<u64, LedgerError> {
+    let mark = connection.meta(MARK).await?;
+    Ok(mark.and_then(|m| m.parse().ok()).unwrap_or_default())
+}
+
+async fn check_fingerprint(connection: &mut Connection, fingerprint: &str) -> Result<(), LedgerError> {
+    match connection.meta(FINGERPRINT).await? {
+        Some(found) if found == fingerprint => Ok(()),
+        Some(ledger) => Err(LedgerError::Fingerprint { ledger, server: fingerprint.to_owned() }),
+        None => Err(LedgerError::Missing),
+    }
+}

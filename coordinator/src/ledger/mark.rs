@@ -1,0 +1,111 @@
+//! What the state directory remembers of the ledger: which one it is, and how far it had come.
+//!
+//! The ledger counts the commits that changed it, its mark. The file `ledger.mark` follows a moment behind: it is written after
+//! every [`EVERY_COMMITS`] commits or [`EVERY`], when there is nothing to do, and at the end. So it costs no synchronisation
+//! of the disk per request, and it never says more than what is durable in the ledger: a crash at any moment leaves a mark
+//! that the ledger has reached. A ledger that has not reached it is an old copy.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use vfl_shared::files::write_atomic;
+
+use super::LedgerError;
+
+/// How far the file may be behind, in commits …
+const EVERY_COMMITS: u64 = 1000;
+/// … and in time.
+pub(super) const EVERY: Duration = Duration::from_secs(1);
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Known {
+    /// The ledger's random id.
+    pub(super) ledger: String,
+    /// Commits that the ledger has, or more.
+    pub(super) mark: u64,
+    /// Fingerprint of the noise secret it was begun with.
+    pub(super) secret: String,
+}
+
+/// The file of a state directory.
+pub(super) fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join("ledger.mark")
+}
+
+/// What the state directory knows; `None` if it has known no ledger.
+pub(super) fn read(state_dir: &Path) -> Result<Option<Known>, LedgerError> {
+    let path = path(state_dir);
+    match std::fs::read(&path) {
+        Ok(content) => {
+            let known = serde_json::from_slice(&content);
+            known.map(Some).map_err(|_| LedgerError::DamagedMark { path: path.display().to_string() })
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(LedgerError::Storage(format!("cannot read {}: {e}", path.display()))),
+    }
+}
+
+/// Keeps the file up to date.
+pub(super) struct Marker {
+    state_dir: Option<PathBuf>,
+    written: Known,
+    written_at: Instant,
+    reached: u64,
+}
+
+impl Marker {
+    /// Writes the first mark: a ledger that cannot be recognised again is not opened.
+    pub(super) fn start(state_dir: Option<PathBuf>, known: Known) -> Result<Self, LedgerError> {
+        let reached = known.mark;
+        let marker = Self { state_dir, written: known, written_at: Instant::now(), reached };
+        marker.write(&marker.written)?;
+        Ok(marker)
+    }
+
+    /// The ledger this is.
+    pub(super) fn ledger(&self) -> &str {
+        &self.written.ledger
+    }
+
+    /// How many commits are known to be durable.
+    pub(super) fn reached(&self) -> u64 {
+        self.reached
+    }
+
+    /// Takes note of a commit that is durable; writes the file if it is time.
+    pub(super) fn reach(&mut self, mark: u64) {
+        self.reached = mark;
+        if mark.saturating_sub(self.written.mark) >= EVERY_COMMITS || self.written_at.elapsed() >= EVERY {
+            self.flush();
+        }
+    }
+
+    /// Whether the file is behind.
+    pub(super) fn behind(&self) -> bool {
+        self.reached > self.written.mark
+    }
+
+    /// Brings the file up to date. That it cannot be written costs no request: an old copy is then noticed later only.
+    pub(super) fn flush(&mut self) {
+        if !self.behind() {
+            return;
+        }
+        let next = Known { mark: self.reached, ..self.written.clone() };
+        match self.write(&next) {
+            Ok(()) => self.written = next,
+            Err(error) => tracing::error!(%error, "the mark of the ledger was not written"),
+        }
+        self.written_at = Instant::now();
+    }
+
+    fn write(&self, known: &Known) -> Result<(), LedgerError> {
+        let Some(dir) = &self.state_dir else { return Ok(()) };
+        let path = path(dir);
+        let failed = |e: &dyn std::fmt::Display| LedgerError::Storage(format!("cannot write {}: {e}", path.display()));
+        let content = serde_json::to_vec(known).map_err(|e| failed(&e))?;
+        write_atomic(&path, &content, true).map_err(|e| failed(&e))
+    }
+}

@@ -1,0 +1,89 @@
+//! Putting a model in service: what trained and imported models share of publishing.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use vfl_shared::rpc::{Refusal, RefusalKind, WireError, pb};
+use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName};
+
+use crate::registry::{Manifest, Registry, TrainingSummary};
+
+/// Refuses an active party that is not the one whose model is in service. `doing` ends the sentence, such as "train another".
+///
+/// # Errors
+/// PERMISSION_DENIED naming the owner.
+pub(crate) fn check_owner(registry: &Registry, caller: &PartyName, doing: &str) -> Result<(), Refusal> {
+    match registry.current() {
+        Some(model) if model.manifest.active_party.name != *caller => {
+            let owner = &model.manifest.active_party.name;
+            let message = format!("the model in service is active party `{owner}`'s; only it may {doing}");
+            Err(Refusal::new(RefusalKind::PermissionDenied, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The second phase of publishing: `confirmed` has every party bind its share to the manifest's version; then, and only if
+/// all of them have, the coordinator switches. A failure before the switch leaves the old version in service, whole at every
+/// party.
+///
+/// # Errors
+/// What `confirmed` says; INTERNAL if the coordinator's disk refuses.
+pub(crate) async fn put_in_service(
+    registry: &Arc<Registry>,
+    manifest: Manifest,
+    calibration: Option<ConfidenceScores>,
+    confirmed: impl Future<Output = Result<(), Refusal>>,
+) -> Result<(), Refusal> {
+    confirmed.await?;
+    let registry = registry.clone();
+    tokio::task::spawn_blocking(move || {
+        let version = manifest.version.clone();
+        registry.commit(manifest, calibration.as_ref()).inspect(|()| tracing::info!(%version, "model published"))
+    })
+    .await
+    .map_err(|_| Refusal::internal("publishing failed"))?
+    .map_err(|e| Refusal::internal(e.to_string()))
+}
+
+/// Checks the class names of a model that is to be published.
+///
+/// # Errors
+/// [`WireError::Range`] unless they are 2 to 65 536 distinct names of 1 to 128 bytes without control characters.
+pub(crate) fn check_class_names(names: &[String]) -> Result<(), WireError> {
+    let distinct: HashSet<&String> = names.iter().collect();
+    let good = |name: &String| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
+    if !(2..=65_536).contains(&names.len()) || distinct.len() != names.len() || !names.iter().all(good) {
+        let reason = "2 to 65536 distinct names of 1 to 128 bytes";
+        return Err(WireError::Range { field: "class_names", reason });
+    }
+    Ok(())
+}
+
+/// The wire form of how a model came about: `training`, or `None` for an imported one, whose training elsewhere is said to have
+/// used `training_ids` records.
+#[must_use]
+pub fn published(
+    version: &ModelVersion,
+    training: Option<&TrainingSummary>,
+    training_ids: usize,
+) -> pb::TrainingPublished {
+    let model_version = version.as_str().to_owned();
+    match training {
+        Some(summary) => pb::TrainingPublished {
+            model_version,
+            epochs: summary.epochs,
+            best_epoch: summary.best_epoch,
+            steps: summary.steps,
+            training_records: summary.training_records,
+            validation_records: summary.validation_records,
+            imported: false,
+        },
+        None => pb::TrainingPublished {
+            model_version,
+            training_records: training_ids as u32,
+            imported: true,
+            ..Default::default()
+        },
+    }
+}

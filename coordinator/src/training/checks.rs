@@ -1,0 +1,119 @@
+//! What the coordinator, which alone sees the active party's logit shares of a training, asks of them.
+//!
+//! An active party that does not follow the protocol can choose its shares so that the residuals of all records but a few that
+//! it knows vanish, and read the others' features out of the next step. These checks raise the price of that. They do not close
+//! the surface: honest shares show the active party the same records' scores at every step.
+
+use nalgebra::DMatrix;
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::types::LogitShare;
+
+/// How far one Adam update can move a parameter, in step sizes, whatever the gradients: by Cauchy and Schwarz
+/// (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ = 0.999; the corrections for the start make it smaller.
+const ADAM_REACH: f64 = 7.28;
+/// A residual is what is left of a record's scores after its label: below this it teaches nothing.
+const NO_RESIDUAL: f64 = 1e-9;
+/// Room for rounding.
+const SLACK: f64 = 1e-9;
+
+/// What the active party's shares of one training may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ShareBound {
+    /// How much one update can add to a logit: each weight and the bias move by at most `ADAM_REACH` step sizes, features lie
+    /// in [0, 1].
+    per_update: f64,
+}
+
+impl ShareBound {
+    /// For an active party of so many features.
+    pub(super) fn new(config: &TrainingConfig, features: u32) -> Self {
+        Self { per_update: ADAM_REACH * config.values().learning_rate * (f64::from(features) + 1.0) }
+    }
+
+    /// Checks the shares after `updates` updates. Parameters start at 0, so the first shares are 0.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT: these are no shares of a model that was trained so far.
+    pub(super) fn check(&self, share: &LogitShare, updates: u64) -> Result<(), Refusal> {
+        let most = self.per_update * updates as f64;
+        if share.matrix().amax() <= most * (1.0 + SLACK) {
+            return Ok(());
+        }
+        Err(Refusal::invalid(format!(
+            "the active party's logit shares pass {most:.3}, the most that {updates} steps of this training can make of \
+             parameters that start at 0; let `active-party` compute them"
+        )))
+    }
+}
+
+/// Checks the gradient of a batch (k × B: scores minus labels, over B) before it leaves.
+///
+/// # Errors
+/// FAILED_PRECONDITION when most records have no residual left: the next step would show those of the others alone.
+pub fn check_residuals(gradient: &DMatrix<f64>) -> Result<(), Refusal> {
+    let records = gradient.ncols();
+    let gone = gradient.column_iter().filter(|g| g.amax() * records as f64 <= NO_RESIDUAL).count();
+    if 2 * gone <= records {
+        return Ok(());
+    }
+    let message = format!(
+        "training stopped: {gone} of the {records} records of a batch have no residual left, so that the gradient would show \
+         the others alone; stop earlier or raise `l2`"
+    );
+    Err(Refusal::new(RefusalKind::FailedPrecondition, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use vfl_shared::model::{PartyLearner, TrainingValues};
+    use vfl_shared::types::FeatureBlock;
+
+    fn config(learning_rate: f64, l2: f64) -> TrainingConfig {
+        TrainingConfig::try_from(TrainingValues { learning_rate, l2, ..Default::default() }).unwrap()
+    }
+
+    #[test]
+    fn the_first_shares_are_zero_and_saturated_ones_are_refused() {
+        let bound = ShareBound::new(&config(0.01, 0.0), 8);
+        let share = |value| LogitShare::new(DMatrix::from_element(3, 2, value)).unwrap();
+        bound.check(&share(0.0), 0).unwrap();
+        assert!(bound.check(&share(1e-6), 0).is_err());
+        bound.check(&share(0.65), 1).unwrap();
+        let refused = bound.check(&share(40.0), 1).unwrap_err().to_string();
+        assert!(refused.contains("1 steps") && !refused.contains("40"), "{refused}");
+    }
+
+    #[test]
+    fn a_batch_of_spent_records_is_refused() {
+        let batch = |spent: usize| DMatrix::from_fn(3, 64, |_, j| if j < spent { 1e-12 / 64.0 } else { 0.1 / 64.0 });
+        check_residuals(&batch(0)).unwrap();
+        check_residuals(&batch(32)).unwrap();
+        assert!(check_residuals(&batch(33)).is_err());
+        assert!(check_residuals(&batch(64)).is_err());
+    }
+
+    proptest! {
+        /// Any gradients, also such as are made to move a parameter far: spikes after long silence, growing ones, alternating.
+        #[test]
+        fn no_training_passes_the_bound(
+            d in 1usize..5,
+            learning_rate in 1e-4f64..1.0,
+            scales in proptest::collection::vec(-8i32..8, 1..60),
+            signs in proptest::collection::vec(any::<bool>(), 60),
+        ) {
+            let config = config(learning_rate, 0.0);
+            let block = FeatureBlock::new(DMatrix::from_element(d, 3, 1.0)).unwrap();
+            let mut learner = PartyLearner::new(&config, 2, block, true);
+            let bound = ShareBound::new(&config, d as u32);
+            for (updates, (&scale, &up)) in scales.iter().zip(&signs).enumerate() {
+                let share = learner.shares(&[0, 1, 2], false).unwrap();
+                prop_assert!(bound.check(&share, updates as u64).is_ok());
+                let g = 10f64.powi(scale) * if up { 1.0 } else { -1.0 };
+                learner.update(&DMatrix::from_fn(2, 3, |i, _| if i == 0 { g } else { -g })).unwrap();
+            }
+        }
+    }
+}

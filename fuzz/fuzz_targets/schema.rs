@@ -1,0 +1,4 @@
+#![no_main]
+//! See `vfl_fuzz_targets::schema`.
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| vfl_fuzz_targets::schema(data));

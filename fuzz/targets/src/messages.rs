@@ -1,0 +1,322 @@
+//! Messages of the wire: whatever decodes goes through every checked conversion to a domain type, and back.
+
+use prost::Message;
+use vfl_active_party::attack::{Method, Settings};
+use vfl_shared::model::{Schedule, TrainingConfig};
+use vfl_shared::policy::Policy;
+use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
+use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores};
+
+use crate::{bounded, policies};
+
+macro_rules! messages {
+    ($($name:ident),* $(,)?) => {
+        /// All messages of the contract, by name. An input begins with the place of one, which is why new ones come last: the corpus
+        /// stays what it is.
+        pub const MESSAGES: &[(&str, crate::Target)] = &[$((stringify!($name), message::<pb::$name>)),*];
+    };
+}
+
+messages![
+    Matrix,
+    RecordIds,
+    Labels,
+    Ciphertexts,
+    Release,
+    Policy,
+    Defense,
+    TrainingConfig,
+    TrainingCommand,
+    TrainingReply,
+    TrainingStart,
+    LabelledRecords,
+    TrainingBegin,
+    TrainingReady,
+    TrainingStep,
+    BatchShares,
+    StoreShare,
+    ShareStored,
+    PublishShare,
+    SharePublished,
+    TrainingProgress,
+    TrainingPublished,
+    ScoreRequest,
+    ScoreResponse,
+    TrainJobRequest,
+    TrainJobEvent,
+    AttackSpec,
+    ReconstructRequest,
+    ReconstructEvent,
+    ReconstructProgress,
+    ReconstructedScores,
+    AttackResult,
+    DescribeModelRequest,
+    DescribeModelResponse,
+    PredictRequest,
+    PredictResponse,
+    DescribeLedgerRequest,
+    DescribeLedgerResponse,
+    OpenAuditRequest,
+    OpenAuditResponse,
+    Promise,
+    CloseAuditRequest,
+    CloseAuditResponse,
+    DescribeFeaturesRequest,
+    DescribeFeaturesResponse,
+    ComputeLogitsRequest,
+    ComputeLogitsResponse,
+    ReleaseParametersRequest,
+    ReleaseParametersResponse,
+    EvaluateReconstructionRequest,
+    EvaluateReconstructionResponse,
+    EvaluationOpened,
+    ShownParameters,
+    ReconstructionError,
+    PublishStart,
+    PublishReply,
+    PublishCommand,
+    PublishJobRequest,
+    PublishJobResponse,
+    DescribeStagedRequest,
+    DescribeStagedResponse,
+    PublishStagedRequest,
+    PublishStagedResponse,
+    Estimates,
+    Score,
+    Scored,
+    Gain,
+];
+
+/// The first byte is the place of a message in [`MESSAGES`], the others are the message.
+///
+/// # Panics
+/// If a message that decodes is not the same when encoded and decoded again, or a conversion fails to come back.
+pub fn messages(data: &[u8]) {
+    if let Some((first, rest)) = bounded(data).split_first()
+        && let Some((_, check)) = MESSAGES.get(usize::from(*first))
+    {
+        check(rest);
+    }
+}
+
+fn message<M: Message + Default>(bytes: &[u8]) {
+    let Ok(read) = M::decode(bytes) else { return };
+    let written = read.encode_to_vec();
+    // A negative number of 5 bytes is written with 10.
+    assert!(written.len() <= 3 * bytes.len() + 16, "{} bytes became {}", bytes.len(), written.len());
+    let again = M::decode(&written[..]).unwrap_or_else(|e| panic!("what was encoded does not decode: {e}"));
+    assert!(again.encode_to_vec() == written, "encoded twice, it differs");
+    Walk::default().field(&written, 0);
+}
+
+/// Finds the parts of a message by its wire format alone, and tries every domain type on every part: what is added to the contract
+/// is covered without a word here.
+#[derive(Default)]
+struct Walk {
+    /// How many records the last batch of ids had: what a service expects of the matrices beside it.
+    records: Option<usize>,
+}
+
+impl Walk {
+    fn field(&mut self, bytes: &[u8], depth: u32) {
+        self.domain_types(bytes);
+        let mut rest = bytes;
+        while depth < 4
+            && let Some((part, after)) = next_part(rest)
+        {
+            if let Some(part) = part {
+                self.field(part, depth + 1);
+            }
+            rest = after;
+        }
+    }
+
+    fn domain_types(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        if let Ok(ids) = pb::RecordIds::decode(bytes)
+            && let Some(n) = record_ids(&ids)
+        {
+            self.records = Some(n);
+        }
+        if let Ok(matrix) = pb::Matrix::decode(bytes) {
+            // A service expects as many rows as there are ids; without ids, the rows it says it has.
+            let own = (matrix.rows <= 4096).then_some(matrix.rows as usize);
+            for records in [own, self.records].into_iter().flatten() {
+                columns(&matrix, records);
+            }
+        }
+        if let Ok(release) = pb::Release::decode(bytes) {
+            self::release(&release);
+        }
+        if let Ok(policy) = pb::Policy::decode(bytes) {
+            self::policy(&policy);
+        }
+        if let Ok(config) = pb::TrainingConfig::decode(bytes) {
+            training_config(&config);
+        }
+        if let Ok(spec) = pb::AttackSpec::decode(bytes) {
+            attack(&spec);
+        }
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            if let Ok(version) = ModelVersion::new(text) {
+                assert_eq!(version.as_str(), text);
+            }
+            if let Ok(name) = PartyName::new(text) {
+                assert_eq!(name.as_str(), text);
+            }
+        }
+        let statuses: Vec<i32> = bytes.iter().map(|byte| i32::from(*byte)).collect();
+        if let Ok(ok) = select_ok(&statuses, bytes.len()) {
+            assert!(ok.iter().all(|at| bytes[*at] == pb::RowStatus::Ok as u8));
+        }
+    }
+}
+
+/// The next field of a message: its content if it is one with a length, and what follows. `None` at the end, or where it is not a
+/// message.
+fn next_part(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (key, rest) = varint(bytes)?;
+    match key & 7 {
+        0 => varint(rest).map(|(_, rest)| (None, rest)),
+        1 => rest.get(8..).map(|rest| (None, rest)),
+        2 => {
+            let (length, rest) = varint(rest)?;
+            let (part, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+            Some((Some(part), rest))
+        }
+        5 => rest.get(4..).map(|rest| (None, rest)),
+        _ => None,
+    }
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let length = bytes.iter().take(10).position(|byte| byte & 0x80 == 0)? + 1;
+    let (number, rest) = bytes.split_at(length);
+    let value = number.iter().rev().fold(0u64, |value, byte| value << 7 | u64::from(byte & 0x7f));
+    Some((value, rest))
+}
+
+fn record_ids(wire: &pb::RecordIds) -> Option<usize> {
+    let ids = RecordIds::try_from(wire.clone()).ok()?;
+    assert_eq!(&pb::RecordIds::from(&ids), wire);
+    let n = ids.len();
+    assert_eq!(ids.iter().len(), n);
+    let again = RecordIds::new(ids.iter()).unwrap_or_else(|e| panic!("accepted ids are refused one by one: {e}"));
+    assert_eq!(again, ids);
+    let backwards: Vec<usize> = (0..n).rev().collect();
+    assert_eq!(ids.select(&backwards).select(&backwards), ids);
+    let (head, tail) = (ids.slice(0, n / 2), ids.slice(n / 2, usize::MAX));
+    assert!(head.iter().chain(tail.iter()).eq(ids.iter()));
+    assert_eq!(pb::RecordIds::from(ids), *wire);
+    Some(n)
+}
+
+fn columns(wire: &pb::Matrix, records: usize) {
+    let Ok(columns) = decode_columns("matrix", wire, records, None) else { return };
+    assert_eq!(columns.shape(), (wire.columns as usize, records));
+    assert_eq!(&encode_columns(&columns), wire);
+    let entries = Some(columns.nrows());
+    let Ok(share) = LogitShare::from_wire("matrix", Some(wire), records, entries) else {
+        assert!(columns.nrows() < 2, "a matrix of two rows or more is a logit share");
+        return;
+    };
+    assert_eq!(&share.to_wire(), wire);
+    assert!(LogitShare::from_wire("matrix", Some(wire), records + 1, entries).is_err());
+    assert!(Logits::from_wire("matrix", Some(wire), records, entries.map(|k| k + 1)).is_err());
+    // The sum may overflow, the link function of what did not is a score.
+    if let Ok(logits) = Logits::sum(share.clone(), [share]) {
+        let scores = ConfidenceScores::softmax(logits).into_matrix();
+        ConfidenceScores::new(scores).unwrap_or_else(|e| panic!("softmax gave no scores: {e}"));
+    }
+}
+
+fn release(wire: &pb::Release) {
+    use pb::release::Kind;
+    let (records, classes) = match &wire.kind {
+        None => (0, 0),
+        Some(Kind::Probabilities(m) | Kind::Numbers(m)) => (m.rows, m.columns),
+        Some(Kind::Labels(labels)) => (labels.labels.len() as u32, labels.classes),
+        Some(Kind::Ciphertexts(m)) => (m.rows, m.columns),
+    };
+    if records > 4096 {
+        // As many as no request has: without columns they would take no byte.
+        return;
+    }
+    let (records, classes) = (records as usize, classes as usize);
+    let Ok(scores) = ReleasedScores::from_wire(Some(wire), records, classes) else { return };
+    assert_eq!((scores.records(), scores.classes()), (records, classes));
+    assert_eq!(pb::Release::from(&scores), *wire);
+    let labels = scores.predicted_labels();
+    assert_eq!(labels.len(), records);
+    assert!(labels.iter().all(|label| (*label as usize) < classes.max(1)));
+    assert!(ReleasedScores::from_wire(Some(wire), records + 1, classes).is_err());
+    assert!(ReleasedScores::from_wire(Some(wire), records, classes + 1).is_err());
+}
+
+fn policy(wire: &pb::Policy) {
+    let Ok(policy) = Policy::try_from(wire) else { return };
+    let written = pb::Policy::from(&policy);
+    assert_eq!(written.encode_to_vec(), wire.encode_to_vec());
+    policies::exercise(&policy);
+}
+
+fn training_config(wire: &pb::TrainingConfig) {
+    let Ok(config) = TrainingConfig::try_from(wire) else { return };
+    assert_eq!(&pb::TrainingConfig::from(&config), wire);
+    for records in [1u32, 2, 37] {
+        let mut schedule = Schedule::new(&config, records as usize);
+        for _ in 0..2 {
+            let mut seen: Vec<u32> = schedule.next_epoch().concat();
+            seen.extend(schedule.validation());
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..records), "an epoch sees every record once");
+        }
+    }
+}
+
+fn attack(wire: &pb::AttackSpec) {
+    if let Ok(method) = wire.name.parse::<Method>() {
+        assert_eq!(method.as_str(), wire.name);
+    }
+    let pairs = wire.settings.iter().map(|s| (s.key.as_str(), s.value.as_str()));
+    if let Err(error) = Settings::read(pairs) {
+        // What came is cut before it is shown.
+        assert!(error.to_string().len() < 4096, "{error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A message that is added to the contract and not to the list here fails this test.
+    #[test]
+    fn every_message_of_the_contract_is_listed() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/vfl/v1");
+        let mut declared = Vec::new();
+        for file in std::fs::read_dir(dir).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let names = text.lines().filter_map(|line| line.strip_prefix("message ")?.split([' ', '{']).next());
+            declared.extend(names.map(str::to_owned));
+        }
+        let mut listed: Vec<&str> = MESSAGES.iter().map(|(name, _)| *name).collect();
+        declared.sort_unstable();
+        listed.sort_unstable();
+        assert!(declared.len() > 60);
+        assert_eq!(listed, declared);
+    }
+
+    #[test]
+    fn parts_of_a_message_are_found() {
+        let ids = pb::RecordIds { text: "ab".into(), ends: vec![1, 2] };
+        let matrix = pb::Matrix { rows: 2, columns: 1, values: vec![0; 16].into() };
+        let wire =
+            pb::PredictRequest { ids: Some(ids), logit_shares: Some(matrix), ..Default::default() }.encode_to_vec();
+        let mut walk = Walk::default();
+        walk.field(&wire, 0);
+        assert_eq!(walk.records, Some(2));
+    }
+}

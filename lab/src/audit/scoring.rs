@@ -1,0 +1,377 @@
+//! The auditor's side of scorings: estimates to every passive party, errors back.
+//!
+//! Parties that trust the auditor tell every attack's errors, one scoring each. If one of them adds noise, the audit is frugal: the attacks
+//! of one session are the candidates of one scoring, and what is told is which of them came out best, and its error.
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::rpc::pb::attack_result::Origin;
+use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::pb::score::{Control, Told};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, require};
+use vfl_shared::service::{Credentials, Peer};
+use vfl_shared::types::RecordIds;
+
+use super::{Targets, connected, refused};
+use crate::report::Status as Outcome;
+use crate::report::{AttackResult, Baselines, Errors, PartyError, ScoringFacts, ScoringMode};
+
+/// A passive party's scoring, open for one set of records.
+struct Party {
+    peer: Peer,
+    asks: mpsc::Sender<pb::EvaluateReconstructionRequest>,
+    answers: Streaming<pb::EvaluateReconstructionResponse>,
+    opened: pb::EvaluationOpened,
+    /// What one part of a scoring may cost, in noised mode.
+    part: Option<f64>,
+    /// What this audit has spent, in noised mode.
+    spent: f64,
+    /// What the records have left.
+    left: f64,
+}
+
+fn gone(peer: &Peer) -> Refusal {
+    Refusal::unavailable(format!("{peer} went away"))
+}
+
+impl Party {
+    async fn open(credentials: &Credentials, peer: &Peer, version: &str, ids: &RecordIds) -> Result<Self, Refusal> {
+        let mut client = PassivePartyClient::new(connected(credentials, peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let (asks, outgoing) = mpsc::channel(2);
+        let first = pb::EvaluateReconstructionRequest {
+            message: Some(Ask::Ids(ids.into())),
+            model_version: version.to_owned(),
+        };
+        asks.send(first).await.map_err(|_| gone(peer))?;
+        let answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await.map_err(refused(peer))?;
+        let mut answers = answers.into_inner();
+        let answer = answers.message().await.map_err(refused(peer))?.ok_or_else(|| gone(peer))?;
+        let Some(Answer::Opened(opened)) = answer.message else {
+            return Err(Refusal::internal(format!("{peer} did not open the scoring")));
+        };
+        let left = opened.rho_left.unwrap_or(0.0);
+        Ok(Self { peer: peer.clone(), asks, answers, opened, part: None, spent: 0.0, left })
+    }
+
+    fn noised(&self) -> bool {
+        self.opened.mode() != pb::ScoringMode::Trusted
+    }
+
+    async fn send(&mut self, message: Ask) {
+        let ask = pb::EvaluateReconstructionRequest { message: Some(message), ..Default::default() };
+        // If the stream has ended, the answer to the scoring says why.
+        let _ = self.asks.send(ask).await;
+    }
+
+    /// Estimates of one candidate, in messages of as many rows as fit.
+    async fn upload(&mut self, estimates: pb::Matrix) {
+        let row_bytes = (estimates.columns as usize).max(1) * 8;
+        let most = (MAX_MESSAGE_BYTES / 2 / row_bytes).max(1);
+        let rows = estimates.rows as usize;
+        if rows <= most || estimates.values.len() != rows * row_bytes {
+            let whole = pb::Estimates { rows: Some(estimates), more: false, control: false };
+            return self.send(Ask::Estimates(whole)).await;
+        }
+        for from in (0..rows).step_by(most) {
+            let to = (from + most).min(rows);
+            let values = estimates.values.slice(from * row_bytes..to * row_bytes);
+            let piece = pb::Matrix { rows: (to - from) as u32, columns: estimates.columns, values };
+            let message = pb::Estimates { rows: Some(piece), more: to < rows, control: false };
+            self.send(Ask::Estimates(message)).await;
+        }
+    }
+
+    /// Has the candidates scored that were uploaded; `parts` is what the scoring is divided into.
+    async fn score(&mut self, told: Told, control: Control, parts: usize) -> Result<pb::Scored, Refusal> {
+        let rho = self.part.map(|part| (part * parts as f64).min(self.left));
+        let score = pb::Score {
+            told: told.into(),
+            by_feature: true,
+            control: control.into(),
+            rho: rho.filter(|_| self.noised()),
+        };
+        self.send(Ask::Score(score)).await;
+        let answer = self.answers.message().await.map_err(refused(&self.peer))?.ok_or_else(|| gone(&self.peer))?;
+        let Some(Answer::Scored(scored)) = answer.message else {
+            return Err(Refusal::internal(format!("{} did not score", self.peer)));
+        };
+        self.spent += scored.rho_spent.unwrap_or(0.0);
+        self.left = scored.rho_left.unwrap_or(self.left);
+        Ok(scored)
+    }
+}
+
+/// The scorings of one set of records at all passive parties.
+pub(super) struct Scorings {
+    parties: Vec<Party>,
+    records: usize,
+    /// What the records are to the report: "audited" or "training".
+    what: &'static str,
+}
+
+/// How many attacks of a session are scored, at most, and in how many sessions: what a plan needs.
+#[derive(Clone, Copy)]
+pub(super) struct Needs {
+    /// Candidates in all, where each is scored by itself.
+    pub(super) candidates: usize,
+    /// Parts in all, where only the best of a session is told: two for a session of several attacks, one for a single attack.
+    pub(super) parts: usize,
+}
+
+impl Scorings {
+    /// Opens the scoring of a set of records at every passive party of the model.
+    pub(super) async fn open(
+        targets: &Targets,
+        model: &pb::DescribeModelResponse,
+        ids: &RecordIds,
+        what: &'static str,
+    ) -> Result<Self, Refusal> {
+        let mut parties = Vec::new();
+        for party in &model.passive_parties {
+            let peer = targets.passive.iter().find(|p| p.name.as_str() == party.name).ok_or_else(|| {
+                Refusal::invalid(format!("the model has a passive party `{}` whose address was not given", party.name))
+            })?;
+            parties.push(Party::open(&targets.credentials, peer, &model.model_version, ids).await?);
+        }
+        Ok(Self { parties, records: ids.len(), what })
+    }
+
+    /// Whether only the best attack of a session is told.
+    fn frugal(&self) -> bool {
+        self.parties.iter().any(Party::noised)
+    }
+
+    /// What each party shows the active party of its parameters.
+    pub(super) fn shown(&self) -> Vec<pb::ShownParameters> {
+        self.parties.iter().map(|p| p.opened.shown.clone().unwrap_or_default()).collect()
+    }
+
+    /// Names of each party's features.
+    pub(super) fn feature_names(&self) -> Vec<(String, Vec<String>)> {
+        self.parties.iter().map(|p| (p.peer.name.to_string(), p.opened.feature_names.clone())).collect()
+    }
+
+    /// Divides what is left, or `rho` if that is less, equally among the parts of the plan and the two baselines.
+    ///
+    /// RESOURCE_EXHAUSTED if a party has not enough left for the plan.
+    pub(super) fn plan(&mut self, needs: Needs, rho: Option<f64>) -> Result<(), Refusal> {
+        let exhausted =
+            |message: String| -> Result<(), Refusal> { Err(Refusal::new(RefusalKind::ResourceExhausted, message)) };
+        let wanted = u32::try_from(needs.candidates).unwrap_or(u32::MAX);
+        for party in &mut self.parties {
+            let peer = &party.peer;
+            if !party.noised() {
+                let left = party.opened.scorings_left;
+                if left < wanted {
+                    return exhausted(format!(
+                        "{peer} has {left} scorings of these records left, this audit needs {wanted}; audit other records"
+                    ));
+                }
+                continue;
+            }
+            let most = rho.map_or(party.left, |rho| rho.min(party.left));
+            let part = most / (needs.parts + BASELINES) as f64;
+            if part < LEAST_PART {
+                return exhausted(format!(
+                    "at {peer} this audit may spend rho = {most:.6} on these records, of which {:.6} of {:.6} is left: too little for its {} \
+                     parts; audit other records, or ask the party's owner to renew (passive-party scorings renew)",
+                    party.left,
+                    party.opened.rho_total.unwrap_or_default(),
+                    needs.parts + BASELINES
+                ));
+            }
+            party.part = Some(part);
+        }
+        Ok(())
+    }
+
+    /// What guessing achieves on these records: told by the opening, or asked for.
+    pub(super) async fn baselines(&mut self) -> Result<Baselines, Refusal> {
+        let (mut half, mut column_mean) = (Vec::new(), Vec::new());
+        let records = self.records;
+        for party in &mut self.parties {
+            let (of_half, of_mean) = if party.noised() {
+                let d = party.opened.feature_names.len();
+                let values: Vec<u8> = std::iter::repeat_n(0.5f64.to_le_bytes(), d * records).flatten().collect();
+                let halves = pb::Matrix { rows: records as u32, columns: d as u32, values: values.into() };
+                party.upload(halves).await;
+                let mut scored = party.score(Told::All, Control::ColumnMean, BASELINES).await?;
+                (scored.errors.pop().and_then(|c| c.error), scored.control)
+            } else {
+                (party.opened.half.clone(), party.opened.column_mean.clone())
+            };
+            let name = party.peer.name.to_string();
+            half.push((name.clone(), require("baseline", of_half)?));
+            column_mean.push((name, require("baseline", of_mean)?));
+        }
+        Ok(Baselines { half: joint(&half), column_mean: joint(&column_mean) })
+    }
+
+    /// What the report says of these scorings.
+    pub(super) fn facts(&self) -> Vec<ScoringFacts> {
+        let facts = |p: &Party| ScoringFacts {
+            party: p.peer.name.to_string(),
+            records: self.records,
+            what: self.what.into(),
+            mode: if p.noised() { ScoringMode::Noised } else { ScoringMode::Trusted },
+            rho_spent: p.noised().then_some(p.spent),
+            rho_left: p.noised().then_some(p.left),
+            rho_total: p.opened.rho_total.filter(|_| p.noised()),
+        };
+        self.parties.iter().map(facts).collect()
+    }
+}
+
+/// Parts that the baselines take: ½, and the column mean.
+const BASELINES: usize = 2;
+
+/// The least ρ of a part that is worth asking for: σ of an error over n records is then 70 / n.
+const LEAST_PART: f64 = 1e-4;
+
+/// Why an attack that ran has no error of its own.
+pub(super) const NOT_BEST: &str =
+    "ran; only the error of the attack that came out best was asked for, to spend less of the budget";
+const A_GUESS: &str = "guesses were not scored beside the two baselines, to spend less of the budget";
+
+/// The attacks of one session, scored.
+#[derive(Default)]
+pub(super) struct Round {
+    pub(super) results: Vec<AttackResult>,
+    /// Candidates that wait for the scoring: their places in `results`.
+    waiting: Vec<(usize, Outcome)>,
+    /// Remarks on what was clipped.
+    pub(super) said: Vec<String>,
+}
+
+impl Round {
+    /// Takes one attack's estimates: to be scored at once, or with the others.
+    pub(super) async fn add(&mut self, scorings: &mut Scorings, result: pb::AttackResult) -> Result<(), Refusal> {
+        if !result.refusal.is_empty() {
+            self.results.push(AttackResult::not_run(result.attack, result.refusal));
+            return Ok(());
+        }
+        let frugal = scorings.frugal();
+        let status = status(&result);
+        if frugal && status == Outcome::Guess {
+            self.results.push(AttackResult::not_scored(result.attack, status, A_GUESS));
+            return Ok(());
+        }
+        let (mut told, mut clipped, mut values) = (Vec::new(), 0u64, 0u64);
+        for party in &mut scorings.parties {
+            let name = party.peer.name.as_str();
+            let block = result.blocks.iter().find(|b| b.passive_party == name);
+            let block =
+                block.ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{name}` came")))?;
+            let estimates = require("estimates", block.estimates.clone())?;
+            values += u64::from(estimates.rows) * u64::from(estimates.columns);
+            party.upload(estimates).await;
+            if !frugal {
+                let mut scored = party.score(Told::All, Control::Unspecified, 1).await?;
+                clipped += scored.clipped.iter().sum::<u64>();
+                let error = scored.errors.pop().and_then(|c| c.error);
+                told.push((party.peer.name.to_string(), require("error", error)?));
+            }
+        }
+        if frugal {
+            self.waiting.push((self.results.len(), status));
+            self.results.push(AttackResult::not_scored(result.attack, status, NOT_BEST));
+            return Ok(());
+        }
+        self.clip(&result.attack, clipped, values);
+        self.results.push(AttackResult::ran(result.attack, status, joint(&told)));
+        Ok(())
+    }
+
+    fn clip(&mut self, attack: &str, clipped: u64, of: u64) {
+        if clipped > 0 {
+            let percent = 100.0 * clipped as f64 / of.max(1) as f64;
+            let percent = if percent < 1.0 { "less than 1 %".into() } else { format!("{percent:.0} %") };
+            self.said.push(format!("{attack}: {percent} of the estimates lay outside [0, 1] and were clipped to it"));
+        }
+    }
+
+    /// Has the waiting candidates scored.
+    pub(super) async fn finish(&mut self, scorings: &mut Scorings) -> Result<(), Refusal> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let parts = self.waiting.len().min(2);
+        let mut told = Vec::new();
+        let mut best = Vec::new();
+        let mut clipped = vec![0u64; self.waiting.len()];
+        let mut values = 0;
+        for party in &mut scorings.parties {
+            let mut scored = party.score(Told::Best, Control::Unspecified, parts).await?;
+            values += scorings.records as u64 * party.opened.feature_names.len() as u64;
+            clipped.iter_mut().zip(&scored.clipped).for_each(|(sum, c)| *sum += c);
+            let error = scored.errors.pop().and_then(|c| c.error);
+            let at = scored.best.map(|b| b as usize).filter(|b| *b < self.waiting.len());
+            best.push(at.ok_or_else(|| Refusal::internal(format!("{} named no best candidate", party.peer)))?);
+            told.push((party.peer.name.to_string(), require("error", error)?));
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let all: Vec<String> =
+            waiting.iter().filter_map(|(place, _)| self.results.get(*place)).map(|r| r.name.clone()).collect();
+        let names: Vec<String> = best.iter().filter_map(|b| all.get(*b).cloned()).collect();
+        for (name, clipped) in all.iter().zip(clipped) {
+            self.clip(name, clipped, values);
+        }
+        let Some(&(place, status)) = best.first().and_then(|b| waiting.get(*b)) else { return Ok(()) };
+        if names.iter().all(|n| Some(n) == names.first()) {
+            if let (Some(result), Some(name)) = (self.results.get_mut(place), names.into_iter().next()) {
+                *result = AttackResult::ran(name, status, joint(&told));
+            }
+            return Ok(());
+        }
+        // Each party's features are best rebuilt by an attack of their own; an adversary may mix.
+        let mixed: Vec<String> =
+            names.iter().zip(&told).map(|(attack, (party, _))| format!("{attack} on {party}")).collect();
+        self.results.push(AttackResult::ran(mixed.join(", "), status, joint(&told)));
+        Ok(())
+    }
+}
+
+/// How an attack's estimates come about.
+fn status(result: &pb::AttackResult) -> Outcome {
+    let unknowns: usize = result.blocks.iter().filter_map(|b| b.estimates.as_ref()).map(|e| e.columns as usize).sum();
+    match (result.origin(), result.rank) {
+        (Origin::Search, _) => Outcome::Search,
+        (Origin::Guess, _) | (_, None) => Outcome::Guess,
+        (_, Some(rank)) if rank as usize >= unknowns => Outcome::Unique,
+        (_, Some(rank)) => Outcome::LeastNorm { rank: rank as usize, unknowns },
+    }
+}
+
+/// Puts the errors of several passive parties together: the mean over all features, and each feature's own. Noise of different parties is
+/// independent.
+fn joint(parties: &[(String, pb::ReconstructionError)]) -> Errors {
+    let per_feature: Vec<f64> = parties.iter().flat_map(|(_, e)| e.mse_by_feature.iter().copied()).collect();
+    let d = per_feature.len().max(1) as f64;
+    let weighted: f64 = parties.iter().map(|(_, e)| e.mse * e.mse_by_feature.len() as f64).sum();
+    let noised = parties.iter().any(|(_, e)| e.sigma.is_some());
+    let mse = weighted / d;
+    let mut errors = Errors::new(if noised { mse } else { three_significant_digits(mse) }, per_feature);
+    if noised {
+        let share = |e: &pb::ReconstructionError| e.sigma.unwrap_or(0.0) * e.mse_by_feature.len() as f64 / d;
+        errors.sigma = Some(parties.iter().map(|(_, e)| share(e).powi(2)).sum::<f64>().sqrt());
+        let each = |e: &pb::ReconstructionError| {
+            std::iter::repeat_n(e.sigma_by_feature.unwrap_or(0.0), e.mse_by_feature.len())
+        };
+        errors.per_feature_sigma = parties.iter().flat_map(|(_, e)| each(e)).collect();
+    }
+    if parties.len() < 2 {
+        return errors;
+    }
+    let part = |(party, e): &(String, pb::ReconstructionError)| PartyError {
+        party: party.clone(),
+        mse: e.mse,
+        sigma: e.sigma,
+    };
+    errors.with_parties(parties.iter().map(part).collect())
+}

@@ -1,0 +1,222 @@
+//! The measured deployment: certificates, data, a published model, and the processes.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nalgebra::{DMatrix, DVector};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use vfl_coordinator::registry::TrainingSummary;
+use vfl_shared::config::TlsFiles;
+use vfl_shared::data::{
+    self, DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, VerticalSplit, partition,
+};
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::rpc::{encode_columns, pb};
+use vfl_shared::service::{Credentials, Peer, Role};
+use vfl_shared::types::{PartyName, RecordIds};
+
+use crate::certs;
+use crate::deployment::WholeModel;
+
+/// Shape of the measured deployment: that of satellite, with more records.
+pub(super) const CLASSES: usize = 6;
+const FEATURES: usize = 36;
+pub(super) const PASSIVE: usize = 18;
+pub(super) const RECORDS: usize = 20_000;
+
+/// A coordinator with its ledger and a passive party, as processes on loopback. They end when this value is dropped.
+pub struct Bench {
+    dir: TempDir,
+    /// Records that the model was not trained on.
+    pub(super) ids: RecordIds,
+    /// The model in service.
+    pub(super) version: String,
+    pub(super) passive: Worker,
+    coordinator: Worker,
+}
+
+impl Bench {
+    /// Starts both with `program`, which is `cloison`; the coordinator with so many file descriptors at most, if given.
+    ///
+    /// # Errors
+    /// If the data cannot be made or a process does not start.
+    pub async fn start(program: &Path, descriptors: Option<u32>) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let (ids, version) = prepare(dir.path())?;
+        let passive = Worker::start(program, dir.path(), "passive", None, None).await?;
+        let address = passive.address.clone();
+        let coordinator = Worker::start(program, dir.path(), "coordinator", Some(&address), descriptors).await?;
+        Ok(Self { dir, ids, version, passive, coordinator })
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The coordinator, as a peer.
+    ///
+    /// # Errors
+    /// Never, for its name is a name.
+    pub fn coordinator(&self) -> anyhow::Result<Peer> {
+        coordinator_at(&self.coordinator.address)
+    }
+
+    /// Credentials of `active`, `auditor`, `passive` or `coordinator`.
+    ///
+    /// # Errors
+    /// If there is no such party.
+    pub fn credentials(&self, name: &str) -> anyhow::Result<Credentials> {
+        credentials(self.dir.path(), name)
+    }
+
+    /// A request for the records `from` to `to`.
+    #[must_use]
+    pub fn request(&self, from: usize, to: usize) -> pb::PredictRequest {
+        request(&self.ids, from, to, &self.version)
+    }
+
+    /// Tells the coordinator to stop (SIGTERM).
+    ///
+    /// # Errors
+    /// If it has ended.
+    #[cfg(unix)]
+    pub fn terminate(&self) -> anyhow::Result<()> {
+        self.signal(rustix::process::Signal::TERM)
+    }
+
+    /// Tells the coordinator to read its certificates and its deny list again (SIGHUP).
+    ///
+    /// # Errors
+    /// If it has ended.
+    #[cfg(unix)]
+    pub fn hang_up(&self) -> anyhow::Result<()> {
+        self.signal(rustix::process::Signal::HUP)
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, signal: rustix::process::Signal) -> anyhow::Result<()> {
+        let pid = self.coordinator.child.id().map(i32::try_from).transpose()?;
+        let pid = pid.and_then(rustix::process::Pid::from_raw);
+        let pid = pid.ok_or_else(|| anyhow::anyhow!("the coordinator has ended"))?;
+        Ok(rustix::process::kill_process(pid, signal)?)
+    }
+
+    /// Memory that the coordinator's process holds at the moment (resident set), in bytes.
+    ///
+    /// # Errors
+    /// Where the system does not tell.
+    pub fn memory(&self) -> anyhow::Result<u64> {
+        let pid = self.coordinator.child.id().ok_or_else(|| anyhow::anyhow!("the coordinator has ended"))?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|l| l.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
+        kib.map(|n| n * 1024).ok_or_else(|| anyhow::anyhow!("the system does not tell a process's memory"))
+    }
+}
+
+/// A coordinator of the measurement, as a peer.
+pub(super) fn coordinator_at(address: &str) -> anyhow::Result<Peer> {
+    Ok(Peer { role: Role::Coordinator, name: PartyName::new("coordinator")?, address: address.to_owned() })
+}
+
+/// Certificates, data and a published model (of random weights: speed does not depend on them) for the processes.
+fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
+    let parties = ["coordinator/coordinator", "passive-party/passive", "active-party/active", "auditor/auditor"];
+    certs::write(&dir.join("tls"), "cloison.load", 2, &parties.map(str::to_owned))?;
+    std::fs::write(dir.join("tls").join("denied"), "")?;
+    let mut spec = DatasetSpec::new(DatasetName::Synthetic, None, 1);
+    let fields =
+        SyntheticFields { records: RECORDS, features: FEATURES, classes: CLASSES, ..spec.synthetic.fields().clone() };
+    spec.synthetic = SyntheticParameters::new(fields)?;
+    let dataset = data::load(&spec)?;
+    let split = VerticalSplit::shared_window(0, PASSIVE, FEATURES, &[PartyName::new("passive")?])?;
+    partition::partition(&dataset, &split, &dir.join("data"), 1)?;
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let training_ids = dataset.ids().slice(0, 2);
+    let whole = WholeModel {
+        weights: DMatrix::from_fn(CLASSES, FEATURES, |_, _| rng.random::<f64>() - 0.5),
+        bias: DVector::zeros(CLASSES),
+        class_names: dataset.class_names().to_vec(),
+        summary: TrainingSummary {
+            config: TrainingConfig::default(),
+            epochs: 0,
+            best_epoch: 0,
+            steps: 0,
+            training_records: 2,
+            validation_records: 0,
+        },
+        training_ids,
+    };
+    let name = |columns: &[usize]| columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>();
+    let passive: Vec<_> =
+        split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
+    let state = dir.join("state");
+    whole.publish(&state, (split.active(), &name(split.active())), &passive)?;
+    let current = std::fs::read_to_string(state.join("coordinator").join("current"))?;
+    let ids = dataset.ids().slice(2, dataset.records());
+    Ok((ids, current.trim().to_owned()))
+}
+
+/// The records `from` to `to`, each with the same share in every request: another one would be refused.
+pub(super) fn request(all: &RecordIds, from: usize, to: usize, version: &str) -> pb::PredictRequest {
+    let ids = all.slice(from, to);
+    let share = DMatrix::from_fn(CLASSES, ids.len(), |i, j| ((i * 31 + (from + j) * 7) % 17) as f64 * 0.1 - 0.8);
+    pb::PredictRequest {
+        model_version: version.to_owned(),
+        ids: Some(ids.into()),
+        logit_shares: Some(encode_columns(&share)),
+        audit_session: String::new(),
+        request_id: String::new(),
+    }
+}
+
+/// Credentials of one of the measured parties.
+pub(super) fn credentials(dir: &Path, name: &str) -> anyhow::Result<Credentials> {
+    let tls = dir.join("tls");
+    let at = |end: &str| -> PathBuf { tls.join(format!("{name}.{end}")) };
+    let deny_list = Some(tls.join("denied")).filter(|path| path.exists());
+    let files = TlsFiles { ca: tls.join("ca.pem"), certificate: at("pem"), key: at("key"), deny_list };
+    Ok(Credentials::read(&files)?)
+}
+
+/// A process of the measurement; it ends when this value is dropped.
+pub(super) struct Worker {
+    pub(super) address: String,
+    child: Child,
+}
+
+impl Worker {
+    pub(super) async fn start(
+        program: &Path,
+        dir: &Path,
+        role: &str,
+        passive: Option<&str>,
+        descriptors: Option<u32>,
+    ) -> anyhow::Result<Self> {
+        let mut command = match descriptors {
+            None => Command::new(program),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                // Hard and soft limit: the process cannot raise it.
+                shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(program);
+                shell
+            }
+        };
+        command.arg("load-worker").arg("--role").arg(role).arg("--dir").arg(dir);
+        if let Some(address) = passive {
+            command.arg("--passive").arg(address);
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let stdout = child.stdout.take().ok_or_else(|| anyhow::anyhow!("the {role} process has no output"))?;
+        let mut address = String::new();
+        let mut stdout = BufReader::new(stdout);
+        tokio::time::timeout(Duration::from_secs(30), stdout.read_line(&mut address)).await??;
+        anyhow::ensure!(!address.is_empty(), "the {role} process ended before it listened");
+        Ok(Self { address: address.trim().to_owned(), child })
+    }
+}

@@ -1,0 +1,206 @@
+//! The same over sockets: a passive party that answers with noise, a reader that spends its budget, and an honest audit of it.
+
+use nalgebra::DMatrix;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Status, Streaming};
+use vfl_active_party::attack::Method;
+use vfl_lab::audit::{self, Plan};
+use vfl_lab::report::{Level, Outcome, ScoringMode, verdict};
+use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings, TrainingPolicy};
+use vfl_passive_party::evaluation::accountant::RHO;
+use vfl_shared::data::FeatureStore;
+use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::{RefusalKind, pb};
+use vfl_shared::service::{Role, channel};
+
+use super::support::{Trained, credentials, spec, test_ids, trained};
+
+/// The first passive party again, with its state and its address, and with the audit policy of somebody who sets nothing but
+/// `allowed`.
+async fn with_defaults(
+    here: &mut Trained,
+    release: ReleasePolicy,
+) -> (std::sync::Arc<vfl_shared::data::FeatureTable>, CancellationToken) {
+    let peer = here.deployment.passive_peers().remove(0);
+    here.deployment.stop_passive(0).await;
+    let (_, table) = spec(here.dir.path(), &here.dataset, &here.split).tables.passive.remove(0);
+    let table = std::sync::Arc::new(table);
+    let settings = Settings {
+        credentials: here.deployment.credentials(Role::PassiveParty, peer.name.as_str()).unwrap(),
+        limits: vfl_shared::service::Limits::default(),
+        state_dir: here.deployment.party_dir(peer.name.as_str()),
+        table: table.clone(),
+        release,
+        training: TrainingPolicy::default(),
+        audit: AuditPolicy { allowed: true, ..Default::default() },
+    };
+    let listener = tokio::net::TcpListener::bind(&peer.address).await.unwrap();
+    let stop = CancellationToken::new();
+    tokio::spawn(vfl_passive_party::service::run(settings, listener, stop.clone().cancelled_owned()));
+    (table, stop)
+}
+
+struct Call {
+    asks: mpsc::Sender<pb::EvaluateReconstructionRequest>,
+    answers: Streaming<pb::EvaluateReconstructionResponse>,
+    opened: pb::EvaluationOpened,
+}
+
+impl Call {
+    async fn open(here: &Trained, ids: &vfl_shared::types::RecordIds) -> Result<Self, Status> {
+        let peer = here.deployment.passive_peers().remove(0);
+        let auditor = channel(&credentials(&here.deployment, Role::Auditor), &peer).unwrap();
+        let (asks, outgoing) = mpsc::channel(4);
+        let message = Some(Ask::Ids(ids.into()));
+        asks.send(pb::EvaluateReconstructionRequest { message, ..Default::default() }).await.unwrap();
+        let mut client = PassivePartyClient::new(auditor);
+        let mut answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await?.into_inner();
+        let Some(Answer::Opened(opened)) = answers.message().await?.unwrap().message else { panic!("not opened") };
+        Ok(Self { asks, answers, opened })
+    }
+
+    async fn send(&self, message: Ask) {
+        let _ =
+            self.asks.send(pb::EvaluateReconstructionRequest { message: Some(message), ..Default::default() }).await;
+    }
+
+    async fn score(&mut self, estimates: &DMatrix<f64>, rho: Option<f64>) -> Result<pb::Scored, Status> {
+        let values: Vec<u8> = estimates.as_slice().iter().flat_map(|v| v.to_le_bytes()).collect();
+        let (rows, columns) = (estimates.ncols() as u32, estimates.nrows() as u32);
+        // In two messages, as estimates that are too large for one come.
+        let cut = 40 * estimates.nrows() * 8;
+        for (values, rows, more) in [(values[..cut].to_vec(), 40, true), (values[cut..].to_vec(), rows - 40, false)] {
+            let rows = Some(pb::Matrix { rows, columns, values: values.into() });
+            self.send(Ask::Estimates(pb::Estimates { rows, more, control: false })).await;
+        }
+        self.send(Ask::Score(pb::Score {
+            told: pb::score::Told::All.into(),
+            by_feature: true,
+            rho,
+            ..Default::default()
+        }))
+        .await;
+        match self.answers.message().await?.unwrap().message {
+            Some(Answer::Scored(scored)) => Ok(scored),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// 129 answers over sockets, the whole budget: the records are read no better than by their mean; then nothing is answered, not on a
+/// new call either. By default a scoring spends 0.005, and there are 17.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_over_sockets_spends_the_budget_and_reads_nothing() {
+    let mut here = trained(1, 4, 1).await;
+    let (table, stop) = with_defaults(&mut here, ReleasePolicy::default()).await;
+    let ids = test_ids(&here.dataset, 0, 100);
+    let mut call = Call::open(&here, &ids).await.unwrap();
+    assert_eq!(call.opened.mode(), pb::ScoringMode::Noised);
+    assert_eq!((call.opened.rho_total, call.opened.rho_left), (Some(RHO), Some(RHO)));
+    assert!(call.opened.half.is_none() && call.opened.column_mean.is_none(), "a function of the truth is not free");
+
+    let (n, answers) = (100, 129);
+    let truth = table.fetch(&ids).unwrap();
+    let truth = truth.matrix();
+    let sign = |row: usize, i: usize| if (row & i).count_ones().is_multiple_of(2) { 0.5 } else { -0.5 };
+    let mut told = Vec::new();
+    for row in 0..answers {
+        let estimates = DMatrix::from_fn(4, n, |_, i| if row == 0 { 0.5 } else { 0.5 + sign(row - 1, i) });
+        let scored = call.score(&estimates, Some(RHO / answers as f64)).await.unwrap();
+        let error = scored.errors[0].error.clone().unwrap();
+        assert!(error.sigma.unwrap() > 0.0 && scored.rho_left.unwrap() >= 0.0);
+        told.push(error);
+    }
+    // What read 100 x 12 values to 1e-3 before: here each figure is off by many standard deviations of a feature, so that the best
+    // reader weighs it next to nothing.
+    let mut error = 0.0;
+    let mut spread = 0.0;
+    for f in 0..4 {
+        let mean = truth.row(f).mean();
+        let variance = truth.row(f).variance();
+        let noise = 2.0 * told[0].sigma_by_feature.unwrap().powi(2) * (n * n) as f64;
+        for i in 0..n {
+            let sum: f64 = (1..answers)
+                .map(|row| {
+                    2.0 * sign(row - 1, i) * (told[row].mse_by_feature[f] - told[0].mse_by_feature[f] - 0.25) * n as f64
+                })
+                .sum();
+            // x = ½ − sum / 128 with noise of variance `noise` / 128, weighed against the prior.
+            let weight = variance / (variance + noise / 128.0);
+            let read = mean + weight * (0.5 - sum / 128.0 - mean);
+            error += (read - truth[(f, i)]).powi(2);
+        }
+        spread += variance * n as f64;
+    }
+    let left = (error / spread).sqrt();
+    println!("over sockets: {left:.3} of the standard deviation over all records");
+    assert!((0.9..1.1).contains(&left), "{left}");
+
+    let refused = call.score(truth, Some(0.001)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(refused.message().contains("0.000000 is left"), "{refused}");
+    let mut again = Call::open(&here, &ids).await.unwrap();
+    assert_eq!(again.opened.rho_left, Some(0.0));
+    assert_eq!(again.score(truth, None).await.unwrap_err().code(), Code::ResourceExhausted);
+
+    let mut other = Call::open(&here, &test_ids(&here.dataset, 100, 200)).await.unwrap();
+    let half = DMatrix::from_element(4, 100, 0.5);
+    for _ in 0..17 {
+        assert_eq!(other.score(&half, None).await.unwrap().rho_spent, Some(0.005));
+    }
+    assert_eq!(other.score(&half, None).await.unwrap_err().code(), Code::ResourceExhausted);
+    stop.cancel();
+}
+
+/// An honest audit under the defaults: within the budget, with σ beside every error, and a verdict that says no more than the noise lets
+/// it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_fits_the_budget_and_says_its_noise() {
+    let mut here = trained(1, 2, 6).await;
+    let release = vfl_lab::deployment::white_box();
+    let (_, stop) = with_defaults(&mut here, release).await;
+    let plan = Plan {
+        training_ids: None,
+        ids: test_ids(&here.dataset, 0, 300),
+        aware: true,
+        queries: 3,
+        rho: None,
+        policies: ["none", "class_label"].map(|p| p.parse().unwrap()).into(),
+        attacks: vec![Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2],
+        seed: 11,
+    };
+    let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
+    let [scoring] = &findings.scoring[..] else { panic!("{:?}", findings.scoring) };
+    assert_eq!(scoring.mode, ScoringMode::Noised);
+    assert!(scoring.rho_spent.unwrap() <= RHO && scoring.rho_left.unwrap() < RHO / 2.0, "{scoring:?}");
+    for audit in &findings.audits {
+        assert!(audit.baselines.half.sigma.is_some() && audit.baselines.column_mean.sigma.is_some());
+        let ran = audit.attacks.iter().filter(|a| matches!(a.outcome, Outcome::Ran { .. }));
+        let ran: Vec<_> = ran.collect();
+        assert!(ran.len() <= 1, "the best alone");
+        for attack in ran {
+            let Outcome::Ran { errors, .. } = &attack.outcome else { continue };
+            // 1 / (n √(2ρ)) at most, for the 8 parts of this plan.
+            assert!(errors.sigma.unwrap() <= 1.02 / (300.0 * (2.0 * RHO / 8.0).sqrt()), "{errors:?}");
+            assert_eq!(errors.per_feature_sigma.len(), 2);
+        }
+    }
+    let none = &findings.audits[0];
+    let (name, errors) = none.strongest().unwrap();
+    // Two features, five classes: without a defense the reconstruction is exact, and the noise hides that it is.
+    assert!(errors.mse.abs() < 5.0 * errors.sigma.unwrap(), "{name}: {errors:?}");
+    let said = verdict(none);
+    assert!(matches!(said.level, Level::Partial | Level::Unresolved), "{said:?}");
+    println!("300 records: {}", said.text);
+
+    // An auditor may spend less; what no audit can be made of is refused before it has cost anything.
+    let spent = Plan { rho: Some(1e-5), ..plan };
+    let small = audit::run(&here.deployment.targets(), &spent, |_, _, _| ()).await.unwrap_err();
+    assert_eq!(small.kind, RefusalKind::ResourceExhausted);
+    assert!(small.message.contains("may spend rho = 0.000010") && small.message.contains("scorings renew"), "{small}");
+    stop.cancel();
+}

@@ -1,0 +1,485 @@
+//! Whoever has no certificate takes no service from those who have one; whoever has one holds little memory; and a certificate
+//! that is denied is worth nothing, at once.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::codegen::Service;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use vfl_coordinator::config::Budgets;
+use vfl_lab::certs;
+use vfl_lab::load::{Bench, flood};
+use vfl_shared::config::{Limits, TlsFiles};
+use vfl_shared::rpc::pb;
+use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
+use vfl_shared::service::{
+    Credentials, Peer, Role, anonymous_channel, anonymous_connection, channel, check_health, raise_descriptor_limit,
+};
+use vfl_shared::types::PartyName;
+
+use super::support::{credentials, score, test_ids, trained};
+
+const DESCRIBE: &str = "/vfl.v1.Coordinator/DescribeModel";
+/// No legitimate call may take longer: what the parties themselves wait for each other.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// `cloison`, for real processes. `CLOISON_UNDER_TEST` names another build: the attacks must succeed against one from before
+/// the limits.
+fn program() -> PathBuf {
+    std::env::var_os("CLOISON_UNDER_TEST").map_or_else(|| env!("CARGO_BIN_EXE_cloison").into(), PathBuf::from)
+}
+
+async fn in_time<T>(what: &str, call: impl Future<Output = Result<T, Status>>) -> T {
+    match tokio::time::timeout(DEADLINE, call).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(status)) => panic!("{what}: {status}"),
+        Err(_) => panic!("{what}: nothing in {DEADLINE:?}"),
+    }
+}
+
+/// Sends one body as it is and gives the status that came back.
+async fn post(channel: &Channel, path: &'static str, body: Bytes) -> Status {
+    let mut channel = channel.clone();
+    std::future::poll_fn(|cx| Service::poll_ready(&mut channel, cx)).await.unwrap();
+    let request = http::Request::post(path)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(tonic::body::Body::new(Full::new(body)))
+        .unwrap();
+    let response = channel.call(request).await.unwrap();
+    match Status::from_header_map(response.headers()) {
+        Some(status) => status,
+        None => {
+            let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
+            Status::from_header_map(&trailers).unwrap()
+        }
+    }
+}
+
+fn framed(message: &[u8], says: usize) -> Bytes {
+    let mut body = BytesMut::new();
+    body.put_u8(0);
+    body.put_u32(says as u32);
+    body.put_slice(message);
+    body.freeze()
+}
+
+/// The attack of the review: a coordinator that may have 200 file descriptors, 181 TLS connections that stay idle and 500
+/// connections a second that say nothing. Before there were limits, the first 181 held all that the process had, and every
+/// party was locked out for as long as they were held.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_strangers_locks_nobody_out_of_a_process_with_200_descriptors() {
+    raise_descriptor_limit();
+    let bench = Bench::start(&program(), Some(200)).await.unwrap();
+    let (peer, active) = (bench.coordinator().unwrap(), bench.credentials("active").unwrap());
+    let quiet = bench.memory().unwrap();
+    let stop = CancellationToken::new();
+    let silent = tokio::spawn(flood::silent(peer.clone(), 500, stop.clone()));
+    let idle = tokio::spawn(flood::idle_tls(active.clone(), peer.clone(), 181, stop.clone()));
+    // A connection that was there before, and one that is new for each call.
+    let mut standing = CoordinatorClient::new(channel(&active, &peer).unwrap());
+    let (mut calls, until) = (0, Instant::now() + Duration::from_secs(8));
+    while Instant::now() < until {
+        let request = bench.request(calls % 256, calls % 256 + 1);
+        let answer = in_time("a prediction", standing.predict(request)).await.into_inner();
+        assert_eq!(answer.row_status, [pb::RowStatus::Ok as i32]);
+        let mut fresh = CoordinatorClient::new(channel(&active, &peer).unwrap());
+        in_time("a call on a new connection", fresh.describe_model(pb::DescribeModelRequest {})).await;
+        calls += 1;
+    }
+    stop.cancel();
+    let (silent, idle) = (silent.await.unwrap().unwrap(), idle.await.unwrap());
+    println!("{silent} silent and {idle} idle TLS connections beside {calls} calls on as many new connections");
+    assert!(silent > 1000 && idle >= 181 && calls > 20, "the flood came: {silent}, {idle}, {calls}");
+    let grown = bench.memory().unwrap().saturating_sub(quiet);
+    assert!(grown < 64 << 20, "the coordinator grew by {} MiB", grown >> 20);
+}
+
+/// The same at the doors of all three parties at once, while predictions go from the active party through all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn predictions_go_through_the_whole_deployment_while_every_door_is_flooded() {
+    raise_descriptor_limit();
+    // The same records are asked for again and again.
+    let here = trained(1, 2, 1).await.with_budgets(Budgets::UNLIMITED, |_| ()).await;
+    let deployment = &here.deployment;
+    let doors: Vec<Peer> = [deployment.coordinator_peer(), deployment.active_peer()]
+        .into_iter()
+        .chain(deployment.passive_peers())
+        .collect();
+    let auditor = credentials(deployment, Role::Auditor);
+    let stop = CancellationToken::new();
+    let mut floods = tokio::task::JoinSet::new();
+    for door in &doors {
+        let (silent, stop_silent) = (door.clone(), stop.clone());
+        floods.spawn(async move { flood::silent(silent, 300, stop_silent).await.unwrap() });
+        floods.spawn(flood::idle_tls(auditor.clone(), door.clone(), 100, stop.clone()));
+    }
+    let ids = test_ids(&here.dataset, 0, 20);
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut calls = 0;
+    while Instant::now() < until {
+        // `score` makes a new connection to the active party each time.
+        let scored = in_time("a prediction", score(deployment, &ids)).await;
+        assert!(scored.row_status.iter().all(|&s| s == pb::RowStatus::Ok as i32));
+        for door in &doors {
+            check_health(&auditor, door, DEADLINE).await.unwrap();
+        }
+        calls += 1;
+    }
+    stop.cancel();
+    let opened: Vec<usize> = floods.join_all().await;
+    assert!(calls >= 5 && opened.iter().all(|&n| n >= 100), "{calls} calls, {opened:?} connections");
+    here.deployment.stop().await.unwrap();
+}
+
+/// A connection without an identity ends by itself, whatever it does or does not do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_gets_one_answer_or_five_seconds() {
+    let here = trained(1, 2, 1).await;
+    let (auditor, peer) = (credentials(&here.deployment, Role::Auditor), here.deployment.coordinator_peer());
+    let patience = Duration::from_secs(10);
+
+    let mut silent = TcpStream::connect(&peer.address).await.unwrap();
+    let mut idle = anonymous_connection(&auditor, &peer).await.unwrap();
+    let began = Instant::now();
+    let (mut sink, mut other) = ([0; 64], Vec::new());
+    let dropped = tokio::time::timeout(patience, silent.read(&mut sink)).await.expect("a silent connection stays");
+    assert!(matches!(dropped, Ok(0) | Err(_)));
+    let _ = tokio::time::timeout(patience, idle.read_to_end(&mut other)).await.expect("an idle stranger stays");
+    assert!(began.elapsed() >= Duration::from_secs(2), "it has time to ask");
+
+    // The answer, and then no second one: the connection goes.
+    let nobody = anonymous_channel(&auditor, &peer).unwrap();
+    let status = post(&nobody, DESCRIBE, framed(&[], 0)).await;
+    assert_eq!(status.code(), Code::Unauthenticated);
+    let asked = Instant::now();
+    let mut raw = nobody.clone();
+    let again = async {
+        std::future::poll_fn(|cx| Service::poll_ready(&mut raw, cx)).await?;
+        let request = http::Request::post(DESCRIBE).header("content-type", "application/grpc");
+        let response = raw.call(request.body(tonic::body::Body::empty()).unwrap()).await?;
+        Ok::<_, tonic::transport::Error>(Status::from_header_map(response.headers()).unwrap())
+    };
+    // Either it broke under the call, or the channel had already opened another connection, which has its own answer.
+    match tokio::time::timeout(patience, again).await.expect("a stranger's second call hangs") {
+        Ok(status) => assert_eq!(status.code(), Code::Unauthenticated),
+        Err(_) => assert!(asked.elapsed() < Duration::from_secs(5)),
+    }
+    here.deployment.stop().await.unwrap();
+}
+
+/// The other attack: with any certificate, 40 messages of 16 MiB that are never finished, of a call that needs none, took
+/// 640 MiB for as long as they were held.
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_messages_hold_little_memory_and_not_for_long() {
+    let bench = Bench::start(&program(), None).await.unwrap();
+    let (peer, active, auditor) =
+        (bench.coordinator().unwrap(), bench.credentials("active").unwrap(), bench.credentials("auditor").unwrap());
+    let mut standing = CoordinatorClient::new(channel(&active, &peer).unwrap());
+    in_time("a prediction", standing.predict(bench.request(0, 1))).await;
+    let before = bench.memory().unwrap();
+
+    let stop = CancellationToken::new();
+    let needless = flood::half_sent(&auditor, &peer, DESCRIBE, 40, stop.clone());
+    let codes =
+        tokio::time::timeout(Duration::from_secs(20), needless).await.expect("a needless message is refused").unwrap();
+    assert_eq!(codes, [Code::OutOfRange; 40]);
+
+    // A call that takes 16 MiB: its caller may hold a quarter of the budget of 256 MiB, and the others go on.
+    let peak = AtomicUsize::new(0);
+    let calling = async {
+        let until = Instant::now() + Duration::from_secs(4);
+        while Instant::now() < until {
+            in_time("a prediction", standing.predict(bench.request(0, 1))).await;
+            peak.fetch_max(bench.memory().unwrap() as usize, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.cancel();
+    };
+    let large = flood::half_sent(&auditor, &peer, "/vfl.v1.Coordinator/OpenAudit", 40, stop.clone());
+    let (codes, ()) = tokio::join!(large, calling);
+    let codes = codes.unwrap();
+    assert!(codes.len() >= 30 && codes.iter().all(|c| *c == Code::ResourceExhausted), "{codes:?}");
+    let grown = (peak.into_inner() as u64).saturating_sub(before);
+    println!("{} MiB before, at most {} MiB more during", before >> 20, grown >> 20);
+    // 64 MiB of the budget, what HTTP/2 may send ahead, and what the allocator keeps. Before: 640 MiB and more.
+    assert!(grown < 160 << 20, "the coordinator grew by {} MiB", grown >> 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_message_is_the_callers_fault() {
+    let here = trained(1, 2, 1).await;
+    let auditor = credentials(&here.deployment, Role::Auditor);
+    let channel = channel(&auditor, &here.deployment.coordinator_peer()).unwrap();
+    let bad = [
+        ("bytes that are no protobuf", framed(&[0xff; 7], 7), Code::InvalidArgument),
+        ("an unknown wire type", framed(&[0x0f], 1), Code::InvalidArgument),
+        ("a message cut short", framed(&[1, 2], 9), Code::InvalidArgument),
+        ("no message", Bytes::new(), Code::InvalidArgument),
+        ("half a header", Bytes::from_static(&[0, 0]), Code::InvalidArgument),
+        ("a message marked as compressed", Bytes::from_static(&[1, 0, 0, 0, 0]), Code::InvalidArgument),
+        ("two messages", [framed(&[], 0), framed(&[], 0)].concat().into(), Code::InvalidArgument),
+        ("a message too large for this call", framed(&[0; 100], (64 << 10) + 1), Code::OutOfRange),
+    ];
+    for (what, body, code) in bad {
+        let status = post(&channel, DESCRIBE, body).await;
+        assert_eq!(status.code(), code, "{what}: {status}");
+    }
+    assert_eq!(post(&channel, DESCRIBE, framed(&[], 0)).await.code(), Code::Ok);
+    here.deployment.stop().await.unwrap();
+}
+
+/// Identified or not, one party holds its number of connections and no more, and is told why.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_peer_is_held_to_its_number_of_connections() {
+    let files = Files::new();
+    let limits = Limits { max_connections_per_peer: 3, ..Limits::default() };
+    let server = files.serve(limits).await;
+    let active = files.credentials("a");
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let channel = channel(&active, &server.peer).unwrap();
+        assert_eq!(post(&channel, DESCRIBE, framed(&[], 0)).await.code(), Code::FailedPrecondition, "no model yet");
+        held.push(channel);
+    }
+    let fourth = post(&channel(&active, &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+    assert_eq!(fourth.code(), Code::ResourceExhausted, "{fourth}");
+    let other = post(&channel(&files.credentials("b"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+    assert_eq!(other.code(), Code::FailedPrecondition, "the room of another peer is its own");
+    server.stop().await;
+}
+
+/// Certificates of a coordinator `c` and two active parties `a`, `b`, and a deny list.
+struct Files(tempfile::TempDir);
+
+struct Server {
+    peer: Peer,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<Result<(), vfl_coordinator::service::RunError>>,
+}
+
+impl Server {
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+impl Files {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let parties = ["coordinator/c", "active-party/a", "active-party/b"].map(str::to_owned);
+        certs::write(dir.path(), "test", 2, &parties).unwrap();
+        std::fs::write(dir.path().join("denied"), "# nobody yet\n").unwrap();
+        Self(dir)
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn tls(&self, name: &str) -> TlsFiles {
+        let (certificate, key) = (self.at(&format!("{name}.pem")), self.at(&format!("{name}.key")));
+        TlsFiles { ca: self.at("ca.pem"), certificate, key, deny_list: Some(self.at("denied")) }
+    }
+
+    fn credentials(&self, name: &str) -> Credentials {
+        Credentials::read(&TlsFiles { deny_list: None, ..self.tls(name) }).unwrap()
+    }
+
+    /// As `openssl x509 -serial` prints it.
+    fn serial(&self, name: &str) -> String {
+        let pem = std::fs::read(self.at(&format!("{name}.pem"))).unwrap();
+        let (_, pem) = x509_parser::pem::parse_x509_pem(&pem).unwrap();
+        pem.parse_x509().unwrap().raw_serial().iter().map(|b| format!("{b:02X}")).collect()
+    }
+
+    async fn serve(&self, limits: Limits) -> Server {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let peer = Peer { role: Role::Coordinator, name: PartyName::new("c").unwrap(), address };
+        let settings = vfl_coordinator::config::Settings {
+            credentials: Credentials::read(&self.tls("c")).unwrap(),
+            limits,
+            state_dir: self.at("state"),
+            passive_parties: vec![],
+            peer_timeout: Duration::from_secs(1),
+            active_party: None,
+            training: Default::default(),
+            publishing: Default::default(),
+            defenses: Vec::new(),
+            ledger: None,
+            serving: Default::default(),
+            audit: Default::default(),
+        };
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(vfl_coordinator::service::run(settings, listener, stop.clone().cancelled_owned()));
+        Server { peer, stop, task }
+    }
+
+    /// A health watch: a call that stays open.
+    async fn watch(&self, name: &str, server: &Server) -> tonic::Streaming<tonic_health::pb::HealthCheckResponse> {
+        let channel = channel(&self.credentials(name), &server.peer).unwrap();
+        let request = tonic_health::pb::HealthCheckRequest { service: String::new() };
+        let watching = tonic_health::pb::health_client::HealthClient::new(channel).watch(request).await;
+        let mut watching = watching.unwrap().into_inner();
+        watching.message().await.unwrap().expect("the service serves");
+        watching
+    }
+}
+
+/// Whether a stream says nothing for a while, which is what an open watch does.
+async fn open(watching: &mut tonic::Streaming<tonic_health::pb::HealthCheckResponse>) -> bool {
+    tokio::time::timeout(Duration::from_secs(1), watching.message()).await.is_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_certificate_is_cut_off_while_others_go_on() {
+    let files = Files::new();
+    let server = files.serve(Limits::default()).await;
+    let (mut lost, mut kept) = (files.watch("a", &server).await, files.watch("b", &server).await);
+    assert!(open(&mut lost).await);
+    std::fs::write(files.at("denied"), format!("# lost laptop\n{}  # a\n", files.serial("a"))).unwrap();
+    // Nobody tells the server: it looks at its files.
+    let ended = tokio::time::timeout(Duration::from_secs(20), lost.message()).await.expect("a denied peer is cut off");
+    assert!(!matches!(ended, Ok(Some(_))), "{ended:?}");
+    let refused = post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    assert!(refused.message().contains("deny list"), "{refused}");
+    assert!(open(&mut kept).await, "who is not on the list keeps its streams");
+
+    // A list that cannot be read leaves the old one in force; one without the certificate gives it back.
+    std::fs::write(files.at("denied"), "this is no serial number\n").unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let still = post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+    assert_eq!(still.code(), Code::Unauthenticated, "{still}");
+    std::fs::write(files.at("denied"), "").unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let again = post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+        if again.code() == Code::FailedPrecondition {
+            break;
+        }
+        assert!(Instant::now() < until, "{again}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(open(&mut kept).await);
+    server.stop().await;
+}
+
+/// A client does not speak to a server whose certificate it denies, and hangs up on one that it comes to deny.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_server_is_not_spoken_to() {
+    let files = Files::new();
+    let server = files.serve(Limits::default()).await;
+    let active = Credentials::read(&files.tls("a")).unwrap();
+    let standing = channel(&active, &server.peer).unwrap();
+    assert_eq!(post(&standing, DESCRIBE, framed(&[], 0)).await.code(), Code::FailedPrecondition);
+    std::fs::write(files.at("denied"), files.serial("c")).unwrap();
+    active.reload().unwrap();
+    let refusal = check_health(&active, &server.peer, DEADLINE).await.unwrap_err();
+    assert!(refusal.message.contains("deny list"), "{refusal}");
+    let mut standing = tonic_health::pb::health_client::HealthClient::new(standing);
+    let request = tonic_health::pb::HealthCheckRequest { service: String::new() };
+    assert!(standing.check(request).await.is_err(), "the connection that was there is closed");
+    server.stop().await;
+}
+
+/// New certificates are used from the next connection on; streams that are open stay open; a broken file changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_without_dropping_a_stream() {
+    let files = Files::new();
+    let server = files.serve(Limits::default()).await;
+    let old = files.serial("c");
+    let mut watching = files.watch("a", &server).await;
+
+    // The same authority, a new key and certificate of the coordinator.
+    let (pem, key) = (files.at("c.pem"), files.at("c.key"));
+    let old_key = std::fs::read(&key).unwrap();
+    std::fs::remove_file(&pem).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    certs::write(files.0.path(), "test", 2, &["coordinator/c".to_owned()]).unwrap();
+    let new = files.serial("c");
+    assert_ne!(old, new);
+    // A client that denies the old certificate gets through once the new one is shown.
+    std::fs::write(files.at("old"), &old).unwrap();
+    let picky = Credentials::read(&TlsFiles { deny_list: Some(files.at("old")), ..files.tls("a") }).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while check_health(&picky, &server.peer, DEADLINE).await.is_err() {
+        assert!(Instant::now() < until, "the new certificate is not shown");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(open(&mut watching).await, "the stream from before the change is still there");
+
+    // Half a renewal: a key that does not belong to the certificate. What was in force stays so.
+    std::fs::write(&key, &old_key).unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    check_health(&picky, &server.peer, DEADLINE).await.unwrap();
+    // A certificate of another party is not taken either.
+    std::fs::write(&pem, std::fs::read(files.at("b.pem")).unwrap()).unwrap();
+    std::fs::write(&key, std::fs::read(files.at("b.key")).unwrap()).unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    check_health(&picky, &server.peer, DEADLINE).await.unwrap();
+    assert!(open(&mut watching).await);
+    server.stop().await;
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let files = Files::new();
+    for mode in [0o640, 0o604, 0o660, 0o644] {
+        std::fs::set_permissions(files.at("a.key"), std::fs::Permissions::from_mode(mode)).unwrap();
+        let refused = Credentials::read(&files.tls("a")).unwrap_err().to_string();
+        assert!(refused.contains("a.key") && refused.contains("chmod 600"), "{refused}");
+    }
+    std::fs::set_permissions(files.at("a.key"), std::fs::Permissions::from_mode(0o400)).unwrap();
+    assert!(Credentials::read(&files.tls("a")).is_ok());
+}
+
+/// A stream of predictions that is cut short by a stop says so: an end without an error would read as all of the answers.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_ends_a_stream_of_predictions_with_an_error() {
+    let bench = Bench::start(&program(), None).await.unwrap();
+    let (peer, active) = (bench.coordinator().unwrap(), bench.credentials("active").unwrap());
+    let mut client = CoordinatorClient::new(channel(&active, &peer).unwrap());
+    let (questions, outgoing) = tokio::sync::mpsc::channel(4);
+    let mut answers = client.predict_stream(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
+    for i in 0..3 {
+        questions.send(bench.request(i * 100, (i + 1) * 100)).await.unwrap();
+        assert_eq!(answers.message().await.unwrap().unwrap().row_status.len(), 100);
+    }
+    bench.terminate().unwrap();
+    let last = tokio::time::timeout(DEADLINE, answers.message()).await.expect("the stream ends");
+    assert_eq!(last.unwrap_err().code(), Code::Unavailable);
+    drop(questions);
+}
+
+/// SIGHUP has a service read its files again; without a handler it would end the process.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_does_not_end_a_service_or_its_streams() {
+    let bench = Bench::start(&program(), None).await.unwrap();
+    let (peer, active) = (bench.coordinator().unwrap(), bench.credentials("active").unwrap());
+    let mut client = CoordinatorClient::new(channel(&active, &peer).unwrap());
+    let (questions, outgoing) = tokio::sync::mpsc::channel(4);
+    let mut answers = client.predict_stream(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
+    for i in 0..5 {
+        questions.send(bench.request(i * 10, (i + 1) * 10)).await.unwrap();
+        assert_eq!(answers.message().await.unwrap().unwrap().row_status.len(), 10);
+        bench.hang_up().unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    drop(questions);
+    assert!(answers.message().await.unwrap().is_none());
+}

@@ -1,0 +1,163 @@
+//! What trainings this party takes part in: the rules of `[training]`, and the journal of what was trained.
+//!
+//! An active party that trains learns the scores of the training records at every step, and so, with a few records that it
+//! knows, their features (SECURITY.md). The rules below bound how it may go about it; they do not close that route.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vfl_shared::clock::now;
+use vfl_shared::model::Schedule;
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::training::TrainingGate;
+use vfl_shared::training::journal::{Journal, JournalError, Proposal};
+use vfl_shared::types::ModelVersion;
+
+use crate::config::TrainingPolicy;
+
+/// The rules, and the journal.
+#[derive(Debug)]
+pub struct Consent {
+    policy: TrainingPolicy,
+    journal: Journal,
+    /// Two trainings that were let in together must not both be the last one allowed.
+    turn: Mutex<()>,
+}
+
+fn refused(message: String) -> Refusal {
+    Refusal::new(RefusalKind::PermissionDenied, format!("this passive party does not take part: {message}"))
+}
+
+fn not_written(error: &JournalError) -> Refusal {
+    tracing::error!(%error, "a training cannot be written down, so it does not go on");
+    Refusal::internal("the training cannot be written down, so it does not go on; the passive party's log says why")
+}
+
+impl Consent {
+    /// Opens the journal of a state directory.
+    ///
+    /// # Errors
+    /// [`JournalError`] naming the file that cannot be read or is damaged.
+    pub fn open(state_dir: &Path, policy: TrainingPolicy) -> Result<Arc<Self>, JournalError> {
+        let journal = Journal::open(&state_dir.join("trainings"))?;
+        Ok(Arc::new(Self { policy, journal, turn: Mutex::default() }))
+    }
+
+    /// Whether trainings are allowed at all.
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        self.policy.allowed
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The rules, in the order in which an operator would state them.
+    fn check(&self, proposal: &Proposal, now: i64) -> Result<(), Refusal> {
+        let p = &self.policy;
+        if !p.allowed {
+            return Err(refused(
+                "training is not allowed; its operator may set `allowed = true` in [training], or import parameters that \
+                 were trained elsewhere"
+                    .into(),
+            ));
+        }
+        if p.active_party.as_ref() != Some(&proposal.active_party) {
+            let asks = &proposal.active_party;
+            return Err(refused(format!("`active_party` in [training] does not name `{asks}`")));
+        }
+        let classes = proposal.class_names.len();
+        if !p.class_names.is_empty() && p.class_names != proposal.class_names {
+            return Err(refused("`class_names` in [training] are not the classes of this training".into()));
+        }
+        if p.class_names.is_empty() && classes > p.max_classes as usize {
+            return Err(refused(format!("{classes} classes, `max_classes` in [training] is {}", p.max_classes)));
+        }
+        let v = proposal.config.values();
+        let within = |what: &str, got: f64, most: f64| {
+            if got <= most {
+                return Ok(());
+            }
+            Err(refused(format!("`{what}` is {got}, `max_{what}` in [training] is {most}")))
+        };
+        within("learning_rate", v.learning_rate, p.max_learning_rate)?;
+        within("l2", v.l2, p.max_l2)?;
+        within("epochs", f64::from(v.epochs), f64::from(p.max_epochs))?;
+        let records = proposal.ids.len();
+        if records < p.min_records as usize {
+            return Err(refused(format!("{records} records, `min_records` in [training] is {}", p.min_records)));
+        }
+        let schedule = Schedule::new(&proposal.config, records);
+        let least = p.min_batch as usize;
+        if schedule.smallest_batch() < least {
+            let got = schedule.smallest_batch();
+            return Err(refused(format!("batches of {got} records, `min_batch` in [training] is {least}")));
+        }
+        let validation = schedule.validation().len();
+        if validation != 0 && validation < least {
+            return Err(refused(format!(
+                "{validation} validation records, `min_batch` in [training] is {least}: their mean loss would tell too much \
+                 of each"
+            )));
+        }
+        let (today, ever) = self.journal.counts(now);
+        if today >= u64::from(p.max_per_day) {
+            return Err(spent(format!("{today} trainings in a day, `max_per_day` in [training] is {}", p.max_per_day)));
+        }
+        if ever >= u64::from(p.max_total) {
+            return Err(spent(format!("{ever} trainings so far, `max_total` in [training] is {}", p.max_total)));
+        }
+        Ok(())
+    }
+}
+
+fn spent(message: String) -> Refusal {
+    Refusal::new(RefusalKind::ResourceExhausted, format!("this passive party does not take part: {message}"))
+}
+
+impl TrainingGate for Consent {
+    fn propose(&self, proposal: &Proposal) -> Result<(), Refusal> {
+        self.check(proposal, now()).inspect_err(|refusal| {
+            tracing::warn!(active_party = %proposal.active_party, reason = %refusal, "training refused");
+        })
+    }
+
+    fn records_missing(&self, proposal: &Proposal) -> Result<(), Refusal> {
+        self.journal.refuse(&proposal.active_party, now()).map_err(|e| not_written(&e))
+    }
+
+    fn begin(&self, proposal: &Proposal) -> Result<u64, Refusal> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check(proposal, now())?;
+        let number = self.journal.begin(proposal, now()).map_err(|e| not_written(&e))?;
+        let records = proposal.ids.len();
+        tracing::info!(active_party = %proposal.active_party, records, number, "a training begins and is written down");
+        Ok(number)
+    }
+
+    fn batch(&self, positions: &[u32]) -> Result<(), Refusal> {
+        let distinct: HashSet<u32> = positions.iter().copied().collect();
+        let (least, got) = (self.policy.min_batch as usize, distinct.len());
+        if got < least {
+            return Err(refused(format!("a batch of {got} distinct records, `min_batch` in [training] is {least}")));
+        }
+        if got < positions.len() {
+            return Err(Refusal::invalid("`batch` names a record twice"));
+        }
+        Ok(())
+    }
+
+    fn reach(&self, number: u64, step: u64) -> Result<(), Refusal> {
+        self.journal.reach(number, step).map_err(|e| not_written(&e))
+    }
+
+    fn end(&self, number: u64, steps: u64, published: Option<&ModelVersion>) {
+        if let Err(error) = self.journal.end(number, steps, published, now()) {
+            tracing::error!(%error, number, "the end of a training cannot be written down");
+        }
+    }
+}

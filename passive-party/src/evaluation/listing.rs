@@ -1,0 +1,130 @@
+//! What a state directory says of scorings, for the owner.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::accountant::least_error;
+use super::record::{EvaluationError, Record, Renewal, path};
+use crate::config::{AuditMode, AuditPolicy};
+use vfl_shared::clock::utc;
+
+/// One set of records.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetFacts {
+    /// Hash of its ids.
+    pub set: String,
+    /// How many records it has.
+    pub records: usize,
+    /// Whether anything was told of it without noise: no budget protects it then.
+    pub told_exactly: bool,
+    /// Candidates scored without noise.
+    pub scorings: u32,
+    /// How many more may be, in trusted mode.
+    pub scorings_left: u32,
+    /// Answers with noise.
+    pub noised_answers: u32,
+    /// ρ of all answers, its budget, and what is left of that.
+    pub rho_spent: f64,
+    /// See `rho_spent`.
+    pub rho_total: f64,
+    /// See `rho_spent`.
+    pub rho_left: f64,
+    /// Root mean squared error that any estimate of a record's feature keeps, at least, once all of `rho_total` is spent, in standard
+    /// deviations; absent where it was told of without noise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_error: Option<f64>,
+    /// How often it was renewed.
+    pub renewals: u32,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScoringFacts {
+    /// How scorings are answered now.
+    pub mode: AuditMode,
+    /// The sets, in the order they were opened.
+    pub sets: Vec<SetFacts>,
+    /// How many more sets may be opened in trusted mode.
+    pub trusted_sets_left: u32,
+    /// Openings refused because of their records.
+    pub refused_openings: u32,
+    /// How many more may be, before no new set is opened.
+    pub refusals_left: u32,
+    /// What the owner renewed, oldest first.
+    pub renewals: Vec<Renewal>,
+}
+
+/// Reads the record of a state directory. It may be in use: what is read is what was durable a moment ago.
+///
+/// # Errors
+/// [`EvaluationError`] if it cannot be read or is damaged.
+pub fn scorings(state_dir: &Path, policy: &AuditPolicy) -> Result<ScoringFacts, EvaluationError> {
+    let record = Record::read(&path(state_dir))?;
+    let sets = record.sets.iter().map(|s| {
+        let budget = s.budget(policy);
+        SetFacts {
+            set: s.set.clone(),
+            records: s.ids.len(),
+            told_exactly: s.exact,
+            scorings: s.scorings,
+            scorings_left: record.scorings_left(s, policy),
+            noised_answers: s.answers,
+            rho_spent: budget.spent(),
+            rho_total: budget.total(),
+            rho_left: budget.left(),
+            least_error: (!s.exact).then(|| least_error(budget.total().max(budget.spent()))),
+            renewals: s.renewals,
+        }
+    });
+    Ok(ScoringFacts {
+        mode: policy.mode,
+        sets: sets.collect(),
+        trusted_sets_left: record.sets_left(policy),
+        refused_openings: record.refused_openings,
+        refusals_left: record.refusals_left(policy),
+        renewals: record.renewals.clone(),
+    })
+}
+
+/// For people.
+#[must_use]
+pub fn scoring_table(facts: &ScoringFacts) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "Mode: {}.", facts.mode.as_str());
+    if facts.sets.is_empty() {
+        out.push_str("No records have been scored.\n");
+    } else {
+        let _ = writeln!(
+            out,
+            "{:<16} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  keeps at least",
+            "set", "records", "exact", "noised", "rho", "rho left", "rho total", "renewals"
+        );
+    }
+    for s in &facts.sets {
+        let keeps = s.least_error.map_or_else(
+            || "nothing: it was told of without noise".to_owned(),
+            |e| format!("{e:.3} of a feature's standard deviation"),
+        );
+        let _ = writeln!(
+            out,
+            "{:<16.16} {:>8} {:>8} {:>9} {:>9.5} {:>9.5} {:>9.5} {:>9}  {keeps}",
+            s.set, s.records, s.scorings, s.noised_answers, s.rho_spent, s.rho_left, s.rho_total, s.renewals
+        );
+    }
+    let _ = writeln!(
+        out,
+        "{} openings were refused because of their records; {} more may be, then no new set is opened.",
+        facts.refused_openings, facts.refusals_left
+    );
+    if facts.mode == AuditMode::Trusted {
+        let _ = writeln!(out, "{} more sets may be opened.", facts.trusted_sets_left);
+    }
+    for r in &facts.renewals {
+        let of = r.set.as_ref().map_or_else(|| "all sets".to_owned(), |s| format!("set {s:.16}"));
+        let _ = writeln!(out, "Renewed {} UTC, {of}: {}", utc(r.renewed_at_s), r.reason.escape_debug());
+    }
+    out
+}

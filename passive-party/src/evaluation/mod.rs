@@ -1,0 +1,390 @@
+//! Scores reconstructions against the truth, which stays here.
+//!
+//! What scorings tell of a record is bounded: a set has at least [`MIN_RECORDS`] records, and two sets are equal or disjoint (two that
+//! differ by one record would tell of that record). Then
+//!
+//! - by default (`noised`) every figure that depends on the truth carries noise, and all answers about a record cost at most ρ of
+//!   zero-concentrated differential privacy over the life of the state directory ([`accountant`], [`sensitivity`], [`noise`]).
+//!   To ask again costs again: no answer is kept.
+//! - for an auditor who is trusted by name (`trusted`), figures are exact to three significant digits, and their number is bounded for each
+//!   set and in all. Rounding does not hide single values from whoever chooses the estimates: some hundred answers read them.
+//!
+//! What an answer costs is on disk before it leaves; if the disk does not take it, nothing is answered.
+
+pub mod accountant;
+mod listing;
+pub mod noise;
+mod record;
+pub mod scoring;
+pub mod sensitivity;
+pub(crate) mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nalgebra::DMatrix;
+use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::metrics::MetricError;
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::types::{FeatureBlock, RecordIds};
+
+pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};
+pub use record::{EvaluationError, Renewal, renew};
+
+use crate::config::{AuditMode, AuditPolicy};
+use record::{Record, ScoredSet, set_name};
+use scoring::{ErrorTold, Scorable, Scored, Scoring, ScoringError, Told};
+
+/// The fewest records of a scoring. Fewer of an opening that are not held are not counted out either.
+pub const MIN_RECORDS: usize = 100;
+
+/// The most candidates of one scoring.
+pub const MAX_CANDIDATES: usize = 64;
+
+/// The record of all scorings, on disk.
+pub struct Evaluations {
+    path: PathBuf,
+    policy: AuditPolicy,
+    record: Mutex<Record>,
+}
+
+impl std::fmt::Debug for Evaluations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Evaluations({})", self.path.display())
+    }
+}
+
+/// A set of records opened for scoring: the truth, and which set it is.
+pub struct Evaluation {
+    evaluations: Arc<Evaluations>,
+    set: String,
+    truth: FeatureBlock,
+}
+
+impl std::fmt::Debug for Evaluation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Evaluation({})", self.set)
+    }
+}
+
+/// What a scoring compares with.
+#[derive(Debug, Clone)]
+pub enum Control {
+    /// Nothing.
+    None,
+    /// ½ everywhere.
+    Half,
+    /// Each feature's mean over the records.
+    ColumnMean,
+    /// Estimates of the auditor's.
+    Given(Scorable),
+}
+
+/// A scoring as it is asked for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The candidates.
+    pub candidates: Vec<Scorable>,
+    /// The control.
+    pub control: Control,
+    /// Whose errors are wanted.
+    pub told: Told,
+    /// Whether by feature too.
+    pub by_feature: bool,
+    /// What may be spent; in trusted mode nothing.
+    pub rho: Option<f64>,
+}
+
+/// What is left after an answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Left {
+    /// In noised mode.
+    Noised {
+        /// What this answer has cost.
+        spent: f64,
+        /// What the set has left.
+        left: f64,
+    },
+    /// In trusted mode: candidates.
+    Trusted {
+        /// How many.
+        scorings: u32,
+    },
+}
+
+fn internal(error: MetricError) -> Refusal {
+    Refusal::internal(error.to_string())
+}
+
+fn exhausted(message: String) -> Refusal {
+    Refusal::new(RefusalKind::ResourceExhausted, message)
+}
+
+fn asked_wrongly(error: ScoringError) -> Refusal {
+    Refusal::invalid(error.to_string())
+}
+
+impl Evaluations {
+    /// Opens the record in a directory.
+    ///
+    /// # Errors
+    /// [`EvaluationError`] if it cannot be read or is damaged.
+    pub fn open(dir: &Path, policy: AuditPolicy) -> Result<Self, EvaluationError> {
+        let path = record::path(dir);
+        let record = Record::read(&path)?;
+        Ok(Self { path, policy, record: Mutex::new(record) })
+    }
+
+    /// How scorings are answered.
+    #[must_use]
+    pub fn policy(&self) -> &AuditPolicy {
+        &self.policy
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the record, on disk first: if the disk does not take it, nothing has changed and nothing may be told.
+    fn change<T>(
+        &self,
+        record: &mut Record,
+        change: impl FnOnce(&mut Record) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut changed = record.clone();
+        let done = change(&mut changed)?;
+        changed.write(&self.path).map_err(|error| {
+            tracing::error!(path = %self.path.display(), %error, "a scoring cannot be counted on disk");
+            Refusal::internal("cannot count the scoring on disk, so it is not done; the passive party's log says why")
+        })?;
+        *record = changed;
+        Ok(done)
+    }
+
+    /// Opens a set of records for scoring.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for fewer than 100 records. NOT_FOUND when some are not held here (how many only from 100 on, never which) and
+    /// FAILED_PRECONDITION when the set overlaps another one; both are counted, and RESOURCE_EXHAUSTED when too many were, or in
+    /// trusted mode too many sets opened. FAILED_PRECONDITION in noised mode when the set was told of without noise.
+    pub fn start(self: &Arc<Self>, table: &FeatureTable, ids: &RecordIds) -> Result<Evaluation, Refusal> {
+        if ids.len() < MIN_RECORDS {
+            let message = format!("a scoring takes at least {MIN_RECORDS} records, {} came", ids.len());
+            return Err(Refusal::invalid(message));
+        }
+        let mut sorted: Vec<&str> = ids.iter().collect();
+        sorted.sort_unstable();
+        let set = set_name(&sorted);
+        let trusted = self.policy.mode == AuditMode::Trusted;
+        let mut record = self.record();
+        let known = record.find(&set).map(|s| s.exact);
+        if known == Some(true) && !trusted {
+            let message =
+                "these records were scored without noise before, so that no budget protects them; audit other records";
+            return Err(Refusal::precondition(message));
+        }
+        // Whatever would be refused without a look at the records comes before the look: it must not answer for it.
+        if trusted && known != Some(true) && record.sets_left(&self.policy) == 0 {
+            return Err(exhausted(
+                "no further set of records can be scored here; score one that was scored before, or ask the owner to renew \
+                 (passive-party scorings renew)"
+                    .into(),
+            ));
+        }
+        if known.is_none() && record.refusals_left(&self.policy) == 0 {
+            return Err(exhausted(
+                "too many openings were refused because of their records, so that no new set is opened; score one that was scored \
+                 before, or ask the owner to renew (passive-party scorings renew)"
+                    .into(),
+            ));
+        }
+        let missing = ids.iter().filter(|id| table.position(id).is_none()).count();
+        if missing > 0 {
+            let some = if missing >= MIN_RECORDS { missing.to_string() } else { "some".into() };
+            let message = format!("{some} of the {} records are not held here", ids.len());
+            return Err(self.refuse_opening(&mut record, RefusalKind::NotFound, &message));
+        }
+        if known.is_none() {
+            let wanted: HashSet<&str> = sorted.iter().copied().collect();
+            if record.sets.iter().any(|s| s.ids.iter().any(|id| wanted.contains(id.as_str()))) {
+                let message = "the set overlaps another one that was scored before; score that very set again, or one that shares \
+                               no record with it";
+                return Err(self.refuse_opening(&mut record, RefusalKind::FailedPrecondition, message));
+            }
+        }
+        let truth = table.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))?;
+        if known.is_none() || (trusted && known == Some(false)) {
+            // What is not on disk must not count as known: after a restart the overlap would go unseen.
+            self.change(&mut record, |record| {
+                if known.is_none() {
+                    let ids = sorted.iter().map(|&id| id.to_owned()).collect();
+                    record.sets.push(ScoredSet::new(set.clone(), ids));
+                }
+                if let Some(found) = record.find_mut(&set) {
+                    // The opening tells the errors of the two guesses.
+                    found.exact |= trusted;
+                }
+                Ok(())
+            })?;
+        }
+        drop(record);
+        Ok(Evaluation { evaluations: self.clone(), set, truth })
+    }
+
+    /// Counts an opening that is refused because of its records, before the refusal leaves.
+    fn refuse_opening(&self, record: &mut Record, kind: RefusalKind, message: &str) -> Refusal {
+        let counted = self.change(record, |record| {
+            record.refused_openings = record.refused_openings.saturating_add(1);
+            Ok(record.refusals_left(&self.policy))
+        });
+        match counted {
+            Ok(left) => Refusal::new(kind, format!("{message} ({left} more openings may be refused)")),
+            Err(refusal) => refusal,
+        }
+    }
+}
+
+impl Evaluation {
+    /// How scorings are answered.
+    #[must_use]
+    pub fn policy(&self) -> &AuditPolicy {
+        &self.evaluations.policy
+    }
+
+    /// Budget of ρ of this set: all of it, and what is left.
+    #[must_use]
+    pub fn rho(&self) -> (f64, f64) {
+        let record = self.evaluations.record();
+        let budget = record.find(&self.set).map(|s| s.budget(self.policy()));
+        budget.map_or((0.0, 0.0), |b| (b.total(), b.left()))
+    }
+
+    /// How many candidates of this set can be scored in trusted mode.
+    #[must_use]
+    pub fn scorings_left(&self) -> u32 {
+        let record = self.evaluations.record();
+        record.find(&self.set).map_or(0, |s| record.scorings_left(s, self.policy()))
+    }
+
+    /// Number of features and of records.
+    #[must_use]
+    pub fn shape(&self) -> (usize, usize) {
+        self.truth.matrix().shape()
+    }
+
+    /// Errors of the two estimates anyone can make, ½ everywhere and each feature's mean over these records: in trusted mode only,
+    /// where an opening tells them. In noised mode they are asked for as a control and cost what a control costs.
+    ///
+    /// # Errors
+    /// INTERNAL, which a set of records excludes.
+    pub fn baselines(&self) -> Result<Option<(ErrorTold, ErrorTold)>, Refusal> {
+        if self.policy().mode == AuditMode::Noised {
+            return Ok(None);
+        }
+        let told = |scorable: Scorable| {
+            let one = [scorable];
+            let scoring = Scoring { candidates: &one, control: None, told: Told::All, by_feature: true };
+            let mut scored = scoring.exact().map_err(asked_wrongly)?;
+            scored.errors.pop().map(|(_, error, _)| error).ok_or_else(|| Refusal::internal("no baseline was scored"))
+        };
+        let truth = self.truth.matrix();
+        let half = told(Scorable::half(truth).map_err(internal)?)?;
+        Ok(Some((half, told(Scorable::column_mean(truth).map_err(internal)?)?)))
+    }
+
+    /// Reduces estimates (d × n) to what a scoring needs. Nothing is told by this alone.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the shape is not [`Evaluation::shape`].
+    pub fn scorable(&self, estimates: DMatrix<f64>) -> Result<Scorable, Refusal> {
+        Scorable::new(estimates, self.truth.matrix()).map_err(|e| Refusal::invalid(e.to_string()))
+    }
+
+    /// Answers a scoring, having counted on disk what it costs.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when it asks for nothing, or for more than its ρ can tell, or names ρ in trusted mode; RESOURCE_EXHAUSTED when the set
+    /// has not as much left; INTERNAL when the disk does not take the count or there is no randomness.
+    pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
+        let truth = self.truth.matrix();
+        let control = match &asked.control {
+            Control::None => None,
+            Control::Half => Some(Scorable::half(truth).map_err(internal)?),
+            Control::ColumnMean => Some(Scorable::column_mean(truth).map_err(internal)?),
+            Control::Given(given) => Some(given.clone()),
+        };
+        let (told, by_feature) = (asked.told, asked.by_feature);
+        let scoring = Scoring { candidates: &asked.candidates, control: control.as_ref(), told, by_feature };
+        match self.policy().mode {
+            AuditMode::Noised => {
+                let rho = asked.rho.unwrap_or(self.policy().rho_per_scoring);
+                if !(rho.is_finite() && rho > 0.0) {
+                    return Err(Refusal::invalid(format!("`rho` is {rho}, it must be above 0")));
+                }
+                scoring.check(rho).map_err(asked_wrongly)?;
+                // Before the budget: without randomness nothing is spent.
+                let mut rng = noise::generator()?;
+                let left = self.spend(rho)?;
+                Ok((scoring.noised(rho, &mut rng).map_err(asked_wrongly)?, Left::Noised { spent: rho, left }))
+            }
+            AuditMode::Trusted => {
+                if asked.rho.is_some() {
+                    return Err(Refusal::invalid("`rho` is for noised answers; here they are exact: leave it out"));
+                }
+                let scored = scoring.exact().map_err(asked_wrongly)?;
+                let given = usize::from(matches!(asked.control, Control::Given(_)));
+                let scorings = self.count((asked.candidates.len() + given).max(1))?;
+                Ok((scored, Left::Trusted { scorings }))
+            }
+        }
+    }
+
+    /// Takes ρ from the budget, durably, and says what is left.
+    fn spend(&self, rho: f64) -> Result<f64, Refusal> {
+        let (evaluations, policy) = (&self.evaluations, self.policy());
+        let mut record = evaluations.record();
+        evaluations.change(&mut record, |record| {
+            let found = record.find_mut(&self.set).ok_or_else(closed)?;
+            let budget = found.budget(policy).spend(rho).map_err(|over| {
+                exhausted(format!(
+                    "this scoring would spend rho = {}, of the {:.6} for these records {:.6} is left; name a smaller rho, audit other \
+                     records, or ask the owner to renew (passive-party scorings renew)",
+                    over.asked,
+                    found.budget(policy).total(),
+                    over.left
+                ))
+            })?;
+            found.rho_spent = budget.spent();
+            found.answers = found.answers.saturating_add(1);
+            Ok(budget.left())
+        })
+    }
+
+    /// Counts candidates scored without noise, durably, and says how many are left.
+    fn count(&self, candidates: usize) -> Result<u32, Refusal> {
+        let (evaluations, policy) = (&self.evaluations, self.policy());
+        let mut record = evaluations.record();
+        let wanted = u32::try_from(candidates).unwrap_or(u32::MAX);
+        evaluations.change(&mut record, |record| {
+            let left = record.find(&self.set).map(|s| record.scorings_left(s, policy)).ok_or_else(closed)?;
+            if wanted > left {
+                return Err(exhausted(format!(
+                    "this scoring has {wanted} candidates, and {left} scorings of these records are left (at most {} of one set, {} of \
+                     all); audit other records, or ask the owner to renew (passive-party scorings renew)",
+                    policy.max_scorings, policy.max_total_scorings
+                )));
+            }
+            let found = record.find_mut(&self.set).ok_or_else(closed)?;
+            found.scorings = found.scorings.saturating_add(wanted);
+            found.exact = true;
+            Ok(left - wanted)
+        })
+    }
+}
+
+fn closed() -> Refusal {
+    Refusal::internal("the set of records is no longer open")
+}

@@ -1,0 +1,228 @@
+//! The record of scorings on disk: which sets, what they have cost, what was refused and what the owner renewed.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use vfl_shared::files::{self, write_atomic};
+use vfl_shared::hex;
+
+use super::accountant::Budget;
+use crate::config::AuditPolicy;
+
+/// Why the record of scorings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluationError {
+    /// The disk refuses.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read, write or lock.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that is not what was written.
+    #[error("{} is damaged: {reason}; it counts what auditors were told: restore it from a backup", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The service holds the record in memory.
+    #[error("a passive party serves with this state directory; stop it, renew, and start it again")]
+    InUse,
+    /// No set, or several, of that name.
+    #[error("{count} sets begin with `{prefix}`; `passive-party scorings` lists them")]
+    NoSuchSet {
+        /// What was given.
+        prefix: String,
+        /// How many match.
+        count: usize,
+    },
+    /// Nothing to go by later.
+    #[error("the reason is empty; say why the budget is renewed, it is kept with the renewal")]
+    NoReason,
+}
+
+/// A set of records that was opened for scoring.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScoredSet {
+    /// Hash of the sorted ids.
+    pub(super) set: String,
+    pub(super) ids: Vec<String>,
+    /// Candidates scored in trusted mode.
+    pub(super) scorings: u32,
+    /// Whether anything was told without noise. Records of before noise say nothing here: they were.
+    #[serde(default = "yes")]
+    pub(super) exact: bool,
+    /// What noised answers have cost.
+    #[serde(default)]
+    pub(super) rho_spent: f64,
+    /// Noised answers.
+    #[serde(default)]
+    pub(super) answers: u32,
+    /// How often the owner has renewed it.
+    #[serde(default)]
+    pub(super) renewals: u32,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A budget allowed once more, by the owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Renewal {
+    /// Seconds since 1970.
+    pub renewed_at_s: u64,
+    /// Why, in the owner's words.
+    pub reason: String,
+    /// The one set it was for; absent if it was for all that were known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    pub(super) sets: Vec<ScoredSet>,
+    /// Openings refused because of their records.
+    #[serde(default)]
+    pub(super) refused_openings: u32,
+    #[serde(default)]
+    pub(super) renewals: Vec<Renewal>,
+}
+
+/// Where a state directory keeps it.
+pub(super) fn path(dir: &Path) -> PathBuf {
+    dir.join("evaluations.json")
+}
+
+/// The name of a set: a hash of its ids, whatever their order.
+pub(super) fn set_name(sorted: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for id in sorted {
+        hash.update((id.len() as u64).to_le_bytes());
+        hash.update(id.as_bytes());
+    }
+    hex(hash.finalize())
+}
+
+impl ScoredSet {
+    /// A set that nothing was told of.
+    pub(super) fn new(set: String, ids: Vec<String>) -> Self {
+        Self { set, ids, scorings: 0, exact: false, rho_spent: 0.0, answers: 0, renewals: 0 }
+    }
+
+    /// Its budget of ρ: the policy's, once more for each renewal.
+    pub(super) fn budget(&self, policy: &AuditPolicy) -> Budget {
+        Budget::new(policy.rho * f64::from(1 + self.renewals), self.rho_spent)
+    }
+
+    /// How many candidates may be scored in trusted mode.
+    pub(super) fn max_scorings(&self, policy: &AuditPolicy) -> u32 {
+        policy.max_scorings.saturating_mul(1 + self.renewals)
+    }
+}
+
+impl Record {
+    /// Reads it; a directory without one has an empty record.
+    pub(super) fn read(path: &Path) -> Result<Self, EvaluationError> {
+        let damaged = |reason: String| EvaluationError::Damaged { path: path.to_owned(), reason };
+        let record: Self = match std::fs::read(path) {
+            Ok(content) => serde_json::from_slice(&content).map_err(|e| damaged(e.to_string()))?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Self::default(),
+            Err(source) => return Err(EvaluationError::Io { action: "read", path: path.to_owned(), source }),
+        };
+        match record.sets.iter().find(|s| !(s.rho_spent.is_finite() && s.rho_spent >= 0.0)) {
+            Some(bad) => Err(damaged(format!("`rho_spent` is {}", bad.rho_spent))),
+            None => Ok(record),
+        }
+    }
+
+    /// Writes it, durably.
+    pub(super) fn write(&self, path: &Path) -> std::io::Result<()> {
+        write_atomic(path, &serde_json::to_vec(self)?, true)
+    }
+
+    pub(super) fn find(&self, set: &str) -> Option<&ScoredSet> {
+        self.sets.iter().find(|s| s.set == set)
+    }
+
+    pub(super) fn find_mut(&mut self, set: &str) -> Option<&mut ScoredSet> {
+        self.sets.iter_mut().find(|s| s.set == set)
+    }
+
+    /// How often the owner has renewed what is counted over all sets.
+    fn general(&self) -> u32 {
+        u32::try_from(self.renewals.iter().filter(|r| r.set.is_none()).count()).unwrap_or(u32::MAX - 1)
+    }
+
+    fn allowed(&self, limit: u32) -> u32 {
+        limit.saturating_mul(1 + self.general())
+    }
+
+    /// How many more openings may be refused.
+    pub(super) fn refusals_left(&self, policy: &AuditPolicy) -> u32 {
+        self.allowed(policy.max_refused_openings).saturating_sub(self.refused_openings)
+    }
+
+    /// How many more sets may be opened in trusted mode.
+    pub(super) fn sets_left(&self, policy: &AuditPolicy) -> u32 {
+        let exact = self.sets.iter().filter(|s| s.exact).count();
+        self.allowed(policy.max_sets).saturating_sub(u32::try_from(exact).unwrap_or(u32::MAX))
+    }
+
+    /// How many more candidates of a set may be scored in trusted mode: by its own limit and that of all sets.
+    pub(super) fn scorings_left(&self, set: &ScoredSet, policy: &AuditPolicy) -> u32 {
+        let all = self.sets.iter().fold(0u32, |sum, s| sum.saturating_add(s.scorings));
+        let of_all = self.allowed(policy.max_total_scorings).saturating_sub(all);
+        of_all.min(set.max_scorings(policy).saturating_sub(set.scorings))
+    }
+}
+
+/// Allows the budget once more: of all sets known and of what is counted over all, or of one set alone, named by the beginning of its
+/// hash. Recorded durably, with the time and the reason.
+///
+/// ρ adds up: after k renewals the promise for the records of a set is that of (1 + k) ρ, which
+/// [`least_error`](super::accountant::least_error) puts into words. Nothing that was told is forgotten.
+///
+/// # Errors
+/// [`EvaluationError`], among them [`EvaluationError::InUse`] while a service runs on the directory.
+pub fn renew(state_dir: &Path, set: Option<&str>, reason: &str) -> Result<Renewal, EvaluationError> {
+    let reason = reason.trim();
+    if reason.is_empty() {
+        return Err(EvaluationError::NoReason);
+    }
+    let lock = state_dir.join("lock");
+    let held = match files::lock(&lock) {
+        Ok(Some(held)) => held,
+        Ok(None) => return Err(EvaluationError::InUse),
+        Err(source) => return Err(EvaluationError::Io { action: "lock", path: lock, source }),
+    };
+    let path = path(state_dir);
+    let mut record = Record::read(&path)?;
+    let mut renewed: Vec<&mut ScoredSet> =
+        record.sets.iter_mut().filter(|s| set.is_none_or(|prefix| s.set.starts_with(prefix))).collect();
+    if let Some(prefix) = set
+        && (renewed.len() != 1 || prefix.is_empty())
+    {
+        return Err(EvaluationError::NoSuchSet { prefix: prefix.to_owned(), count: renewed.len() });
+    }
+    renewed.iter_mut().for_each(|s| s.renewals = s.renewals.saturating_add(1).min(u32::MAX - 1));
+    let renewal = Renewal {
+        renewed_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+        reason: reason.to_owned(),
+        set: set.and_then(|_| renewed.first().map(|s| s.set.clone())),
+    };
+    record.renewals.push(renewal.clone());
+    record.write(&path).map_err(|source| EvaluationError::Io { action: "write", path, source })?;
+    drop(held);
+    Ok(renewal)
+}

@@ -1,0 +1,301 @@
+//! One scoring: candidates reduced to their errors, and what is told of them, with noise or without.
+//!
+//! A noised scoring has *parts*: the choice of the best candidate, unless it is read off all errors, which are told; each error told;
+//! the control's error. Its ρ is divided equally among them. An error that is told feature by feature is one part too: the
+//! features get noise as one vector, and the overall error is their mean. Its σ is then about that of an overall error told alone,
+//! so that errors by feature cost nothing beside it.
+
+use nalgebra::DMatrix;
+use rand::Rng;
+use vfl_shared::metrics::{MetricError, SquaredError, column_mean_error, half_error, mse};
+use vfl_shared::numerics::three_significant_digits;
+
+use super::accountant::LEAST_RHO;
+use super::noise::exponential_choice;
+use super::sensitivity::{Grid, Sensitivity};
+
+/// Estimates, reduced to what a scoring needs of them. The errors are private; nothing leaves but through [`Scoring`].
+#[derive(Clone)]
+pub struct Scorable {
+    errors: SquaredError,
+    sensitivity: Sensitivity,
+    clipped: u64,
+}
+
+impl std::fmt::Debug for Scorable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scorable({} features)", self.errors.by_feature.len())
+    }
+}
+
+impl Scorable {
+    /// Scores estimates (d × n) against the truth, having clipped them to [0, 1]: outside, one record could move an error by more than
+    /// 1/n, and whoever attacks knows the box and would clip them too.
+    ///
+    /// # Errors
+    /// [`MetricError`] if the shapes differ or there is nothing to score.
+    pub fn new(mut estimates: DMatrix<f64>, truth: &DMatrix<f64>) -> Result<Self, MetricError> {
+        let mut clipped = 0;
+        for value in estimates.iter_mut() {
+            if !(0.0..=1.0).contains(value) {
+                clipped += 1;
+                // What is not a number is refused where messages are read; here it must not slip through `clamp`.
+                *value = if value.is_nan() { 0.5 } else { value.clamp(0.0, 1.0) };
+            }
+        }
+        let errors = mse(&estimates, truth)?;
+        Ok(Self { errors, sensitivity: Sensitivity::of_estimates(&estimates), clipped })
+    }
+
+    /// ½ everywhere.
+    ///
+    /// # Errors
+    /// As [`Scorable::new`].
+    pub fn half(truth: &DMatrix<f64>) -> Result<Self, MetricError> {
+        let (d, n) = truth.shape();
+        Ok(Self { errors: half_error(truth)?, sensitivity: Sensitivity::of_half(d, n), clipped: 0 })
+    }
+
+    /// Each feature's mean over these records.
+    ///
+    /// # Errors
+    /// As [`Scorable::new`].
+    pub fn column_mean(truth: &DMatrix<f64>) -> Result<Self, MetricError> {
+        let (d, n) = truth.shape();
+        Ok(Self { errors: column_mean_error(truth)?, sensitivity: Sensitivity::of_column_mean(d, n), clipped: 0 })
+    }
+
+    /// How many values were clipped.
+    #[must_use]
+    pub fn clipped(&self) -> u64 {
+        self.clipped
+    }
+
+    fn exact(&self, by_feature: bool) -> ErrorTold {
+        let features = if by_feature { self.errors.by_feature.as_slice() } else { &[] };
+        ErrorTold {
+            mse: three_significant_digits(self.errors.overall),
+            by_feature: features.iter().map(|&e| three_significant_digits(e)).collect(),
+            sigma: None,
+            sigma_by_feature: None,
+        }
+    }
+
+    fn noised(&self, by_feature: bool, rho: f64, rng: &mut impl Rng) -> Result<ErrorTold, ScoringError> {
+        let d = self.errors.by_feature.len();
+        let small = || ScoringError::TooSmall { rho };
+        if !by_feature {
+            let grid = Grid::new(self.sensitivity.overall, 1, rho).ok_or_else(small)?;
+            let mse = grid.noised(self.errors.overall, rng);
+            return Ok(ErrorTold { mse, by_feature: Vec::new(), sigma: Some(grid.sigma()), sigma_by_feature: None });
+        }
+        let grid = Grid::new(self.sensitivity.by_feature, d, rho).ok_or_else(small)?;
+        let told: Vec<f64> = self.errors.by_feature.iter().map(|&e| grid.noised(e, rng)).collect();
+        Ok(ErrorTold {
+            mse: told.iter().sum::<f64>() / d.max(1) as f64,
+            by_feature: told,
+            sigma: Some(grid.sigma() / (d.max(1) as f64).sqrt()),
+            sigma_by_feature: Some(grid.sigma()),
+        })
+    }
+}
+
+/// Whose errors are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Nobody's.
+    Nobody,
+    /// The best candidate's.
+    Best,
+    /// Every candidate's.
+    All,
+}
+
+/// An error as it is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorTold {
+    /// Over all features.
+    pub mse: f64,
+    /// By feature, if that was asked for.
+    pub by_feature: Vec<f64>,
+    /// Standard deviation of the noise in `mse`.
+    pub sigma: Option<f64>,
+    /// Of the noise in each entry of `by_feature`.
+    pub sigma_by_feature: Option<f64>,
+}
+
+/// 1 − error / control, with the interval that the noise leaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gain {
+    /// The figure, where the control is above 0.
+    pub value: Option<f64>,
+    /// The interval's ends, where it is bounded.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Of a normal distribution, 95 % lie within as many standard deviations.
+const Z95: f64 = 1.959_963_984_540_054;
+
+impl Gain {
+    /// From an error and its control. Without noise there is no interval.
+    ///
+    /// With noise it is Fieller's: the r for which (error − r control)² ≤ z² (σ_e² + r² σ_c²), z = 1.96. At the true ratio error − r
+    /// control has mean 0 and that very variance, so 95 of 100 such sets hold it, however large the noise. The set is an
+    /// interval only if control > z σ_c; otherwise nothing is excluded. A ratio below 0 is impossible and is cut off.
+    #[must_use]
+    pub fn of(error: &ErrorTold, control: &ErrorTold) -> Self {
+        let (e, c) = (error.mse, control.mse);
+        let value = (c > 0.0).then(|| 1.0 - e / c);
+        let (Some(se), Some(sc)) = (error.sigma, control.sigma) else {
+            return Self { value: value.map(three_significant_digits), interval: None };
+        };
+        let (se, sc) = ((Z95 * se).powi(2), (Z95 * sc).powi(2));
+        let a = c * c - sc;
+        if c <= 0.0 || a <= 0.0 {
+            return Self { value, interval: None };
+        }
+        let root = (se * a + sc * e * e).max(0.0).sqrt();
+        let (low, high) = (((e * c - root) / a).max(0.0), ((e * c + root) / a).max(0.0));
+        Self { value, interval: Some((1.0 - high, 1.0 - low)) }
+    }
+}
+
+/// Why a scoring cannot be answered.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum ScoringError {
+    /// Nothing to tell.
+    #[error("the scoring asks for nothing: send candidates and name whose errors are wanted, or a control")]
+    Nothing,
+    /// Not enough to tell so much.
+    #[error("rho = {rho} for one part of a scoring is too small for its figures; name a larger rho or ask for less")]
+    TooSmall {
+        /// The share of one part.
+        rho: f64,
+    },
+}
+
+/// One scoring.
+#[derive(Debug, Clone, Copy)]
+pub struct Scoring<'a> {
+    /// The candidates.
+    pub candidates: &'a [Scorable],
+    /// What they are compared with.
+    pub control: Option<&'a Scorable>,
+    /// Whose errors are told.
+    pub told: Told,
+    /// Whether by feature too.
+    pub by_feature: bool,
+}
+
+/// What is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// The best candidate.
+    pub best: Option<usize>,
+    /// The errors asked for, by candidate.
+    pub errors: Vec<(usize, ErrorTold, Option<Gain>)>,
+    /// The control's.
+    pub control: Option<ErrorTold>,
+}
+
+impl Scoring<'_> {
+    /// Whether the best candidate takes a part of its own.
+    fn chooses(&self) -> bool {
+        self.told != Told::All && self.candidates.len() > 1
+    }
+
+    /// How many parts the budget of this scoring is divided into.
+    ///
+    /// # Errors
+    /// [`ScoringError::Nothing`] if there are none.
+    pub fn parts(&self) -> Result<usize, ScoringError> {
+        let errors = match self.told {
+            Told::Nobody => 0,
+            Told::Best => self.candidates.len().min(1),
+            Told::All => self.candidates.len(),
+        };
+        let parts = errors + usize::from(self.chooses()) + usize::from(self.control.is_some());
+        if parts == 0 { Err(ScoringError::Nothing) } else { Ok(parts) }
+    }
+
+    /// Checks that a ρ suffices for the figures, so that nothing is charged for an answer that cannot be given.
+    ///
+    /// # Errors
+    /// [`ScoringError`].
+    pub fn check(&self, rho: f64) -> Result<(), ScoringError> {
+        let part = rho / self.parts()? as f64;
+        let d = self.candidates.iter().chain(self.control).map(|c| c.errors.by_feature.len()).max().unwrap_or(0);
+        let coordinates = if self.by_feature { d } else { 1 };
+        let fits = Grid::new(1.0, coordinates, part).is_some() && Grid::of_choice(1.0, part).is_some();
+        if part >= LEAST_RHO && fits { Ok(()) } else { Err(ScoringError::TooSmall { rho: part }) }
+    }
+
+    /// The answer without noise, to three significant digits.
+    ///
+    /// # Errors
+    /// [`ScoringError::Nothing`].
+    pub fn exact(&self) -> Result<Scored, ScoringError> {
+        self.parts()?;
+        let overall = |at: usize| self.candidates.get(at).map_or(f64::INFINITY, |c| c.errors.overall);
+        let best = (0..self.candidates.len()).min_by(|a, b| overall(*a).total_cmp(&overall(*b)));
+        let told = self.told_of(best).map(|(at, candidate)| (at, candidate.exact(self.by_feature)));
+        Ok(self.put_together(best, told.collect(), self.control.map(|c| c.exact(self.by_feature))))
+    }
+
+    /// The answer with noise that makes it ρ-zCDP, whatever the candidates.
+    ///
+    /// # Errors
+    /// [`ScoringError`].
+    pub fn noised(&self, rho: f64, rng: &mut impl Rng) -> Result<Scored, ScoringError> {
+        self.check(rho)?;
+        let part = rho / self.parts()? as f64;
+        let mut best = match self.candidates.len() {
+            0 => None,
+            _ if self.chooses() => Some(self.choose(part, rng)?),
+            _ => Some(0),
+        };
+        let mut told = Vec::new();
+        for (at, candidate) in self.told_of(best) {
+            told.push((at, candidate.noised(self.by_feature, part, rng)?));
+        }
+        if self.told == Told::All {
+            // Read off what is told anyway, it costs nothing.
+            best = told.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse)).map(|(at, _)| *at);
+        }
+        let control = self.control.map(|c| c.noised(self.by_feature, part, rng)).transpose()?;
+        Ok(self.put_together(best, told, control))
+    }
+
+    /// The best candidate by the exponential mechanism. One record moves the difference of two errors by the sum of the two largest
+    /// bounds at most.
+    fn choose(&self, rho: f64, rng: &mut impl Rng) -> Result<usize, ScoringError> {
+        let mut bounds: Vec<f64> = self.candidates.iter().map(|c| c.sensitivity.overall).collect();
+        bounds.sort_by(|a, b| b.total_cmp(a));
+        let grid = Grid::of_choice(bounds.iter().take(2).sum(), rho).ok_or(ScoringError::TooSmall { rho })?;
+        let steps: Vec<i64> = self.candidates.iter().map(|c| grid.steps(c.errors.overall)).collect();
+        let least = steps.iter().copied().min().unwrap_or(0);
+        let excess: Vec<u64> = steps.iter().map(|s| s.abs_diff(least)).collect();
+        Ok(exponential_choice(&excess, rng))
+    }
+
+    fn told_of(&self, best: Option<usize>) -> impl Iterator<Item = (usize, &Scorable)> {
+        let told = self.told;
+        self.candidates.iter().enumerate().filter(move |(at, _)| match told {
+            Told::Nobody => false,
+            Told::Best => Some(*at) == best,
+            Told::All => true,
+        })
+    }
+
+    fn put_together(&self, best: Option<usize>, told: Vec<(usize, ErrorTold)>, control: Option<ErrorTold>) -> Scored {
+        let gain = |error: &ErrorTold| control.as_ref().map(|c| Gain::of(error, c));
+        let errors = told.into_iter().map(|(at, error)| {
+            let gain = gain(&error);
+            (at, error, gain)
+        });
+        Scored { best, errors: errors.collect(), control }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! Imported parameters that wait to be published. The operator's command checks a parameter file, stores the share, and writes
+//! which share it is; the running service reads that when it is asked to publish. The file is the operator's consent: it names
+//! the active party that it is for, and is good for one model version.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rand::Rng as _;
+use serde::{Deserialize, Serialize};
+
+use super::{ParameterFile, ParameterFileError, ShareStore, StoreError};
+use crate::files::write_atomic;
+use crate::hex;
+use crate::types::{ModelVersion, PartyName, ShapeError};
+
+const SCHEMA: u32 = 1;
+
+/// Why parameters could not be imported, or what was imported cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The parameter file.
+    #[error("parameter file {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ParameterFileError,
+    },
+    /// Parameters that do not fit together.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The share store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The disk refuses.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read, write or remove.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is not what was written.
+    #[error("{} is damaged: {reason}; import the parameters again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Parameters that an operator has staged. No parameter is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Staged {
+    schema: u32,
+    /// Tells one staging from the next, also of the same parameters.
+    id: String,
+    /// Hash of the stored share.
+    pub digest: String,
+    /// The active party that may have it published.
+    pub active_party: PartyName,
+    /// Names of the classes, in the order of the weights' rows.
+    pub class_names: Vec<String>,
+}
+
+/// Which version a staging was used for. Written by the service, never by the command.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Used {
+    schema: u32,
+    id: String,
+    version: ModelVersion,
+}
+
+/// Where a party keeps what its operator has staged: `imports` in its state directory. The command writes one file there and
+/// the service another, so that neither undoes what the other did.
+#[derive(Debug, Clone)]
+pub struct Staging {
+    dir: PathBuf,
+}
+
+impl Staging {
+    /// That of a state directory; makes nothing.
+    #[must_use]
+    pub fn of(state_dir: &Path) -> Self {
+        Self { dir: state_dir.join("imports") }
+    }
+
+    fn staged_path(&self) -> PathBuf {
+        self.dir.join("staged.json")
+    }
+
+    fn used_path(&self) -> PathBuf {
+        self.dir.join("used.json")
+    }
+
+    /// What is staged.
+    ///
+    /// # Errors
+    /// [`ImportError`] naming the file that cannot be read.
+    pub fn staged(&self) -> Result<Option<Staged>, ImportError> {
+        let path = self.staged_path();
+        let Some(staged) = read::<Staged>(&path)? else { return Ok(None) };
+        if staged.schema != SCHEMA {
+            return Err(ImportError::Damaged { path, reason: format!("its schema is {}", staged.schema) });
+        }
+        Ok(Some(staged))
+    }
+
+    /// Stages a stored share for an active party, durably, in place of what was staged before.
+    ///
+    /// # Errors
+    /// [`ImportError::Io`] if the disk refuses.
+    pub fn stage(
+        &self,
+        digest: String,
+        active_party: PartyName,
+        class_names: Vec<String>,
+    ) -> Result<Staged, ImportError> {
+        let mut id = [0; 16];
+        rand::rng().fill_bytes(&mut id);
+        let staged = Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names };
+        write(&self.staged_path(), &staged)?;
+        Ok(staged)
+    }
+
+    /// Takes back what is staged, and gives it. A version that it was published as stays.
+    ///
+    /// # Errors
+    /// [`ImportError`] naming the file.
+    pub fn withdraw(&self) -> Result<Option<Staged>, ImportError> {
+        let staged = self.staged()?;
+        let path = self.staged_path();
+        match std::fs::remove_file(&path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(ImportError::Io { action: "remove", path, source }),
+        }
+        Ok(staged)
+    }
+
+    /// The version that this staging was published as, if it was.
+    ///
+    /// # Errors
+    /// [`ImportError`] naming the file that cannot be read.
+    pub fn used_for(&self, staged: &Staged) -> Result<Option<ModelVersion>, ImportError> {
+        let used = read::<Used>(&self.used_path())?;
+        Ok(used.filter(|used| used.id == staged.id).map(|used| used.version))
+    }
+
+    /// Remembers, durably, which version this staging was published as.
+    ///
+    /// # Errors
+    /// [`ImportError::Io`] if the disk refuses.
+    pub fn mark_used(&self, staged: &Staged, version: &ModelVersion) -> Result<(), ImportError> {
+        let used = Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() };
+        write(&self.used_path(), &used)
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ImportError> {
+    let content = match std::fs::read(path) {
+        Ok(content) => content,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ImportError::Io { action: "read", path: path.to_owned(), source }),
+    };
+    let damaged = |e| ImportError::Damaged { path: path.to_owned(), reason: crate::cli::json_error(&e) };
+    serde_json::from_slice(&content).map(Some).map_err(damaged)
+}
+
+fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), ImportError> {
+    let io = |source| ImportError::Io { action: "write", path: path.to_owned(), source };
+    let mut content = serde_json::to_vec(value).map_err(|e| io(e.into()))?;
+    content.push(b'\n');
+    write_atomic(path, &content, true).map_err(io)
+}
+
+/// What [`import_parameters`] did. No parameter is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// Hash of the stored share.
+    pub digest: String,
+    /// The active party that may have it published.
+    pub active_party: PartyName,
+    /// Names of the classes, in the order in which they are stored.
+    pub class_names: Vec<String>,
+    /// Number of features.
+    pub features: usize,
+    /// The file's features, or the active party's classes, stood in another order than the schema's: they were put in that order.
+    pub reordered: bool,
+    /// Hash of the share that was staged before and not published.
+    pub replaced: Option<String>,
+}
+
+/// Checks a parameter file against a party's schema, stores the share and stages it. `feature_names` are the schema's;
+/// `classes`, those of the label, are the active party's: it also holds the bias, which a passive party must not.
+///
+/// Runs beside the service as well as without it.
+///
+/// # Errors
+/// [`ImportError`] naming the file, the key, the row and the fix. Nothing is staged then; what was staged before stays.
+pub fn import_parameters(
+    path: &Path,
+    state_dir: &Path,
+    feature_names: &[String],
+    classes: Option<&[String]>,
+    active_party: &PartyName,
+) -> Result<Imported, ImportError> {
+    let refused = |source| ImportError::File { path: path.to_owned(), source };
+    let file = ParameterFile::read(path).map_err(refused)?;
+    let mut own = file.with_features(feature_names).map_err(refused)?;
+    match (classes, file.bias()) {
+        (Some(_), None) => return Err(refused(ParameterFileError::NoBias)),
+        (None, Some(_)) => return Err(refused(ParameterFileError::BiasOfPassive)),
+        (Some(classes), Some(_)) => own = own.with_classes(classes).map_err(refused)?,
+        (None, None) => {}
+    }
+    let reordered = own != file;
+    let store = ShareStore::open(state_dir)?;
+    let digest = store.put(&own.parameters()?, feature_names)?;
+    let staging = Staging::of(state_dir);
+    // What cannot be read any more is replaced like anything else.
+    let before = staging.staged().ok().flatten();
+    let replaced = match &before {
+        Some(before) if staging.used_for(before).ok().flatten().is_none() => Some(before.digest.clone()),
+        _ => None,
+    };
+    let staged = staging.stage(digest, active_party.clone(), own.class_names().to_vec())?;
+    Ok(Imported {
+        digest: staged.digest,
+        active_party: staged.active_party,
+        class_names: staged.class_names,
+        features: feature_names.len(),
+        reordered,
+        replaced,
+    })
+}
+
+impl Imported {
+    /// What was done, in lines for people; what comes next is for the caller to add.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let mut lines = format!(
+            "staged for publication: {} classes x {} features, for active party `{}`\nclasses in order: {}\nshare (SHA-256): {}\n",
+            self.class_names.len(),
+            self.features,
+            self.active_party,
+            shortened(&self.class_names),
+            self.digest
+        );
+        if self.reordered {
+            lines.push_str(
+                "the file had another order; rows and columns were put in the schema's order by their names\n",
+            );
+        }
+        if let Some(before) = &self.replaced {
+            lines.push_str(&format!("replaces share {}, which was staged and not published\n", before));
+        }
+        lines
+    }
+}
+
+fn shortened(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+    let more = names.len().saturating_sub(8);
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str =
+        r#"{"schema":1,"class_names":["no","yes"],"feature_names":["b","a"],"weights":[[1,2],[3,4]]BIAS}"#;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|n| (*n).to_owned()).collect()
+    }
+
+    fn import(dir: &Path, bias: &str, features: &[&str], classes: Option<&[&str]>) -> Result<Imported, ImportError> {
+        let path = dir.join("parameters.json");
+        std::fs::write(&path, FILE.replace("BIAS", bias)).unwrap();
+        let classes = classes.map(names);
+        let active = PartyName::new("shop").unwrap();
+        import_parameters(&path, &dir.join("state"), &names(features), classes.as_deref(), &active)
+    }
+
+    #[test]
+    fn what_is_stored_is_in_the_order_of_the_schema() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ShareStore::open(&dir.path().join("state")).unwrap();
+        let found = import(dir.path(), "", &["a", "b"], None).unwrap();
+        assert!(found.reordered && found.replaced.is_none());
+        assert_eq!(found.class_names, names(&["no", "yes"]), "a passive party has no classes of its own");
+        let share = store.stored(&found.digest).unwrap();
+        assert_eq!(share.parameters.weights().row(0), nalgebra::RowDVector::from_vec(vec![2.0, 1.0]));
+        assert_eq!(share.feature_names, names(&["a", "b"]));
+        let active = import(dir.path(), ",\"bias\":[5,6]", &["b", "a"], Some(&["yes", "no"])).unwrap();
+        assert_eq!(active.replaced.as_deref(), Some(found.digest.as_str()));
+        assert_eq!(active.class_names, names(&["yes", "no"]));
+        let share = store.stored(&active.digest).unwrap();
+        assert_eq!(share.parameters.weights().row(0), nalgebra::RowDVector::from_vec(vec![3.0, 4.0]));
+        assert_eq!(share.parameters.bias().unwrap().as_slice(), [6.0, 5.0]);
+        #[cfg(unix)]
+        for file in ["imports/staged.json".to_owned(), format!("shares/{}.json", active.digest)] {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(dir.path().join("state").join(file)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_what_was_staged_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let staged = import(dir.path(), "", &["a", "b"], None).unwrap();
+        for (bias, features, classes, says) in [
+            (",\"bias\":[5,6]", &["a", "b"][..], None, "not for a passive party"),
+            ("", &["a", "b"], Some(&["no", "yes"][..]), "`bias` is missing"),
+            ("", &["a", "c"], None, "`c` missing, `b` unknown here"),
+            ("", &["a"], None, "`b` unknown here"),
+            (",\"bias\":[5,6]", &["a", "b"], Some(&["no", "maybe"]), "`maybe` missing, `yes` unknown here"),
+        ] {
+            let said = import(dir.path(), bias, features, classes).unwrap_err().to_string();
+            assert!(said.contains("parameters.json") && said.contains(says), "{said}");
+        }
+        let still = Staging::of(&dir.path().join("state")).staged().unwrap().unwrap();
+        assert_eq!(still.digest, staged.digest);
+        let missing = import_parameters(
+            &dir.path().join("none.json"),
+            &dir.path().join("state"),
+            &names(&["a"]),
+            None,
+            &PartyName::new("shop").unwrap(),
+        );
+        assert!(missing.unwrap_err().to_string().contains("none.json: cannot be read"));
+    }
+
+    #[test]
+    fn a_staging_is_used_once_and_another_of_the_same_share_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let staging = Staging::of(dir.path());
+        assert!(staging.staged().unwrap().is_none() && staging.withdraw().unwrap().is_none());
+        let party = PartyName::new("shop").unwrap();
+        let version = ModelVersion::new("m-1").unwrap();
+        let first = staging.stage("0".repeat(64), party.clone(), names(&["a", "b"])).unwrap();
+        assert_eq!(staging.used_for(&first).unwrap(), None);
+        staging.mark_used(&first, &version).unwrap();
+        assert_eq!(Staging::of(dir.path()).used_for(&first).unwrap(), Some(version));
+        let again = staging.stage("0".repeat(64), party, names(&["a", "b"])).unwrap();
+        assert_eq!(staging.used_for(&again).unwrap(), None);
+        assert_eq!(staging.withdraw().unwrap(), Some(again));
+        assert_eq!(staging.staged().unwrap(), None);
+        std::fs::write(dir.path().join("imports/staged.json"), "{\"schema\":1").unwrap();
+        let said = staging.staged().unwrap_err().to_string();
+        assert!(said.contains("staged.json is damaged") && said.contains("import the parameters again"), "{said}");
+        std::fs::remove_dir_all(dir.path().join("imports")).unwrap();
+    }
+}

@@ -1,0 +1,220 @@
+//! A connection that ends when it must: when it is told to go, or when its time is up.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::transport::server::Connected;
+
+use super::deny::Link;
+use super::door::Place;
+use super::identity::PeerIdentity;
+use crate::rpc::Refusal;
+
+/// The bytes a client of HTTP/2 begins with (RFC 9113, section 3.4). After them pings keep the connection honest.
+const PREFACE_BYTES: usize = 24;
+/// How long an identified peer may take to send them.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a stranger may take in all, from the moment it was accepted.
+pub(super) const STRANGER_TIMEOUT: Duration = Duration::from_secs(5);
+/// What is left to a stranger, once it has its answer, to read it and leave.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone)]
+pub struct PeerInfo {
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// Its identity, or why it has none that is taken here.
+    pub identity: Result<PeerIdentity, Refusal>,
+    answered: Arc<AtomicBool>,
+}
+
+impl PeerInfo {
+    pub(super) fn new(address: SocketAddr, identity: Result<PeerIdentity, Refusal>) -> Self {
+        Self { address, identity, answered: Arc::default() }
+    }
+
+    /// The stranger gets its one answer now. False if it has had it.
+    pub(super) fn answer_once(&self) -> bool {
+        !self.answered.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// When a connection's time is up.
+#[derive(Debug)]
+enum Deadline {
+    None,
+    /// Lifted once so many bytes have come.
+    Preface(Pin<Box<Sleep>>, usize),
+    /// Brought forward, once, when the answer is given.
+    Stranger {
+        sleep: Pin<Box<Sleep>>,
+        answered: Arc<AtomicBool>,
+        leaving: bool,
+    },
+}
+
+/// A stream that is cut off when a token says so or its time is up: reading and writing fail from then on, which makes
+/// whoever drives the connection drop it.
+#[derive(Debug)]
+pub(super) struct Guarded<S> {
+    stream: S,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    deadline: Deadline,
+    /// The connection's entry among those of its peer's certificate.
+    _link: Option<Link>,
+}
+
+impl<S> Guarded<S> {
+    fn new(stream: S, cut: &CancellationToken, deadline: Deadline, link: Option<Link>) -> Self {
+        Self { stream, cut: Box::pin(cut.clone().cancelled_owned()), deadline, _link: link }
+    }
+
+    /// A connection to a peer, which ends when its certificate is denied.
+    pub(super) fn linked(stream: S, link: Link) -> Self {
+        let cut = link.cut().clone();
+        Self::new(stream, &cut, Deadline::None, Some(link))
+    }
+
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.cut.as_mut().poll(cx).is_ready() {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was told to go"));
+        }
+        let sleep = match &mut self.deadline {
+            Deadline::None | Deadline::Preface(_, 0) => return Ok(()),
+            Deadline::Preface(sleep, _) => sleep,
+            Deadline::Stranger { sleep, answered, leaving } => {
+                if !*leaving && answered.load(Ordering::Acquire) {
+                    *leaving = true;
+                    let end = (Instant::now() + FAREWELL).min(sleep.deadline());
+                    sleep.as_mut().reset(end);
+                }
+                sleep
+            }
+        };
+        if sleep.as_mut().poll(cx).is_ready() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the connection's time is up"));
+        }
+        Ok(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if let Deadline::Preface(_, left) = &mut self.deadline {
+            *left = left.saturating_sub(buf.filled().len() - before);
+            if *left == 0 {
+                self.deadline = Deadline::None;
+            }
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// A connection after its handshake.
+#[derive(Debug)]
+pub struct TlsConnection {
+    stream: Guarded<TlsStream<TcpStream>>,
+    peer: PeerInfo,
+    /// Held as long as the socket is open.
+    _place: Place,
+}
+
+impl TlsConnection {
+    /// A connection of a peer that has shown who it is.
+    pub(super) fn known(stream: TlsStream<TcpStream>, peer: PeerInfo, link: Link, place: Place) -> Self {
+        let deadline = Deadline::Preface(Box::pin(tokio::time::sleep(PREFACE_TIMEOUT)), PREFACE_BYTES);
+        let cut = link.cut().clone();
+        Self { stream: Guarded::new(stream, &cut, deadline, Some(link)), peer, _place: place }
+    }
+
+    /// A connection of somebody who has not; it was accepted at `since`.
+    pub(super) fn stranger(stream: TlsStream<TcpStream>, peer: PeerInfo, place: Place, since: Instant) -> Self {
+        let sleep = Box::pin(tokio::time::sleep_until(since + STRANGER_TIMEOUT));
+        let deadline = Deadline::Stranger { sleep, answered: peer.answered.clone(), leaving: false };
+        Self { stream: Guarded::new(stream, place.cut(), deadline, None), peer, _place: place }
+    }
+}
+
+impl Connected for TlsConnection {
+    type ConnectInfo = PeerInfo;
+
+    fn connect_info(&self) -> PeerInfo {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for TlsConnection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for TlsConnection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,241 @@
+//! A party's side of publishing imported parameters: what its operator has staged, for whom, and for which version.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::model::{ShareStore, Staged, Staging, StoredShare};
+use crate::rpc::{Refusal, RefusalKind};
+use crate::types::{ModelVersion, PartyName};
+
+/// What a service answers when it is asked to publish what its operator has staged. Its refusals go to other parties: where
+/// files lie, and for whom else parameters are staged, the log alone says.
+#[derive(Debug)]
+pub struct Importer {
+    staging: Staging,
+    store: ShareStore,
+    /// Names of this party's features, in the order of the weights' columns.
+    feature_names: Vec<String>,
+    /// Whether models are trained on, and served with, features that went through a map.
+    mapped: bool,
+    /// The active party holds the bias.
+    bias: bool,
+    /// One publication at a time.
+    turn: Mutex<()>,
+}
+
+impl Importer {
+    /// Of the active party.
+    #[must_use]
+    pub fn of_active(staging: Staging, store: ShareStore, feature_names: Vec<String>) -> Self {
+        Self { staging, store, feature_names, mapped: false, bias: true, turn: Mutex::default() }
+    }
+
+    /// Of a passive party; `mapped` says whether its features go through a map before they meet the weights.
+    #[must_use]
+    pub fn of_passive(staging: Staging, store: ShareStore, feature_names: Vec<String>, mapped: bool) -> Self {
+        Self { staging, store, feature_names, mapped, bias: false, turn: Mutex::default() }
+    }
+
+    /// What is staged for `active_party`, with its share, if it can be published as a model of `classes`.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION: nothing is staged, or it is of other classes or features; PERMISSION_DENIED: it is staged for another
+    /// active party; INTERNAL: it cannot be read.
+    pub fn staged(&self, active_party: &PartyName, classes: &[String]) -> Result<(Staged, StoredShare), Refusal> {
+        let staged = self.staging.staged().map_err(unreadable)?.ok_or_else(|| {
+            let mend = match self.bias {
+                true => "run `active-party import-parameters` first",
+                false => "this party's operator imports them with `passive-party import-parameters`",
+            };
+            Refusal::precondition(format!("no parameters are staged here for active party `{active_party}`; {mend}"))
+        })?;
+        if staged.active_party != *active_party {
+            let message = format!(
+                "the parameters staged here are not for active party `{active_party}`; this party's operator says for whom \
+                 they are when importing them"
+            );
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        if self.mapped {
+            tracing::error!(
+                "imported parameters are of the features as they are, and `transform` in [training] maps them: set it to none, \
+                 with a state_dir of its own"
+            );
+            let message = "this party's settings do not go with imported parameters; its log says more";
+            return Err(Refusal::precondition(message));
+        }
+        if let Some(difference) = difference(&staged.class_names, classes) {
+            return Err(Refusal::precondition(format!(
+                "the parameters staged here are of other classes: {difference}; the files of all parties name the same classes \
+                 in the same order"
+            )));
+        }
+        let share = self.store.stored(&staged.digest).map_err(unreadable)?;
+        if share.feature_names != self.feature_names {
+            let message =
+                "the parameters staged here are of other features than this party now holds; import them again";
+            return Err(Refusal::precondition(message));
+        }
+        if share.parameters.classes() != classes.len() || share.parameters.bias().is_some() != self.bias {
+            let message = "the share staged here is not what was imported; import the parameters again";
+            return Err(Refusal::precondition(message));
+        }
+        Ok((staged, share))
+    }
+
+    /// Binds what is staged to a version, as often as this party's own operator has it published: the active party's way, whose
+    /// command to publish is its consent.
+    ///
+    /// # Errors
+    /// As [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now.
+    pub fn bind(
+        &self,
+        active_party: &PartyName,
+        classes: &[String],
+        version: &ModelVersion,
+        digest: &str,
+    ) -> Result<(), Refusal> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.still_staged(active_party, classes, digest)?;
+        self.store.bind(version, digest).map_err(unreadable)
+    }
+
+    /// Binds what is staged to a version: once, for one version. The same version again is no second publication but the
+    /// same one, that did not come to its end.
+    ///
+    /// # Errors
+    /// As [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now, or if it was published as another version.
+    pub fn publish(
+        &self,
+        active_party: &PartyName,
+        classes: &[String],
+        version: &ModelVersion,
+        digest: &str,
+    ) -> Result<(), Refusal> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let staged = self.still_staged(active_party, classes, digest)?;
+        match self.staging.used_for(&staged).map_err(unreadable)? {
+            Some(used) if used != *version => {
+                return Err(Refusal::precondition(format!(
+                    "the parameters staged here were published as {used}, and one staging is good for one model; this party's \
+                     operator imports them again for another"
+                )));
+            }
+            Some(_) => {}
+            // Marked first: a crash between the two leaves a staging that is good for this version alone.
+            None => self.staging.mark_used(&staged, version).map_err(unreadable)?,
+        }
+        self.store.bind(version, digest).map_err(unreadable)
+    }
+
+    fn still_staged(&self, active_party: &PartyName, classes: &[String], digest: &str) -> Result<Staged, Refusal> {
+        let (staged, _) = self.staged(active_party, classes)?;
+        if staged.digest != digest {
+            return Err(Refusal::precondition("other parameters have been staged here in the meantime; publish again"));
+        }
+        Ok(staged)
+    }
+}
+
+/// The first way in which two lists of class names differ.
+fn difference(here: &[String], there: &[String]) -> Option<String> {
+    if here.len() != there.len() {
+        return Some(format!("{} here, {} at the active party", here.len(), there.len()));
+    }
+    let at = here.iter().zip(there).position(|(a, b)| a != b)?;
+    Some(format!("class {} is `{}` here and `{}` at the active party", at + 1, here[at], there[at]))
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Refusal {
+    tracing::error!(%error, "staged parameters cannot be published");
+    Refusal::internal("what is staged here cannot be read or written; this party's log says why")
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DMatrix;
+
+    use super::*;
+    use crate::model::PartyParameters;
+
+    struct Here {
+        dir: tempfile::TempDir,
+        store: ShareStore,
+        digest: String,
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|n| (*n).to_owned()).collect()
+    }
+
+    fn party(name: &str) -> PartyName {
+        PartyName::new(name).unwrap()
+    }
+
+    impl Here {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let store = ShareStore::open(dir.path()).unwrap();
+            let parameters = PartyParameters::new(DMatrix::from_element(2, 2, 0.5), None).unwrap();
+            let digest = store.put(&parameters, &names(&["x", "y"])).unwrap();
+            Self { dir, store, digest }
+        }
+
+        fn stage(&self) {
+            let staging = Staging::of(self.dir.path());
+            staging.stage(self.digest.clone(), party("shop"), names(&["no", "yes"])).unwrap();
+        }
+
+        fn importer(&self, features: &[&str], mapped: bool) -> Importer {
+            Importer::of_passive(Staging::of(self.dir.path()), self.store.clone(), names(features), mapped)
+        }
+    }
+
+    #[test]
+    fn only_what_fits_is_described() {
+        let here = Here::new();
+        let classes = names(&["no", "yes"]);
+        let importer = here.importer(&["x", "y"], false);
+        let said = |importer: &Importer, party: &PartyName, classes: &[String]| {
+            importer.staged(party, classes).map(drop).unwrap_err().to_string()
+        };
+        assert!(said(&importer, &party("shop"), &classes).contains("no parameters are staged"));
+        here.stage();
+        assert_eq!(importer.staged(&party("shop"), &classes).unwrap().0.digest, here.digest);
+        let refused = importer.staged(&party("rival"), &classes).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+        assert!(refused.message.contains("`rival`") && !refused.message.contains("shop"), "{refused}");
+        assert!(said(&importer, &party("shop"), &names(&["no"])).contains("2 here, 1 at the active party"));
+        assert!(said(&importer, &party("shop"), &names(&["yes", "no"])).contains("class 1 is `no` here and `yes`"));
+        assert!(said(&here.importer(&["y", "x"], false), &party("shop"), &classes).contains("other features"));
+        assert!(said(&here.importer(&["x", "y"], true), &party("shop"), &classes).contains("settings"));
+        let active = Importer::of_active(Staging::of(here.dir.path()), here.store.clone(), names(&["x", "y"]));
+        assert!(said(&active, &party("shop"), &classes).contains("not what was imported"), "no bias");
+        std::fs::remove_dir_all(here.dir.path().join("shares")).unwrap();
+        let said = said(&importer, &party("shop"), &classes);
+        assert!(said.contains("log says why") && !said.contains('/'), "no path leaves: {said}");
+    }
+
+    #[test]
+    fn a_staging_is_good_for_one_version() {
+        let here = Here::new();
+        here.stage();
+        let classes = names(&["no", "yes"]);
+        let (one, two) = (ModelVersion::new("m-1").unwrap(), ModelVersion::new("m-2").unwrap());
+        let publish = |version: &ModelVersion, digest: &str| {
+            here.importer(&["x", "y"], false).publish(&party("shop"), &classes, version, digest)
+        };
+        let other = here.store.put(&PartyParameters::zeros(2, 2, false), &names(&["x", "y"])).unwrap();
+        assert!(publish(&one, &other).unwrap_err().message.contains("in the meantime"));
+        assert!(here.store.load(&one).is_err());
+        publish(&one, &here.digest).unwrap();
+        publish(&one, &here.digest).unwrap();
+        assert_eq!(here.store.load(&one).unwrap().digest, here.digest);
+        let refused = publish(&two, &here.digest).unwrap_err();
+        assert!(refused.message.contains("published as m-1") && refused.message.contains("good for one"), "{refused}");
+        assert!(here.store.load(&two).is_err());
+        // The operator's word again, for the same parameters.
+        here.stage();
+        publish(&two, &here.digest).unwrap();
+        assert_eq!(here.store.load(&one).unwrap().parameters, here.store.load(&two).unwrap().parameters);
+    }
+}
