@@ -34,6 +34,9 @@ pub struct ConfigValues {
     /// Passive parties that may be asked for the parameters they release, in an audit. Default none.
     #[serde(default)]
     pub passive_parties: Vec<PeerAddress>,
+    /// What auditors may do here.
+    #[serde(default)]
+    pub audit: AuditTable,
     /// How models are trained.
     #[serde(default)]
     pub training: TrainingTable,
@@ -53,6 +56,14 @@ pub struct DataFiles {
     pub csv: PathBuf,
     /// What the columns are, and their public ranges.
     pub schema: PathBuf,
+}
+
+/// `[audit]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuditTable {
+    /// Whether auditors may have attacks run here. Default false: an auditor learns whom this party holds, and uses its cores.
+    pub allowed: bool,
 }
 
 /// `[training]`: the values of a training configuration, and the records.
@@ -132,6 +143,8 @@ pub struct Settings {
     pub passive_parties: Vec<Peer>,
     /// How long a peer may take to answer.
     pub peer_timeout: Duration,
+    /// Whether auditors may have attacks run.
+    pub audits_allowed: bool,
 }
 
 /// What the commands `train` and `predict` need: they are clients of the running service.
@@ -173,6 +186,7 @@ impl Settings {
             coordinator: v.coordinator.peer(Role::Coordinator),
             passive_parties: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
+            audits_allowed: v.audit.allowed,
         };
         Ok((v.listen, settings))
     }

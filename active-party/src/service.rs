@@ -57,6 +57,7 @@ struct Service {
     identity: PeerIdentity,
     scorer: Arc<Scorer>,
     reconstructor: Arc<Reconstructor>,
+    audits_allowed: bool,
     importer: Arc<Importer>,
     class_names: Vec<String>,
     training: Arc<tokio::sync::Mutex<()>>,
@@ -89,6 +90,7 @@ pub async fn run(
         identity,
         scorer,
         reconstructor,
+        audits_allowed: settings.audits_allowed,
         importer,
         class_names,
         training: Arc::default(),
@@ -216,6 +218,10 @@ impl ActiveParty for Service {
         request: Request<pb::ReconstructRequest>,
     ) -> Result<Response<Self::ReconstructStream>, Status> {
         let auditor = caller(&request)?;
+        if !self.audits_allowed {
+            let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
+        }
         let job = self.reconstructor.check(request.into_inner())?;
         let (events, outgoing) = mpsc::channel(16);
         let (reconstructor, stop) = (self.reconstructor.clone(), self.stop.clone());

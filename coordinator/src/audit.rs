@@ -24,6 +24,12 @@ use crate::share::ShareHash;
 /// The fewest records of a session: a mean over fewer says too much of each.
 pub const MIN_AUDIT_RECORDS: usize = 100;
 
+/// Records whose shares are bound by sessions, of all models. Beyond it no session of new records is opened.
+const MAX_BOUND: usize = 1 << 20;
+
+/// The first logit share of each record asked for in sessions about one set of passive parameters, hashed.
+type Bound = Arc<Mutex<HashMap<Box<str>, ShareHash, RandomState>>>;
+
 /// One open session.
 pub struct Session {
     /// The version audited.
@@ -34,8 +40,8 @@ pub struct Session {
     pub policy: Arc<ReadyPolicy>,
     ids: HashSet<Box<str>, RandomState>,
     rows_left: AtomicU64,
-    /// The first logit share of each record asked for, hashed.
-    bound: Mutex<HashMap<Box<str>, ShareHash, RandomState>>,
+    /// Shared with the other sessions about the same passive parameters: in each of them another share would be another question.
+    bound: Bound,
     opened: Instant,
     measured: Mutex<Measured>,
 }
@@ -157,6 +163,8 @@ impl Session {
 pub struct Audits {
     policy: AuditPolicy,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
+    /// By the fingerprint of the passive parameters, as long as this process lives.
+    bound: Mutex<HashMap<String, Bound>>,
     /// The sets that were summarised.
     sets: Mutex<SetsApart>,
 }
@@ -168,7 +176,7 @@ impl Audits {
     /// [`io::Error`] naming the file that cannot be read or is damaged.
     pub fn new(policy: AuditPolicy, state_dir: &Path) -> io::Result<Self> {
         let sets = SetsApart::open(&state_dir.join("audited.sets"))?;
-        Ok(Self { policy, sessions: Mutex::default(), sets: Mutex::new(sets) })
+        Ok(Self { policy, sessions: Mutex::default(), bound: Mutex::default(), sets: Mutex::new(sets) })
     }
 
     /// Whether a session about these records may be opened.
@@ -191,10 +199,11 @@ impl Audits {
     ///
     /// # Errors
     /// PERMISSION_DENIED when the operator does not allow audits, INVALID_ARGUMENT for too few or too many records,
-    /// RESOURCE_EXHAUSTED when too many sessions are open.
+    /// RESOURCE_EXHAUSTED when too many sessions are open, or too many records have been audited.
     pub fn open(
         &self,
         model_version: ModelVersion,
+        passive_fingerprint: &str,
         active_party: PartyName,
         policy: ReadyPolicy,
         ids: &RecordIds,
@@ -208,7 +217,7 @@ impl Audits {
             policy: Arc::new(policy),
             ids: ids.iter().map(Box::from).collect(),
             rows_left: AtomicU64::new(budget),
-            bound: Mutex::default(),
+            bound: self.bound(passive_fingerprint, ids)?,
             opened: Instant::now(),
             measured: Mutex::default(),
         };
@@ -225,6 +234,23 @@ impl Audits {
         let name = hex(secret);
         sessions.insert(name.clone(), Arc::new(session));
         Ok((name, budget))
+    }
+
+    /// The shares bound under these passive parameters, if there is room for those of `ids`.
+    fn bound(&self, passive_fingerprint: &str, ids: &RecordIds) -> Result<Bound, Refusal> {
+        let mut all = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = |bound: &Bound| bound.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let ours = all.get(passive_fingerprint).cloned().unwrap_or_default();
+        let new = {
+            let ours = ours.lock().unwrap_or_else(PoisonError::into_inner);
+            ids.iter().filter(|id| !ours.contains_key(*id)).count()
+        };
+        if all.values().map(held).sum::<usize>() + new > MAX_BOUND {
+            let message = "the shares of a million records are bound by audits; audit records that were audited before";
+            return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
+        }
+        all.insert(passive_fingerprint.to_owned(), ours.clone());
+        Ok(ours)
     }
 
     /// An open session, for the party that may use it.
@@ -283,7 +309,7 @@ mod tests {
 
     fn open(audits: &Audits, n: usize) -> Result<(String, u64), Refusal> {
         let version = ModelVersion::new("m-1").unwrap();
-        audits.open(version, PartyName::new("active").unwrap(), ReadyPolicy::unkeyed(&Policy::default(), 2), &ids(n))
+        audits.open(version, "f", PartyName::new("active").unwrap(), ReadyPolicy::unkeyed(&Policy::default(), 2), &ids(n))
     }
 
     #[test]
@@ -308,16 +334,25 @@ mod tests {
     #[test]
     fn the_first_share_of_a_record_counts() {
         let (_dir, audits) = audits(true);
-        let open = |policy: &str| {
+        let open_about = |fingerprint: &str, policy: &str| {
             let policy = policy.parse::<Policy>().unwrap();
             let version = ModelVersion::new("m-1").unwrap();
             let ready = ReadyPolicy::unkeyed(&policy, 2);
-            let (name, _) = audits.open(version, PartyName::new("active").unwrap(), ready, &ids(100)).unwrap();
+            audits.lock().clear();
+            let (name, _) = audits.open(version, fingerprint, PartyName::new("active").unwrap(), ready, &ids(100)).unwrap();
             audits.find(&name, &PartyName::new("active").unwrap()).unwrap()
         };
+        let open = |policy: &str| open_about("f", policy);
         let session = open("none");
         let ask = |share: u8| session.bind([("r1", [share; 16]), ("r2", [7; 16])].into_iter());
         assert_eq!((ask(1), ask(1), ask(2), ask(1)), (vec![true; 2], vec![true; 2], vec![false, true], vec![true; 2]));
+        // A share a session would be as many questions as there are sessions.
+        for share in 2..40 {
+            assert_eq!(open("class_label").bind([("r1", [share; 16])].into_iter()), [false]);
+        }
+        assert_eq!(open("class_label").bind([("r1", [1; 16])].into_iter()), [true]);
+        let of_others = open_about("g", "none");
+        assert_eq!(of_others.bind([("r1", [2; 16])].into_iter()), [true], "other parameters, other shares");
         let session = open("none, unbound shares");
         let ask = |share: u8| session.bind([("r1", [share; 16])].into_iter());
         assert_eq!((ask(1), ask(2)), (vec![true], vec![true]));
@@ -333,7 +368,7 @@ mod tests {
     fn session(audits: &Audits, ids: &RecordIds) -> (String, Arc<Session>) {
         let (version, active) = (ModelVersion::new("m-1").unwrap(), PartyName::new("active").unwrap());
         let ready = ReadyPolicy::unkeyed(&Policy::default(), 2);
-        let (name, _) = audits.open(version, active.clone(), ready, ids).unwrap();
+        let (name, _) = audits.open(version, "f", active.clone(), ready, ids).unwrap();
         let session = audits.find(&name, &active).unwrap();
         (name, session)
     }

@@ -21,14 +21,12 @@ use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 use crate::config::PublishingPolicy;
 use crate::passive::PassiveParty;
 use crate::policy::fitted_defense;
-use crate::publish::{check_class_names, published, put_in_service};
+use crate::publish::{check_class_names, check_features, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry};
 use crate::training::TrainingDriver;
 
 /// The most training ids of an imported model.
 const MAX_RECORDS: u32 = 10_000_000;
-/// The most features of one party that a manifest takes.
-const MAX_FEATURES: u32 = 1 << 24;
 
 /// What publishing imported parameters needs of the coordinator.
 #[derive(Debug)]
@@ -205,10 +203,7 @@ fn check_share(digest: &str, features: u32) -> Result<(), WireError> {
     if !hex {
         return Err(WireError::Range { field: "digest", reason: "a SHA-256 in lower-case hexadecimal" });
     }
-    if features > MAX_FEATURES {
-        return Err(WireError::Range { field: "features", reason: "at most 2^24" });
-    }
-    Ok(())
+    check_features(features)
 }
 
 async fn receive_job(active: &mut Active) -> Result<Job, Refusal> {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use vfl_shared::data::MAX_FEATURES;
 use vfl_shared::rpc::{Refusal, RefusalKind, WireError, pb};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName};
 
@@ -58,6 +59,17 @@ pub(crate) fn check_class_names(names: &[String]) -> Result<(), WireError> {
         return Err(WireError::Range { field: "class_names", reason });
     }
     Ok(())
+}
+
+/// Checks the number of features that a party says it has. The bound on an active party's shares of a training grows with it.
+///
+/// # Errors
+/// [`WireError::Range`] beyond what any party's data may have.
+pub(crate) fn check_features(features: u32) -> Result<(), WireError> {
+    if features as usize <= MAX_FEATURES {
+        return Ok(());
+    }
+    Err(WireError::Range { field: "features", reason: "at most 10000" })
 }
 
 /// The wire form of how a model came about: `training`, or `None` for an imported one, whose training elsewhere is said to have

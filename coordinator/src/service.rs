@@ -12,7 +12,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
 use vfl_shared::service::{Role, ServeError, TlsError, caller, serve, until_stopped};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
@@ -270,12 +270,14 @@ impl Coordinator for Service {
         let policy = Policy::try_from(&require("policy", request.policy)?)?;
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         let active = WireError::party_name("active_party", request.active_party)?;
+        // First: who may not audit is told nothing of anybody.
+        self.engine.audits.check(&ids)?;
         let trained = self.engine.registry.trained_on(&model, ids.iter()).into_iter().filter(|t| *t).count();
         if trained > 0 && !self.engine.serving.training_records {
-            let message = format!("{trained} of the {} records were used in training; audit others", ids.len());
+            let message = format!("{} of the {} records were used in training; audit others", rough(trained), ids.len());
+            tracing::warn!(auditor = %auditor, trained, records = ids.len(), "audit session refused: training records");
             return Err(Refusal::precondition(message).into());
         }
-        self.engine.audits.check(&ids)?;
         let ready = self.engine.policies.prepare(&model, &policy).await?;
         let contract = ready.pipeline().contract();
         let promise = pb::Promise {
@@ -287,7 +289,7 @@ impl Coordinator for Service {
             notes: ready.pipeline().notes(),
         };
         let version = model.manifest.version.clone();
-        let (audit_session, row_budget) = self.engine.audits.open(version, active, ready, &ids)?;
+        let (audit_session, row_budget) = self.engine.audits.open(version, &model.passive_fingerprint, active, ready, &ids)?;
         tracing::info!(auditor = %auditor, policy = %policy, records = ids.len(), "audit session opened");
         Ok(Response::new(pb::OpenAuditResponse { audit_session, row_budget, promise: Some(promise) }))
     }

@@ -25,7 +25,7 @@ pub use checks::check_residuals;
 
 use crate::config::TrainingPolicy;
 use crate::passive::PassiveParty;
-use crate::publish::{check_class_names, check_owner, published, put_in_service};
+use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 
 /// Records of one validation message.
@@ -219,7 +219,10 @@ impl TrainingDriver {
         let mut features = Vec::with_capacity(links.len());
         for link in &mut links {
             match link.receive().await? {
-                Reply::Ready(ready) => features.push(ready.features),
+                Reply::Ready(ready) => {
+                    check_features(ready.features)?;
+                    features.push(ready.features);
+                }
                 _ => return Err(link.unexpected("ready")),
             }
         }

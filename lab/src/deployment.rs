@@ -186,6 +186,7 @@ impl Deployment {
             coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
             passive_parties: peers,
             peer_timeout: Duration::from_secs(30),
+            audits_allowed: true,
         };
         let active = run(address, move |stop| async move {
             vfl_active_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())

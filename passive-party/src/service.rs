@@ -15,7 +15,7 @@ use vfl_shared::data::FeatureStore;
 use vfl_shared::files;
 use vfl_shared::model::{ShareStore, Staging, StoreError};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, rough};
 use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
 use vfl_shared::training::journal::JournalError;
 use vfl_shared::training::{Importer, Participant};
@@ -288,8 +288,8 @@ fn training_block(logits: &LogitServer, ids: &RecordIds) -> Result<FeatureBlock,
     let held: Vec<usize> = ids.iter().filter_map(|id| logits.table.position(id)).collect();
     let missing = ids.len() - held.len();
     if missing > 0 {
-        let message =
-            format!("{missing} of the {} training records are not held here; align the parties first", ids.len());
+        let (missing, all) = (rough(missing), ids.len());
+        let message = format!("{missing} of the {all} training records are not held here; align the parties first");
         return Err(Refusal::new(RefusalKind::NotFound, message));
     }
     logits.rows(&held)

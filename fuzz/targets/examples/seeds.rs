@@ -200,7 +200,70 @@ fn messages() -> Vec<Seed> {
             },
         ),
     ]);
+    seeds.extend(scorings());
+    seeds.extend(publishing());
     seeds
+}
+
+/// The messages of scorings, noised and trusted.
+fn scorings() -> Vec<Seed> {
+    use pb::evaluate_reconstruction_request::Message::{Estimates, Ids, Score};
+    let ids = || pb::RecordIds { text: "abcd-1é".into(), ends: vec![1, 3, 8] };
+    let estimates = |control: bool| pb::Estimates { rows: Some(matrix(3, 2, &[0.5; 6])), more: !control, control };
+    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01) };
+    let request = |message, version: &str| pb::EvaluateReconstructionRequest {
+        message: Some(message),
+        model_version: version.into(),
+    };
+    let error = || {
+        Some(pb::ReconstructionError {
+            mse: 0.125,
+            mse_by_feature: vec![0.0, 0.25],
+            sigma: Some(0.01),
+            sigma_by_feature: Some(0.02),
+        })
+    };
+    let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75) };
+    let scored = pb::Scored {
+        best: Some(1),
+        errors: vec![pb::scored::Candidate { candidate: 1, error: error(), gain: Some(gain) }],
+        control: error(),
+        clipped: vec![0, 3],
+        rho_spent: Some(0.01),
+        rho_left: Some(0.0769),
+        scorings_left: 0,
+    };
+    vec![
+        message("EvaluateReconstructionRequest", &request(Ids(ids()), "m-0123abcd")),
+        message("EvaluateReconstructionRequest", &request(Estimates(estimates(false)), "")),
+        message("EvaluateReconstructionRequest", &request(Score(score), "")),
+        message("Estimates", &estimates(true)),
+        message("Score", &score),
+        message("Score", &pb::Score { told: 1, control: 2, ..Default::default() }),
+        message("Gain", &gain),
+        message("Scored", &scored),
+    ]
+}
+
+/// The messages of publishing parameters that were trained elsewhere.
+fn publishing() -> Vec<Seed> {
+    let class_names = || vec!["no".to_owned(), "yes".into()];
+    let digest = || "0123456789abcdef".repeat(4);
+    let start =
+        pb::PublishStart { class_names: class_names(), features: 7, digest: digest(), training_id_count: 3 };
+    let share = pb::PublishShare { model_version: "m-0123abcd".into(), digest: digest() };
+    let staged = pb::PublishStagedRequest {
+        active_party: "active".into(),
+        class_names: class_names(),
+        model_version: "m-0123abcd".into(),
+        digest: digest(),
+    };
+    vec![
+        message("PublishReply", &pb::PublishReply { reply: Some(pb::publish_reply::Reply::Start(start)) }),
+        message("PublishCommand", &pb::PublishCommand { command: Some(pb::publish_command::Command::Publish(share)) }),
+        message("DescribeStagedResponse", &pb::DescribeStagedResponse { digest: digest(), features: 5 }),
+        message("PublishStagedRequest", &staged),
+    ]
 }
 
 /// The example configurations, and what they leave to the defaults.

@@ -237,6 +237,49 @@ async fn what_is_no_message_is_the_callers_fault() {
     here.deployment.stop().await.unwrap();
 }
 
+/// Passes connections on to a server, all but the first `drops`, which it hangs up on as a flooded server does.
+async fn flaky(server: &Peer, drops: usize) -> Peer {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let flaky = Peer { address: listener.local_addr().unwrap().to_string(), ..server.clone() };
+    let target = server.address.clone();
+    tokio::spawn(async move {
+        for taken in 0.. {
+            let Ok((mut here, _)) = listener.accept().await else { return };
+            if taken < drops {
+                // Some before a byte was read, some in the handshake.
+                if taken % 2 == 1 {
+                    let _ = here.read(&mut [0; 64]).await;
+                }
+                continue;
+            }
+            let mut there = TcpStream::connect(&target).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut here, &mut there).await });
+        }
+    });
+    flaky
+}
+
+/// A flooded server drops handshakes, and ours may be among them: whoever calls does not notice, and is told when it goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_dropped_before_the_server_spoke_is_tried_again() {
+    let files = Files::new();
+    let server = files.serve(Limits::default()).await;
+    let active = files.credentials("a");
+    for drops in [0, 1, 4] {
+        let once = CoordinatorClient::new(channel(&active, &flaky(&server.peer, drops).await).unwrap())
+            .describe_model(pb::DescribeModelRequest {})
+            .await
+            .unwrap_err();
+        assert_eq!(once.code(), Code::FailedPrecondition, "no model yet, {drops} dropped: {once}");
+    }
+    let never = channel(&active, &flaky(&server.peer, usize::MAX).await).unwrap();
+    let mut client = CoordinatorClient::new(never);
+    let refused = client.describe_model(pb::DescribeModelRequest {});
+    let refused = tokio::time::timeout(DEADLINE, refused).await.expect("it gives up").unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    server.stop().await;
+}
+
 /// Identified or not, one party holds its number of connections and no more, and is told why.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_peer_is_held_to_its_number_of_connections() {

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::metrics::MetricError;
-use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
 pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};
@@ -203,8 +203,7 @@ impl Evaluations {
         }
         let missing = ids.iter().filter(|id| table.position(id).is_none()).count();
         if missing > 0 {
-            let some = if missing >= MIN_RECORDS { missing.to_string() } else { "some".into() };
-            let message = format!("{some} of the {} records are not held here", ids.len());
+            let message = format!("{} of the {} records are not held here", rough(missing), ids.len());
             return Err(self.refuse_opening(&mut record, RefusalKind::NotFound, &message));
         }
         if known.is_none() {

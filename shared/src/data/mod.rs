@@ -8,6 +8,7 @@ mod csv_file;
 mod csv_lines;
 pub mod dataset;
 pub mod encode;
+mod included;
 mod index;
 pub mod loaders;
 pub mod normalise;
@@ -30,7 +31,7 @@ pub use encode::{Encoding, MeanOver};
 pub use loaders::{BankColumns, DatasetName};
 pub use normalise::Normalisation;
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
-pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, SchemaError};
+pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError};
 pub use split::{Part, Split, SplitError, SplitSpec};
 pub use synthetic::{SyntheticFields, SyntheticParameters};
 pub use table::{AssembleError, FeatureStore, FeatureTable, StoreError};
@@ -88,8 +89,8 @@ impl DatasetSpec {
 pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
     let raw = match (spec.name, &spec.data_dir) {
         (DatasetName::Synthetic, _) => synthetic_columns(spec),
-        (dataset, None) => return Err(DataError::NoDirectory { dataset }),
-        (_, Some(directory)) => loaders::read(spec.name, directory, spec.bank_columns)?,
+        (dataset, None) if !dataset.is_included() => return Err(DataError::NoDirectory { dataset }),
+        (_, directory) => loaders::read(spec.name, directory.as_deref(), spec.bank_columns)?,
     };
     let records = raw.labels.len();
     let split = spec.split.split(records, raw.parts.as_deref(), spec.seed)?;

@@ -9,7 +9,7 @@ mod refusal;
 
 pub use codec::{Codec, Reader};
 pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require, select_ok};
-pub use refusal::{Refusal, RefusalKind, peer_failure};
+pub use refusal::{Refusal, RefusalKind, peer_failure, rough};
 
 /// Code generated from `proto/vfl/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]

@@ -5,6 +5,13 @@ use tonic::{Code, Status};
 use super::WireError;
 use super::codec::Undecodable;
 
+/// A number of records as a refusal tells it: exact from 100 on, else "some". A refusal that counts a few would answer questions
+/// about single records, asked in lists that differ in one.
+#[must_use]
+pub fn rough(records: usize) -> String {
+    if records >= 100 { records.to_string() } else { "some".to_owned() }
+}
+
 /// The kinds of refusal a service knows, and their codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefusalKind {

@@ -54,9 +54,13 @@ const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/vfl.v1.PassiveParty/DescribeFeatures", SMALL_BYTES),
     ("/vfl.v1.PassiveParty/ComputeLogits", MAX_MESSAGE_BYTES),
     ("/vfl.v1.PassiveParty/ReleaseParameters", SMALL_BYTES),
+    // Class names may be many.
+    ("/vfl.v1.PassiveParty/DescribeStaged", MAX_MESSAGE_BYTES),
+    ("/vfl.v1.PassiveParty/PublishStaged", MAX_MESSAGE_BYTES),
     ("/vfl.v1.ActiveParty/Predict", MAX_MESSAGE_BYTES),
     ("/vfl.v1.ActiveParty/Train", MAX_MESSAGE_BYTES),
     ("/vfl.v1.ActiveParty/Reconstruct", MAX_MESSAGE_BYTES),
+    ("/vfl.v1.ActiveParty/Publish", MAX_MESSAGE_BYTES),
     ("/grpc.health.v1.Health/Check", SMALL_BYTES),
     ("/grpc.health.v1.Health/Watch", SMALL_BYTES),
 ];

@@ -9,9 +9,10 @@ use http::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
 use super::connection::Guarded;
@@ -21,6 +22,11 @@ use crate::types::PartyName;
 
 /// How long a connection, handshake included, may take to come up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a connection is tried that the server drops before it has said anything. A server that is flooded makes room by
+/// dropping connections in handshake, and one of them may be ours.
+const ATTEMPTS: u32 = 6;
+/// Before the second attempt; each later one waits twice as long as the one before it.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// A silent connection is probed this often, and given up after [`PROBE_TIMEOUT`] without an answer: a dead machine must not
 /// hold a stream for ever.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
@@ -138,13 +144,52 @@ fn open(
         let (credentials, config) = (credentials.clone(), config.clone());
         async move {
             let tls = config(&credentials).map_err(io::Error::other)?;
-            let socket = TcpStream::connect(&target).await?;
-            socket.set_nodelay(true)?;
-            let stream = TlsConnector::from(tls).connect(server_name, socket).await?;
-            let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+            let stream = connect(&TlsConnector::from(tls), &target, &server_name).await?;
+            let chain = stream.get_ref().get_ref().1.peer_certificates().unwrap_or_default();
             let link = credentials.admit(chain).map_err(io::Error::other)?;
             Ok::<_, io::Error>(TokioIo::new(Guarded::linked(stream, link)))
         }
     });
     Ok(endpoint.connect_with_connector_lazy(connector))
+}
+
+/// A connection on which the server has spoken. In TLS 1.3 the client's side of the handshake ends before the server has seen
+/// our certificate: a call sent then would be lost with the connection, and nobody could say whether it was acted on.
+async fn connect(
+    tls: &TlsConnector,
+    target: &str,
+    server_name: &ServerName<'static>,
+) -> io::Result<BufReader<TlsStream<TcpStream>>> {
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..ATTEMPTS {
+        match attempt(tls, target, server_name).await {
+            Err(error) if dropped(&error) => tokio::time::sleep(pause).await,
+            done => return done,
+        }
+        pause *= 2;
+    }
+    attempt(tls, target, server_name).await
+}
+
+async fn attempt(
+    tls: &TlsConnector,
+    target: &str,
+    server_name: &ServerName<'static>,
+) -> io::Result<BufReader<TlsStream<TcpStream>>> {
+    let socket = TcpStream::connect(target).await?;
+    socket.set_nodelay(true)?;
+    let stream = tls.connect(server_name.clone(), socket).await?;
+    // The buffer is for the first bytes alone: larger reads go past it.
+    let mut stream = BufReader::with_capacity(64, stream);
+    // A server of HTTP/2 begins with its settings, whatever the client does.
+    if stream.fill_buf().await?.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(stream)
+}
+
+/// Whether the other side hung up, as opposed to an address where nobody is or a handshake that failed.
+fn dropped(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
