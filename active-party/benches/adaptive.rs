@@ -1,7 +1,7 @@
 //! Adaptive attacks on 2000 records of the size of satellite's (k = 6, d = 18 of 36 features, weights of the published model):
 //! scores rounded to one decimal, and the labels alone, for each centre. All work is on one thread.
 //!
-//! The weights come from the golden vectors (`CLOISON_GOLDEN_DIR`, by default `../shared/golden` beside the project); the
+//! The weights come from the golden vectors; the
 //! features are drawn with a fixed seed.
 
 use std::hint::black_box;

@@ -3,7 +3,7 @@
 //! negated parameters (d = 18), and searches over signs and orders that find nothing (d = 12, 200 records;
 //! d = 18, 2000 records). One thread.
 //!
-//! The weights come from the golden vectors (`CLOISON_GOLDEN_DIR`, by default `../shared/golden` beside the project); the
+//! The weights come from the golden vectors; the
 //! features are drawn with a fixed seed.
 
 use std::hint::black_box;

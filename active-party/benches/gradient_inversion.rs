@@ -1,7 +1,7 @@
 //! Gradient inversion on 1000 records of the size of satellite's (k = 6, d = 18 of 36 features, weights of the published
 //! model): 1000 steps per record, every loss, on one thread and on all.
 //!
-//! The weights come from the golden vectors (`CLOISON_GOLDEN_DIR`, by default `../shared/golden` beside the project);
+//! The weights come from the golden vectors;
 //! the features are drawn with a fixed seed, so that no data set is needed.
 
 use std::hint::black_box;

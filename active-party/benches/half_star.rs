@@ -1,7 +1,7 @@
 //! Half* on 100 000 records of the size of satellite's (k = 6, d = 18 of 36 features, weights of the published model),
 //! beside the bare matrix product it needs, and from the scores, with the logarithms on their own.
 //!
-//! The weights come from the golden vectors (`CLOISON_GOLDEN_DIR`, by default `../shared/golden` beside the project);
+//! The weights come from the golden vectors;
 //! the features are drawn with a fixed seed, so that no data set is needed. All work is on one thread.
 
 use std::hint::black_box;

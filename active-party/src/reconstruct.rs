@@ -17,8 +17,8 @@ use vfl_shared::apart::SetsApart;
 use vfl_shared::data::FeatureStore;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, reconstruct_event::Event};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, encode_columns, pb, require};
+use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, attack_result::Refused, reconstruct_event::Event};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, encode_columns, pb, require, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
 
@@ -207,26 +207,30 @@ impl Reconstructor {
             let (known, y, seed) = (known.clone(), y.clone(), job.seed);
             if task.method == Method::ChosenShares {
                 let gathered = self.choose_shares(&model, &job.audit_session, &job.ids, known, y, &task, seed).await?;
-                let (ended, questions) = match gathered {
+                let (ended, questions, releases) = match gathered {
                     Ok(gathered) => {
-                        let questions = chosen(&gathered);
-                        (Ok(gathered.reconstruction), questions)
+                        let (questions, releases) = (chosen(&gathered), gathered.most_answers as u32);
+                        (Ok(gathered.reconstruction), questions, releases)
                     }
-                    Err(error) => (Err(error), String::new()),
+                    Err(error) => (Err(error), String::new(), 0),
                 };
-                let found = pb::AttackResult { questions, ..result(name, &model, ended) };
+                let found = result(name, &model, ended);
+                let found = pb::AttackResult { questions, releases, chosen_shares: true, ..found };
                 send(events, Event::Result(found)).await?;
                 continue;
             }
             if let (Method::Agnostic, Some(own)) = (task.method, &own) {
                 let ended = self.estimate_scores(own.clone(), known, y, released.clone(), &task, seed).await?;
-                send(events, Event::Result(result(name, &model, ended))).await?;
+                let releases = u32::from(task.settings.agnostic.observed > 0);
+                let found = pb::AttackResult { releases, ..result(name, &model, ended) };
+                send(events, Event::Result(found)).await?;
                 continue;
             }
-            let mut questions = String::new();
+            let (mut questions, mut releases) = (String::new(), 1);
             let released = match (&averaged, task.method) {
                 (Some((mean, facts)), Method::Averaging) => {
                     task.settings.averaged = facts.distinct;
+                    releases = facts.queries as u32;
                     questions = format!("{} questions, {} distinct answers a record", facts.queries, facts.distinct);
                     mean.clone()
                 }
@@ -249,7 +253,9 @@ impl Reconstructor {
                 task.method.build(&task.settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(seed))
             };
             let ended = tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))?;
-            send(events, Event::Result(pb::AttackResult { questions, ..result(name, &model, ended) })).await?;
+            let mut found = pb::AttackResult { questions, ..result(name, &model, ended) };
+            found.releases = if found.origin() == Origin::Guess { 0 } else { releases };
+            send(events, Event::Result(found)).await?;
         }
         send(events, progress(total, "done")).await
     }
@@ -267,7 +273,7 @@ impl Reconstructor {
         let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
         if failed > 0 {
             let message =
-                format!("{failed} of the {asked} records were not scored; audit records that all parties hold");
+                format!("{} of the {asked} records were not scored; audit records that all parties hold", rough(failed));
             return Err(Refusal::precondition(message));
         }
         // Part of the records named is a set of the auditor's choosing, for each request another one.
@@ -398,7 +404,12 @@ fn chosen(gathered: &Gathered) -> String {
 fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, AttackError>) -> pb::AttackResult {
     let mut out = pb::AttackResult { attack: name.to_owned(), ..Default::default() };
     match ended {
-        Err(error) => out.refusal = error.to_string(),
+        Err(error) => {
+            if matches!(error, AttackError::NeedsParameters) {
+                out.set_refused(Refused::ParametersHidden);
+            }
+            out.refusal = error.to_string();
+        }
         Ok(found) => {
             let mut from = 0;
             for (party, features) in &model.passive_parties {

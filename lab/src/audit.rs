@@ -10,7 +10,7 @@ use vfl_active_party::attack::{Method, adaptive_for};
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::pb::reconstruct_event::Event;
+use vfl_shared::rpc::pb::{attack_result::Refused, reconstruct_event::Event};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::RecordIds;
@@ -19,8 +19,8 @@ use scoring::{Needs, Round, Scorings};
 use without::Without;
 
 use crate::report::{
-    AttackResult, Audit, DefenseKnowledge, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts, ThreatModel,
-    Utility,
+    AttackResult, Audit, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts, Shares,
+    ThreatModel, Utility,
 };
 
 /// Whom the auditor talks to, and as whom.
@@ -199,7 +199,7 @@ pub async fn run(
         // Closed whatever happened: its secret name is lost with this call, and open sessions are few.
         let close = pb::CloseAuditRequest { audit_session: session, without_summary: false };
         let closed = coordinator.close_audit(close).await;
-        let Attacked { accuracy, results, hidden, said: found } = attacked?;
+        let Attacked { accuracy, results, used, said: found } = attacked?;
         let closed = closed.map_err(&refused_by_coordinator)?.into_inner();
         let undefended = audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
         let utility = Utility {
@@ -210,9 +210,8 @@ pub async fn run(
             arg_max_kept: closed.arg_max_kept,
             bits,
         };
-        let mut add = |knowledge, hidden: bool, results, remarks| {
-            let mut threat_model = ThreatModel::white_box(knowledge);
-            threat_model.parameters = if hidden { ParameterKnowledge::Hidden } else { parameters };
+        let mut add = |knowledge, used: Used, results, remarks| {
+            let threat_model = used.threat_model(knowledge, parameters);
             let mut audit = Audit::new(facts(policy), threat_model, plan.ids.len(), utility, baselines.clone());
             (audit.attacks, audit.remarks) = (results, remarks);
             audits.push(audit);
@@ -223,10 +222,10 @@ pub async fn run(
             said.push(format!("what the policy costs is withheld: {}", closed.withheld));
         }
         said.extend(found);
-        add(DefenseKnowledge::Unknown, hidden, results, said);
+        add(DefenseKnowledge::Unknown, used, results, said);
         if let Some(aware) = aware {
-            let Attacked { results, hidden, said, .. } = aware?;
-            add(DefenseKnowledge::Known, hidden, results, said);
+            let Attacked { results, used, said, .. } = aware?;
+            add(DefenseKnowledge::Known, used, results, said);
         }
     }
     let mut of_training = Vec::new();
@@ -258,12 +257,42 @@ pub async fn run(
     Ok(Findings { model, feature_names: scorings.feature_names(), shown, audits, scoring })
 }
 
+/// What the attacks of one session worked with, as they say themselves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    /// An attack lacked the passive parameters.
+    hidden: bool,
+    /// Answers about the record that had most.
+    releases: u32,
+    /// One asked with logit shares of its own choice.
+    chosen_shares: bool,
+}
+
+impl Used {
+    fn add(&mut self, result: &pb::AttackResult) {
+        self.hidden |= result.refused() == Refused::ParametersHidden;
+        self.releases = self.releases.max(result.releases);
+        self.chosen_shares |= result.chosen_shares;
+    }
+
+    fn threat_model(self, defense: DefenseKnowledge, parameters: ParameterKnowledge) -> ThreatModel {
+        let mut threat_model = ThreatModel::white_box(defense);
+        threat_model.parameters = if self.hidden { ParameterKnowledge::Hidden } else { parameters };
+        if self.releases > 1 {
+            threat_model.observations = Observations::Repeated { times: self.releases.into() };
+        }
+        if self.chosen_shares {
+            threat_model.shares = Shares::Chosen;
+        }
+        threat_model
+    }
+}
+
 /// What one session gave.
 struct Attacked {
     accuracy: Option<f64>,
     results: Vec<AttackResult>,
-    /// Whether an attack lacked the passive parameters.
-    hidden: bool,
+    used: Used,
     /// What asking more than once brought, and what else was found out, attack by attack.
     said: Vec<String>,
 }
@@ -277,14 +306,14 @@ async fn attack(
     mut on_stage: impl FnMut(usize, &str),
 ) -> Result<Attacked, Refusal> {
     let mut events = active.reconstruct(request).await.map_err(refused(peer))?.into_inner();
-    let mut found = Attacked { accuracy: None, results: Vec::new(), hidden: false, said: Vec::new() };
+    let mut found = Attacked { accuracy: None, results: Vec::new(), used: Used::default(), said: Vec::new() };
     let mut round = Round::default();
     while let Some(event) = events.message().await.map_err(refused(peer))? {
         match event.event {
             Some(Event::Progress(p)) => on_stage((p.done as usize).saturating_sub(1), &p.stage),
             Some(Event::Scores(scores)) => found.accuracy = scores.accuracy,
             Some(Event::Result(result)) => {
-                found.hidden |= result.refusal.contains("hidden");
+                found.used.add(&result);
                 let asked = Some(&result.questions).filter(|q| !q.is_empty());
                 let said = asked.into_iter().chain(&result.remarks);
                 found.said.extend(said.map(|s| format!("{}: {s}", result.attack)));

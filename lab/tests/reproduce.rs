@@ -3,7 +3,6 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
@@ -12,25 +11,13 @@ use vfl_lab::reproduce::{
     compare, render_page, render_table, run, write,
 };
 use vfl_shared::data::{BankColumns, DatasetName};
+use vfl_shared::testing::{data_dir, data_set, golden_dir};
 
-fn dir(variable: &str, default: &str) -> PathBuf {
-    let dir = std::env::var_os(variable).map_or_else(|| default.into(), PathBuf::from);
-    assert!(dir.is_dir(), "{} is missing; set {variable}", dir.display());
-    dir
-}
-
-fn golden(name: &str) -> PathBuf {
-    dir("CLOISON_GOLDEN_DIR", concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden")).join(name)
-}
-
-fn data() -> Option<PathBuf> {
-    Some(dir("CLOISON_DATA_DIR", concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")))
-}
-
+/// A set that comes with the project, or that was asked for with [`data_set`] first.
 fn spec(dataset: DatasetName) -> SubjectSpec {
     SubjectSpec {
         dataset,
-        data_dir: data(),
+        data_dir: if dataset.is_included() { None } else { data_dir() },
         bank_columns: BankColumns::Authors,
         model: None,
         seed: 7,
@@ -41,7 +28,7 @@ fn spec(dataset: DatasetName) -> SubjectSpec {
 
 /// The model that the authors of R trained, with their test set.
 fn published(dataset: DatasetName) -> Subject {
-    let model = Some(golden(&format!("model_{dataset}_rows.json")));
+    let model = Some(golden_dir().join(format!("model_{dataset}_rows.json")));
     Subject::load(&SubjectSpec { model, ..spec(dataset) }).unwrap()
 }
 
@@ -68,7 +55,7 @@ struct Curves {
 }
 
 fn equals_recomputed(dataset: DatasetName, accuracy: f64, dimensions: &[usize]) {
-    let file = std::fs::read_to_string(golden("curves_recomputed.json")).unwrap();
+    let file = std::fs::read_to_string(golden_dir().join("curves_recomputed.json")).unwrap();
     let file: Recomputed = serde_json::from_str(&file).unwrap();
     let want = &file.data[&format!("{dataset}/attack_repo")];
     let options =
@@ -334,12 +321,10 @@ fn figures_are_named_once() {
 /// Means and covariances against sums written out; on generated data and on real.
 #[test]
 fn statistics_are_those_of_all_records() {
-    let load = |dataset, protocol| {
-        Subject::load(&SubjectSpec { protocol, training: Training::None, ..spec(dataset) }).unwrap()
-    };
+    let load = |dataset| Subject::load(&SubjectSpec { training: Training::None, ..spec(dataset) }).unwrap();
     let mut figures = Vec::new();
     for dataset in [DatasetName::Satellite, DatasetName::Robot, DatasetName::Synthetic] {
-        figures.push(run(Figure::RFig6, &load(dataset, Protocol::R), &Options::default()).unwrap());
+        figures.push(run(Figure::RFig6, &load(dataset), &Options::default()).unwrap());
     }
     // Normalised by least and greatest: no feature is constant, means are inside.
     for document in &figures {
@@ -350,12 +335,23 @@ fn statistics_are_those_of_all_records() {
     compare(Figure::RFig6, &mut figures);
     let robot = check(&figures[0], "than robot's");
     assert!(robot.holds && robot.comparisons == 2, "{robot:?}");
+}
 
+/// The same of V's figures 2 and 6.
+#[test]
+fn covariances_are_those_of_all_records() {
+    if data_set(DatasetName::Grid, 7, "covariances_are_those_of_all_records").is_none() {
+        return;
+    }
+    let load = |dataset| {
+        let (protocol, training) = (Protocol::V, Training::None);
+        Subject::load(&SubjectSpec { protocol, training, ..spec(dataset) }).unwrap()
+    };
     let mut maps = Vec::new();
     for dataset in [DatasetName::Grid, DatasetName::Pendigits] {
-        maps.push(run(Figure::VFig6, &load(dataset, Protocol::V), &Options::default()).unwrap());
+        maps.push(run(Figure::VFig6, &load(dataset), &Options::default()).unwrap());
     }
-    let variances = run(Figure::VFig2, &load(DatasetName::Grid, Protocol::V), &Options::default()).unwrap();
+    let variances = run(Figure::VFig2, &load(DatasetName::Grid), &Options::default()).unwrap();
     let map = maps[0].heat_map.as_ref().unwrap();
     for (i, v) in variances.curve("variance").unwrap().mean.iter().enumerate() {
         assert_eq!(map.rows[i][i], *v);
@@ -417,6 +413,9 @@ fn agnostic_attacks_have_their_closed_form() {
 /// V figure 8 on grid: all features together are as good as the joint model, one is not.
 #[test]
 fn the_adversarys_model_grows_with_its_features() {
+    if data_set(DatasetName::Grid, 7, "the_adversarys_model_grows_with_its_features").is_none() {
+        return;
+    }
     let subject = served(DatasetName::Grid, Protocol::V);
     let options = Options { dimensions: vec![1, 12], windows: Some(2), ..Options::default() };
     let document = run(Figure::VFig8, &subject, &options).unwrap();
@@ -444,6 +443,6 @@ fn trade_offs_are_what_the_moments_tell() {
     assert!(iv.x[0] == 0.0 && iv.x.windows(2).all(|x| x[0] < x[1]), "{:?}", iv.x);
     assert!(iv.mean.windows(2).all(|m| m[0] < m[1]), "{:?}", iv.mean);
     assert!(check(&figures[0], "case iv gives at least").holds);
-    // Case iii has its own closed form for k = 2 (ERRATA V5): σ² (2 √ε / (|w₁ − w₂| − 2 √ε))², which rises.
+    // Case iii has its own closed form for k = 2 (errata V5): σ² (2 √ε / (|w₁ − w₂| − 2 √ε))², which rises.
     assert!(check(&figures[1], "case_iii_d1: the error rises").holds, "{:?}", figures[1].checks);
 }

@@ -16,6 +16,8 @@ pub mod policy;
 pub mod rpc;
 pub mod service;
 pub mod telemetry;
+#[cfg(feature = "test-util")]
+pub mod testing;
 pub mod training;
 pub mod types;
 

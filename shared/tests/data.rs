@@ -1,8 +1,6 @@
 //! The public data sets against their descriptions and the golden rows; the generator against its own definition.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
-
 use nalgebra::DMatrix;
 use vfl_shared::data::loaders::UnknownDataset;
 use vfl_shared::data::synthetic::{Origin, generate};
@@ -10,28 +8,19 @@ use vfl_shared::data::{
     BankColumns, DataError, Dataset, DatasetName, DatasetSpec, Encoding, FeatureKind, MeanOver, Normalisation, Part,
     SyntheticFields, SyntheticParameters, load,
 };
+use vfl_shared::testing::{self, data_dir, data_set};
 
-/// The directory of the public data sets.
-fn data_dir() -> PathBuf {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
-    std::env::var_os("CLOISON_DATA_DIR").map_or_else(|| default.into(), PathBuf::from)
-}
-
+/// The spec of an included set.
 fn spec(name: DatasetName) -> DatasetSpec {
-    DatasetSpec::new(name, Some(data_dir()), 7)
+    DatasetSpec::new(name, None, 7)
 }
 
-/// Loads a set; a missing file fails with the loader's own message, which names the set and `CLOISON_DATA_DIR`.
 fn loaded(spec: &DatasetSpec) -> Dataset {
     load(spec).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn golden(file: &str) -> serde_json::Value {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden");
-    let dir = std::env::var_os("CLOISON_GOLDEN_DIR").map_or_else(|| default.into(), PathBuf::from);
-    let text = std::fs::read_to_string(dir.join(file))
-        .unwrap_or_else(|e| panic!("golden vectors {file}: {e}; set CLOISON_GOLDEN_DIR to their directory"));
-    serde_json::from_str(&text).unwrap()
+    testing::golden(file)
 }
 
 fn counts(dataset: &Dataset, part: Option<Part>) -> Vec<usize> {
@@ -64,7 +53,8 @@ fn sizes_and_classes_are_those_of_the_descriptions() {
         (Drive, 7475, 48, &[&[675, 686, 679, 681, 676, 677, 674, 682, 680, 680, 685]]),
     ];
     for (name, records, features, classes) in cases {
-        let set = loaded(&spec(name));
+        let Some(spec) = data_set(name, 7, "sizes_and_classes_are_those_of_the_descriptions") else { continue };
+        let set = loaded(&spec);
         assert_eq!((set.records(), set.features().len()), (records, features), "{name}");
         assert_eq!(set.x().shape(), (features, records), "{name}");
         match classes {
@@ -143,7 +133,8 @@ fn bank_has_both_column_sets() {
 
 #[test]
 fn label_means_of_training_rows_do_not_see_test_labels() {
-    let mut spec = spec(DatasetName::Adult);
+    let test = "label_means_of_training_rows_do_not_see_test_labels";
+    let Some(mut spec) = data_set(DatasetName::Adult, 7, test) else { return };
     spec.encoding = Encoding::MeanLabel { over: MeanOver::TrainingRows };
     let set = loaded(&spec);
     let row = set.features().iter().position(|f| f.name == "sex").unwrap();
@@ -163,7 +154,7 @@ fn label_means_of_training_rows_do_not_see_test_labels() {
 #[test]
 fn one_hot_groups_hold_exactly_one() {
     for (name, features) in [(DatasetName::Adult, 6 + 102), (DatasetName::Bank, 9 + 53)] {
-        let mut spec = spec(name);
+        let Some(mut spec) = data_set(name, 7, "one_hot_groups_hold_exactly_one") else { continue };
         spec.encoding = Encoding::OneHot;
         let set = loaded(&spec);
         assert_eq!(set.features().len(), features, "{name}");
@@ -195,6 +186,18 @@ fn categories_have_a_fixed_order() {
     assert_eq!(of("default"), ["no", "unknown", "yes"]);
 }
 
+/// What comes with the program is what its homes distribute, byte for byte.
+#[test]
+fn included_sets_are_the_public_ones() {
+    for &name in DatasetName::ALL.iter().filter(|name| name.is_included()) {
+        let included = loaded(&spec(name));
+        match data_dir() {
+            Some(dir) => assert_eq!(included, loaded(&DatasetSpec::new(name, Some(dir), 7)), "{name}"),
+            None => testing::not_run("included_sets_are_the_public_ones", &format!("no other copy of {name} is here")),
+        }
+    }
+}
+
 #[test]
 fn a_missing_file_says_what_to_do() {
     let empty = tempfile::tempdir().unwrap();
@@ -209,6 +212,9 @@ fn a_missing_file_says_what_to_do() {
             [name.as_str(), &empty.path().display().to_string(), "--data-dir", "CLOISON_DATA_DIR", "fetch-datasets.sh"]
         {
             assert!(text.contains(part), "{text}");
+        }
+        if name.is_included() {
+            continue;
         }
         let error = load(&DatasetSpec::new(name, None, 1)).unwrap_err().to_string();
         assert!(error.contains("--data-dir") && error.contains("CLOISON_DATA_DIR"), "{error}");

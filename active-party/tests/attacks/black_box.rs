@@ -327,7 +327,7 @@ fn beside(left: &DMatrix<f64>, right: &DMatrix<f64>) -> DMatrix<f64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// J (21), ERRATA J2: d independent records, d + 1 with the bias unknown, give the white box's estimates.
+    /// J (21), errata J2: d independent records, d + 1 with the bias unknown, give the white box's estimates.
     #[test]
     fn enough_auxiliary_records_are_a_white_box(k in 2usize..6, d_act in 0usize..4, d in 1usize..7, more in 0usize..3, seed: u64) {
         let world = Shadowed::new(k, d_act, d, d + 1 + more, seed);

@@ -1,33 +1,15 @@
 //! Golden vectors, data sets and models as the tests want them.
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Reconstruction, Replacement, Settings};
 use vfl_shared::data::{self, DatasetName, DatasetSpec, Normalisation, Part, VerticalSplit};
+pub(crate) use vfl_shared::testing::golden;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
-
-fn dir(variable: &str, default: &str) -> PathBuf {
-    std::env::var_os(variable).map_or_else(|| default.into(), PathBuf::from)
-}
-
-/// Where the public data sets are.
-pub(crate) fn data_dir() -> PathBuf {
-    dir("CLOISON_DATA_DIR", concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data"))
-}
-
-/// Reads a file of the golden vectors.
-pub(crate) fn golden<T: DeserializeOwned>(name: &str) -> T {
-    let path = dir("CLOISON_GOLDEN_DIR", concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden")).join(name);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("golden vectors: {} ({e}); set CLOISON_GOLDEN_DIR", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("golden vectors: {}: {e}", path.display()))
-}
 
 /// A matrix from its rows; `columns` settles the width where there is no row.
 pub(crate) fn matrix(rows: &[Vec<f64>]) -> DMatrix<f64> {
@@ -83,8 +65,8 @@ pub(crate) fn robot() -> &'static Published {
 /// The data come through the project's own loaders; 200 rows that the golden vectors give are compared with them first.
 fn load(name: DatasetName, normalisation: Normalisation) -> Published {
     let rows: Rows = golden(&format!("model_{name}_rows.json"));
-    let spec = DatasetSpec { normalisation, ..DatasetSpec::new(name, Some(data_dir()), 1) };
-    let set = data::load(&spec).unwrap_or_else(|e| panic!("data set {name}: {e} (CLOISON_DATA_DIR)"));
+    let spec = DatasetSpec { normalisation, ..DatasetSpec::new(name, None, 1) };
+    let set = data::load(&spec).unwrap_or_else(|e| panic!("data set {name}: {e}"));
     let test: Vec<usize> = rows.test_row_in_file.unwrap_or_else(|| {
         let parts = set.parts().expect("official parts");
         (0..set.records()).filter(|&r| parts[r] == Part::Test).collect()

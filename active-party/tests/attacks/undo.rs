@@ -17,7 +17,7 @@ use vfl_shared::model::train_converged;
 use vfl_shared::numerics::{Lbfgs, PseudoInverse, row_differences};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use crate::fixture::{data_dir, golden, matrix, satellite, scores, undefended};
+use crate::fixture::{golden, matrix, satellite, scores, undefended};
 
 /// A model, its records, and what of the parameters is released.
 pub(crate) struct World {
@@ -406,7 +406,7 @@ fn windows_of_satellite() {
 
 #[test]
 fn windows_of_bank() {
-    let spec = DatasetSpec::new(DatasetName::Bank, Some(data_dir()), 1);
+    let spec = DatasetSpec::new(DatasetName::Bank, None, 1);
     let set = data::load(&spec).unwrap_or_else(|e| panic!("data set bank: {e} (CLOISON_DATA_DIR)"));
     let fit =
         train_converged(2, set.x(), set.labels(), 1e-4, Lbfgs { max_iterations: 200, ..Lbfgs::default() }).unwrap();

@@ -1,4 +1,4 @@
-//! The nearest of a fixed number of score vectors (DESIGN 6.2).
+//! The nearest of a fixed number of score vectors.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -10,7 +10,7 @@ use super::{Contract, DefenseError, LogitDefense, MAX_SCALE, Noise, Output, chec
 const NAME: &str = "logit_noise";
 
 /// Scheme 2 sets z̃_{i*} to the largest of the others, an exact tie that the class survives only if ties go to i*
-/// (ERRATA R8). i* stands above it by this share of the logit, or of 1: far below what softmax shows, above round-off.
+/// (errata R8). i* stands above it by this share of the logit, or of 1: far below what softmax shows, above round-off.
 const MARGIN: f64 = 1e-13;
 
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Where randomised defenses draw from (DESIGN 6.3): a generator keyed by the server's secret, the model, the policy and the
+//! Where randomised defenses draw from: a generator keyed by the server's secret, the model, the policy and the
 //! record, so that asking twice gives the same bytes.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! PRIVEE-DP and PRIVEE-DP++ (P algorithm 1): every score times 1 + u σ, u the larger the better the rank.
 //!
 //! The matrix A of the paper is the identity plus a multiple of 1 1ᵀ (or its negative), so that A c costs one sum; what
-//! is left is the order of the scores, O(k log k). P says O(k) and its code builds a dense k × k matrix (ERRATA P5).
+//! is left is the order of the scores, O(k log k). P says O(k) and its code builds a dense k × k matrix (errata P5).
 
 use nalgebra::DMatrix;
 use rand::RngExt;
@@ -15,13 +15,13 @@ use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
 /// p = A c + u ⊙ σ ⊙ c, where the entry of rank r (1 is the largest; ties: the lowest index) has u from
 /// [(k − r)/k, (k + 1 − r)/k).
 ///
-/// Ranks and scales are those of the corrected algorithm: true ranks, not a sorting permutation (ERRATA P3), and σ
-/// dealt out by rank, the smallest score the smallest σ (ERRATA P4: lemma 4.4 needs that). With the templates
+/// Ranks and scales are those of the corrected algorithm: true ranks, not a sorting permutation (errata P3), and σ
+/// dealt out by rank, the smallest score the smallest σ (errata P4: lemma 4.4 needs that). With the templates
 /// `identity` and `householder` the order then stays; where round-off would make distinct scores equal, one unit in the
 /// last place is added. `fisip` turns the order round before noise is added and promises nothing.
 ///
 /// The release is not a probability vector and may be negative. σ from ε is only a scale: no differential privacy
-/// follows (P section 6.5, ERRATA P6), and who knows the formula gets the scores back closely.
+/// follows (P section 6.5, errata P6), and who knows the formula gets the scores back closely.
 #[derive(Debug, Clone)]
 pub struct Privee {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! One fixed score vector, dealt out by rank (DESIGN 6.2).
+//! One fixed score vector, dealt out by rank.
 
 use std::fmt;
 

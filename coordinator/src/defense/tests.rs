@@ -13,12 +13,7 @@ use vfl_shared::types::{ConfidenceScores, ReleasedScores};
 use super::*;
 
 pub(super) fn golden(name: &str) -> serde_json::Value {
-    let dir = std::env::var("CLOISON_GOLDEN_DIR")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").to_owned());
-    let path = format!("{dir}/{name}");
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("golden vectors {path} are missing ({e}); set CLOISON_GOLDEN_DIR"));
-    serde_json::from_str(&text).unwrap()
+    vfl_shared::testing::golden(name)
 }
 
 pub(super) fn number(value: &serde_json::Value) -> f64 {

@@ -5,17 +5,26 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use sqlx::migrate::{Migration, Migrator};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, FromRow, PgConnection, SqlSafeStr, SqliteConnection};
 
 use super::{LedgerError, postgres};
 
-/// The one set of migrations.
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+/// The one set of migrations. Listed here and not by sqlx's macro, which would have its engines built a second time.
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let step = |version, name: &'static str, sql: &'static str| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(vec![
+        step(1, "ledger", include_str!("../../migrations/0001_ledger.sql")),
+        step(2, "models", include_str!("../../migrations/0002_models.sql")),
+    ])
+});
 
 /// How long SQLite waits for another process (a backup, an erasure) before it gives up.
 const BUSY: Duration = Duration::from_secs(10);

@@ -258,6 +258,7 @@ impl Round {
         }
         let frugal = scorings.frugal();
         let status = status(&result);
+        let limits = (result.nearest_consistent, result.step_limit);
         if frugal && status == Outcome::Guess {
             self.results.push(AttackResult::not_scored(result.attack, status, A_GUESS));
             return Ok(());
@@ -280,11 +281,11 @@ impl Round {
         }
         if frugal {
             self.waiting.push((self.results.len(), status));
-            self.results.push(AttackResult::not_scored(result.attack, status, NOT_BEST));
+            self.results.push(AttackResult::not_scored(result.attack, status, NOT_BEST).with_limits(limits.0, limits.1));
             return Ok(());
         }
         self.clip(&result.attack, clipped, values);
-        self.results.push(AttackResult::ran(result.attack, status, joint(&told)));
+        self.results.push(AttackResult::ran(result.attack, status, joint(&told)).with_limits(limits.0, limits.1));
         Ok(())
     }
 
@@ -325,7 +326,8 @@ impl Round {
         let Some(&(place, status)) = best.first().and_then(|b| waiting.get(*b)) else { return Ok(()) };
         if names.iter().all(|n| Some(n) == names.first()) {
             if let (Some(result), Some(name)) = (self.results.get_mut(place), names.into_iter().next()) {
-                *result = AttackResult::ran(name, status, joint(&told));
+                let (near, steps) = (result.nearest_consistent, result.step_limit);
+                *result = AttackResult::ran(name, status, joint(&told)).with_limits(near, steps);
             }
             return Ok(());
         }

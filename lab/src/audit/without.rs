@@ -10,7 +10,7 @@ use vfl_shared::types::RecordIds;
 
 use super::{Attacked, OBSERVED, Scorings, Targets, attack, refused, setting};
 use crate::report::{
-    Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ThreatModel, Utility,
+    Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, Utility,
 };
 
 /// Audits of records that the active party has no score of.
@@ -80,10 +80,9 @@ impl Without<'_> {
             seed: self.seed,
             queries: 0,
         };
-        let Attacked { results, hidden, said, .. } =
+        let Attacked { results, used, said, .. } =
             attack(self.active, &self.targets.active, request, scorings, |_, _| ()).await?;
-        let mut threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
-        threat_model.parameters = if hidden { ParameterKnowledge::Hidden } else { self.parameters };
+        let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
         threat_model.observations = match observed {
             0 => Observations::NoScore,
             records => Observations::ScoresOfSome { records },

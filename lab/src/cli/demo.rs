@@ -29,10 +29,11 @@ pub enum BankChoice {
 /// Which data, and how its columns are dealt out.
 #[derive(Debug, Clone, Args)]
 pub struct DataArgs {
-    /// Data set: synthetic (embedded), satellite, robot, bank, adult, pendigits, grid, credit, drive.
+    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the program), adult, grid, credit,
+    /// drive.
     #[arg(long, value_name = "NAME", default_value = "synthetic")]
     pub dataset: String,
-    /// Where the public data sets are (scripts/fetch-datasets.sh fetches them).
+    /// Directory of the public data sets that do not come with the program (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
     /// Columns of the bank data set.
@@ -97,8 +98,8 @@ impl DataArgs {
 #[command(after_help = "\
 Examples:
   cloison demo                                                       embedded data, report in out/
-  cloison demo --dataset satellite --data-dir DIR --passive-features 12
-  cloison demo --dataset satellite --data-dir DIR --passive-features 18 --policy all --no-sweep
+  cloison demo --dataset satellite --passive-features 12
+  cloison demo --dataset satellite --passive-features 18 --policy all --no-sweep
   cloison demo --passive-features 6 --transform complement --no-sweep
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {

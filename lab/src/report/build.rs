@@ -202,22 +202,33 @@ impl Errors {
 }
 
 impl AttackResult {
+    fn new(name: impl Into<String>, outcome: Outcome) -> Self {
+        Self { name: name.into(), outcome, nearest_consistent: 0, step_limit: 0 }
+    }
+
+    /// Adds on how many records its equations had no solution, and on how many it ran out of steps.
+    #[must_use]
+    pub fn with_limits(mut self, nearest_consistent: u64, step_limit: u64) -> Self {
+        (self.nearest_consistent, self.step_limit) = (nearest_consistent, step_limit);
+        self
+    }
+
     /// An attack that ran.
     #[must_use]
     pub fn ran(name: impl Into<String>, status: Status, errors: Errors) -> Self {
-        Self { name: name.into(), outcome: Outcome::Ran { status, errors, within_tolerance: None } }
+        Self::new(name, Outcome::Ran { status, errors, within_tolerance: None })
     }
 
     /// An attack that ran and whose error was not asked for, and why.
     #[must_use]
     pub fn not_scored(name: impl Into<String>, status: Status, reason: impl Into<String>) -> Self {
-        Self { name: name.into(), outcome: Outcome::NotScored { status, reason: reason.into() } }
+        Self::new(name, Outcome::NotScored { status, reason: reason.into() })
     }
 
     /// An attack that could not run, and why.
     #[must_use]
     pub fn not_run(name: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { name: name.into(), outcome: Outcome::NotRun { reason: reason.into() } }
+        Self::new(name, Outcome::NotRun { reason: reason.into() })
     }
 
     /// Adds the shares within a tolerance (nothing to add to where the attack was not scored).

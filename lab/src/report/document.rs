@@ -298,6 +298,17 @@ pub struct AttackResult {
     pub name: String,
     /// What came of it.
     pub outcome: Outcome,
+    /// Records whose released scores no features in the box give: the nearest scores that some give were taken.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nearest_consistent: u64,
+    /// Records on which it stopped at its limit of steps.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub step_limit: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What came of an attack.

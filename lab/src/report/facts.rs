@@ -257,6 +257,29 @@ pub(super) fn repeats_half(audit: &Audit, attack: &AttackResult) -> bool {
     attack.name == "half" && attack.mse() == Some(audit.baselines.half.mse)
 }
 
+/// On how many records attacks had no solution, or ran out of steps: a sentence for attacks of the same number.
+pub(super) fn limits(audit: &Audit) -> Vec<String> {
+    let of = |count: fn(&AttackResult) -> u64, says: &dyn Fn(u64) -> String| {
+        let mut groups: Vec<(u64, Vec<&str>)> = Vec::new();
+        for attack in audit.attacks.iter().filter(|a| count(a) > 0 && !repeats_half(audit, a)) {
+            match groups.iter_mut().find(|(n, _)| *n == count(attack)) {
+                Some((_, names)) => names.push(&attack.name),
+                None => groups.push((count(attack), vec![&attack.name])),
+            }
+        }
+        groups.into_iter().map(|(n, names)| format!("{}: {}", names.join(", "), says(n))).collect::<Vec<_>>()
+    };
+    let records = audit.records;
+    let mut said = of(|a| a.nearest_consistent, &|n| {
+        format!(
+            "no features in [0, 1] give the released scores of {n} of {records} records; the nearest scores that some give \
+             were taken"
+        )
+    });
+    said.extend(of(|a| a.step_limit, &|n| format!("stopped at the limit of steps on {n} of {records} records")));
+    said
+}
+
 fn how(status: Status) -> String {
     match status {
         Status::Guess => "guess".into(),

@@ -122,7 +122,7 @@ impl Page {
         for (name, reason) in &rows.not_run {
             line(self.prose(&format!("{name} did not run: {reason}"), 2));
         }
-        for remark in &audit.remarks {
+        for remark in facts::limits(audit).iter().chain(&audit.remarks) {
             line(self.prose(remark, 2));
         }
         let verdict = verdict(audit);

@@ -209,6 +209,26 @@ fn both_renderings_say_what_training_tells() {
 }
 
 #[test]
+fn both_renderings_say_where_equations_had_no_solution_and_steps_ran_out() {
+    let mut report = fixture::report();
+    let records = report.audits[0].records;
+    for attack in &mut report.audits[0].attacks {
+        *attack = attack.clone().with_limits(7, 0);
+    }
+    let last = report.audits[0].attacks.last_mut().unwrap();
+    *last = last.clone().with_limits(7, 3);
+    let name = last.name.clone();
+    let text = render_table(&report, 100, false).split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = render_html(&report).unwrap();
+    for said in [format!("released scores of 7 of {records} records"), format!("{name}: stopped at the limit of steps on 3 of")] {
+        assert!(text.contains(&said) && page.contains(&said), "{said}");
+    }
+    // One sentence for all attacks of the same number.
+    assert_eq!(text.matches("released scores of 7 of").count(), 1);
+    assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+}
+
+#[test]
 fn the_page_needs_nothing_from_elsewhere() {
     let html = render_html(&fixture::report()).unwrap();
     let without_namespace = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");

@@ -50,7 +50,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let b = subject.bias[1] - subject.bias[0];
     let same_sign = omega * b > 0.0;
     let case = if same_sign { OneFeatureCase::SameSign } else { OneFeatureCase::OppositeSigns };
-    // No estimate where all v are equal (ERRATA R9).
+    // No estimate where all v are equal (errata R9).
     let attack = |v: &[f64]| one_feature(case, v).ok();
 
     let mut progress = Progress::start("r-fig7", REPETITIONS as u64);

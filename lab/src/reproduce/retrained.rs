@@ -1,6 +1,6 @@
 //! R figure 12: what training on 1 − x in place of x does to the scores, D(c ‖ c̃), by the number of passive features.
 //!
-//! Nothing, at the minimum, if the bias is free (R proposition 4 and ERRATA R6); how far from nothing training ends up is a
+//! Nothing, at the minimum, if the bias is free (R proposition 4 and errata R6); how far from nothing training ends up is a
 //! matter of how it is done.
 
 use nalgebra::{DMatrix, DMatrixView, DVector};

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use vfl_active_party::attack::Method;
 use vfl_coordinator::config::Budgets;
 use vfl_lab::audit::{self, Plan};
-use vfl_lab::report::{Audit, DefenseKnowledge, Outcome};
+use vfl_lab::report::{Audit, DefenseKnowledge, Observations, Outcome, Shares, ThreatModel};
 use vfl_passive_party::config::Grant;
-use vfl_shared::policy::Policy;
+use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb;
 use vfl_shared::service::Role;
 
@@ -169,6 +169,51 @@ async fn bound_shares_and_keyed_noise_stop_those_who_ask_again() {
     assert!(averaged.0 < 0.5 * keyed.0, "averaged: {:e}, keyed: {:e}", averaged.0, keyed.0);
     assert!(averaged.1[0].contains("200 distinct"), "{:?}", averaged.1);
     assert!(keyed.1[0].contains("1 distinct"), "{:?}", keyed.1);
+    here.deployment.stop().await.unwrap();
+}
+
+/// The report states what the adversary used: the answers it asked for and the shares it sent, defense by defense.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_threat_model_is_what_the_attacks_used() {
+    let here = trained(1, 2, 6).await;
+    let once = (Observations::OneScorePerRecord, Shares::Honest);
+    let often = (Observations::Repeated { times: 7 }, Shares::Honest);
+    // Halving takes more questions than can be told beforehand; with noise that is keyed to the share one more is enough.
+    let chosen = (Observations::Repeated { times: 2 }, Shares::Chosen);
+    let cases = [
+        ("rounding (decimals = 1)", once),
+        ("top_k (k = 2)", once),
+        ("class_label", once),
+        ("temperature (temperature = 4.0)", once),
+        ("logit_noise (scheme = 1, alpha = 2.0)", once),
+        ("gaussian_noise (sigma = 0.1)", often),
+        ("dp_gaussian (epsilon = 0.5)", often),
+        ("privee_dp (epsilon = 0.1, template = \"householder\")", once),
+        ("privee_dp_plus_plus (template = \"householder\")", once),
+        ("order_preserving_encryption", once),
+        ("ranking", once),
+        ("codebook (size = 16)", once),
+        ("class_label, unbound shares", chosen),
+        ("gaussian_noise (sigma = 0.05), unbound shares", chosen),
+    ];
+    let mut defenses: Vec<&str> = cases.iter().filter_map(|(text, _)| text.split([' ', ',']).next()).collect();
+    defenses.dedup();
+    let mut missing: Vec<&str> = DefenseConfig::NAMES.into_iter().filter(|name| !defenses.contains(name)).collect();
+    missing.retain(|name| *name != "none");
+    assert!(missing.is_empty(), "no case for {missing:?}");
+    let found = audits(&here, &cases.map(|(text, _)| text), 7).await;
+    for (audits, (text, (observations, shares))) in found.chunks(2).zip(cases) {
+        let [unknown, known] = audits else { panic!("{text}: two audits") };
+        println!("{text}: {}", known.threat_model.phrases().join(", "));
+        assert_eq!(unknown.threat_model, ThreatModel::white_box(DefenseKnowledge::Unknown), "{text}");
+        assert_eq!((known.threat_model.defense, known.threat_model.shares), (DefenseKnowledge::Known, shares), "{text}");
+        match (known.threat_model.observations, observations) {
+            (Observations::Repeated { times }, Observations::Repeated { times: least }) if shares == Shares::Chosen => {
+                assert!(times >= least, "{text}: {times}");
+            }
+            (used, stated) => assert_eq!(used, stated, "{text}"),
+        }
+    }
     here.deployment.stop().await.unwrap();
 }
 

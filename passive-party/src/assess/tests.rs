@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use faer::Mat;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -43,12 +41,7 @@ fn run(w_pas: &DMatrix<f64>, x: &DMatrix<f64>) -> Assessment {
 
 #[test]
 fn golden_vectors_of_theorem_2() {
-    let dir = std::env::var_os("CLOISON_GOLDEN_DIR")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from);
-    let path = dir.join("theorem2_pps.json");
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("golden vectors: {} ({e}); set CLOISON_GOLDEN_DIR", path.display()));
-    let golden: Golden = serde_json::from_str(&text).unwrap();
+    let golden: Golden = vfl_shared::testing::golden("theorem2_pps.json");
     assert_eq!(golden.cases.len(), 5);
     for case in golden.cases {
         let found = run(&matrix(&case.w_pas), &matrix(&case.x_pas).transpose());

@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use nalgebra::{DMatrix, DVector};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -11,12 +9,7 @@ use super::*;
 
 /// A golden file, parsed.
 pub(crate) fn golden(name: &str) -> Value {
-    let dir = std::env::var_os("CLOISON_GOLDEN_DIR")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from);
-    let path = dir.join(name);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("golden vectors: {} ({e}); set CLOISON_GOLDEN_DIR", path.display()));
-    serde_json::from_str(&text).unwrap()
+    vfl_shared::testing::golden(name)
 }
 
 /// An array of rows.
@@ -189,7 +182,7 @@ fn golden_single_features() {
         let found = rewrite(&config, &w, None, &mut ChaCha20Rng::seed_from_u64(1));
         if case.get("valid").and_then(Value::as_bool) == Some(false) {
             let Err(TransformError::Setting { reason, .. }) = found else { panic!("{case}") };
-            // ERRATA V5: 4 ε < (w₁ − w₂)² for two classes.
+            // errata V5: 4 ε < (w₁ − w₂)² for two classes.
             assert!(w.len() != 2 || reason.contains(&format!("{:.6e}", (w[0] - w[1]).powi(2) / 4.0)), "{reason}");
             refused += 1;
             continue;

@@ -22,9 +22,9 @@ pub enum DataError {
     /// A name that no loader has.
     #[error(transparent)]
     Unknown(#[from] UnknownDataset),
-    /// A public set was asked for and no directory given.
+    /// A public set that is not included was asked for, and no directory given.
     #[error(
-        "data set {dataset} needs a directory: pass --data-dir DIR or set CLOISON_DATA_DIR (scripts/fetch-datasets.sh downloads the public sets)"
+        "data set {dataset} does not come with the program: pass --data-dir DIR or set CLOISON_DATA_DIR (scripts/fetch-datasets.sh downloads the public sets)"
     )]
     NoDirectory {
         /// The data set.

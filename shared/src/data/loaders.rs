@@ -1,4 +1,5 @@
-//! The public data sets, read from a directory in the form their homes distribute them, plain or compressed by gzip.
+//! The public data sets in the form their homes distribute them, plain or compressed by gzip: from a directory, or those that
+//! come with the project (satellite, robot, pendigits, bank).
 //!
 //! | set | files | features | classes, from 0 | official test part |
 //! |---|---|---|---|---|
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
+use super::included;
 use super::schema::FeatureKind;
 use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
@@ -112,8 +114,8 @@ pub(super) struct Raw {
     pub(super) parts: Option<Vec<Part>>,
 }
 
-/// Reads the files of a public set.
-pub(super) fn read(name: DatasetName, directory: &Path, bank: BankColumns) -> Result<Raw, DataError> {
+/// Reads the files of a public set, from a directory or else from those that are included.
+pub(super) fn read(name: DatasetName, directory: Option<&Path>, bank: BankColumns) -> Result<Raw, DataError> {
     let source = source(name, bank).ok_or(DataError::NoFiles { dataset: name })?;
     let mut columns: Vec<Cells> = source.columns.iter().map(Cells::new).collect();
     let mut labels = Vec::new();
@@ -134,13 +136,17 @@ pub(super) fn read(name: DatasetName, directory: &Path, bank: BankColumns) -> Re
 type OpenFile = (PathBuf, String, Option<Part>);
 
 /// The text of the first set of files that is there; otherwise the error names the first file of the first set.
-fn open(name: DatasetName, source: &Source, directory: &Path) -> Result<Vec<OpenFile>, DataError> {
+fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<Vec<OpenFile>, DataError> {
     let mut missing = None;
     for files in source.files {
         let mut texts = Vec::new();
         for (file, part) in *files {
             let relative = format!("{name}/{file}");
-            match read_text(name, directory, &relative)? {
+            let found = match directory {
+                Some(directory) => read_text(name, directory, &relative)?,
+                None => read_included(name, &relative)?,
+            };
+            match found {
                 Some((path, text)) => texts.push((path, text, *part)),
                 None => {
                     // Of the alternatives, the one that is partly there is the one that was meant.
@@ -156,7 +162,10 @@ fn open(name: DatasetName, source: &Source, directory: &Path) -> Result<Vec<Open
         }
     }
     let file = missing.unwrap_or_default();
-    Err(DataError::MissingFile { dataset: name, file, directory: directory.to_owned() })
+    match directory {
+        Some(directory) => Err(DataError::MissingFile { dataset: name, file, directory: directory.to_owned() }),
+        None => Err(DataError::NoDirectory { dataset: name }),
+    }
 }
 
 /// The text of `file` or `file.gz`, or `None` if neither is there.
@@ -183,6 +192,16 @@ fn read_text(dataset: DatasetName, directory: &Path, file: &str) -> Result<Optio
         return Ok(Some((path, text)));
     }
     Ok(None)
+}
+
+/// The text of an included file, or `None` if it is not one.
+fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, String)>, DataError> {
+    let Some(content) = included::file(file) else { return Ok(None) };
+    let (path, mut text) = (PathBuf::from(file), String::new());
+    match flate2::read::MultiGzDecoder::new(content).read_to_string(&mut text) {
+        Ok(_) => Ok(Some((path, text))),
+        Err(source) => Err(DataError::Read { dataset, file: path, source }),
+    }
 }
 
 /// Values of one column while it is read.

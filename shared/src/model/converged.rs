@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    /// R proposition 4 and ERRATA R6: an orthonormal change of the features, a shift among them, leaves every score as it was if
+    /// R proposition 4 and errata R6: an orthonormal change of the features, a shift among them, leaves every score as it was if
     /// the bias is free.
     #[test]
     fn scores_do_not_depend_on_the_axes() {

@@ -1,4 +1,4 @@
-//! The adversary who does not send its honest logit share (DESIGN section 6).
+//! The adversary who does not send its honest logit share.
 //!
 //! z = p + s with p the passive part that it is after and s its own to choose. Two ways lead to p:
 //! - **Bisection.** With every class but two pushed far down, the predicted class tells the sign of p_i − p_j + s_i − s_j. The
@@ -70,6 +70,8 @@ pub struct Gathered {
     pub asked: usize,
     /// Rows refused.
     pub refused: usize,
+    /// Answers about the record that had most.
+    pub most_answers: usize,
     /// For each record whether anything beyond its first answer was learnt.
     pub gained: Vec<bool>,
     /// Differences p_j − p_0 of the passive logits as found (k − 1 × n); NaN where they were not.
@@ -107,6 +109,8 @@ struct Questions<'a> {
     questions: usize,
     asked: usize,
     refused: usize,
+    /// Answers about each record.
+    answered: Vec<usize>,
 }
 
 impl Questions<'_> {
@@ -118,6 +122,9 @@ impl Questions<'_> {
         self.questions += 1;
         self.asked += records.len();
         self.refused += answers.iter().filter(|a| **a == Answer::Refused).count();
+        for (&record, answer) in records.iter().zip(&answers) {
+            self.answered[record] += usize::from(*answer != Answer::Refused);
+        }
         Ok(answers)
     }
 }
@@ -139,7 +146,7 @@ impl ChosenShares {
         let (k, n) = (model.classes(), active.records());
         let mut honest = model.active_weights() * active.matrix();
         honest.column_iter_mut().for_each(|mut c| c += model.bias());
-        let mut questions = Questions { oracle, questions: 0, asked: 0, refused: 0 };
+        let mut questions = Questions { oracle, questions: 0, asked: 0, refused: 0, answered: vec![0; n] };
         let all: Vec<usize> = (0..n).collect();
         let first = questions.ask(&all, &honest)?;
         if n > 0 && first.iter().all(|a| *a == Answer::Refused) {
@@ -156,7 +163,8 @@ impl ChosenShares {
         } else {
             self.bisect(&mut questions, w_pas, &mut cells, &mut gained, &mut differences, &first, &honest)?;
         }
-        let Questions { questions, asked, refused, .. } = questions;
+        let Questions { questions, asked, refused, answered, .. } = questions;
+        let most_answers = answered.into_iter().max().unwrap_or(0);
         let label = ReleasedScores::Labels {
             classes: k,
             labels: first.iter().map(|a| label_of(a).filter(|l| *l < k).unwrap_or(0) as u32).collect(),
@@ -166,7 +174,7 @@ impl ChosenShares {
             self.known.centre.unwrap_or(if gained.iter().any(|g| *g) { Centre::Half } else { Centre::Analytic });
         let mut reconstruction = Cells::new(&view, cells)?.estimate(centre, rng)?;
         self.fall_back(model, active, &first, &gained, &mut reconstruction, rng)?;
-        Ok(Gathered { reconstruction, questions, asked, refused, gained, differences })
+        Ok(Gathered { reconstruction, questions, asked, refused, most_answers, gained, differences })
     }
 
     fn keyed_gaussian(&self) -> bool {

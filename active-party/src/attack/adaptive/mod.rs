@@ -1,4 +1,4 @@
-//! Adaptive attacks: for each defense, the adversary who has read its source (DESIGN section 6).
+//! Adaptive attacks: for each defense, the adversary who has read its source.
 //!
 //! What a known defense releases confines the differences of logits to a [`Cell`], and with the features in [0, 1] that makes
 //! a polytope, which the truth lies in. The estimate is a centre of it.

@@ -188,7 +188,7 @@ fn common_length(cells: &Cells) -> (f64, f64) {
     if lower <= upper { (lower, upper) } else { (0.5 * (lower + upper), 0.5 * (lower + upper)) }
 }
 
-/// v₁, the right singular vector of A⁺J of the largest singular value; its entry of largest magnitude is positive (ERRATA R8).
+/// v₁, the right singular vector of A⁺J of the largest singular value; its entry of largest magnitude is positive (errata R8).
 fn worst_direction(view: &AdversaryView) -> Result<Vec<f64>, AttackError> {
     let inverse = view.system()?.pseudo_inverse();
     let (d, k) = (inverse.nrows(), view.model().classes());

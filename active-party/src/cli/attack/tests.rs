@@ -6,11 +6,6 @@ fn attack_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed:
     answer_case(text, names, settings, seed).map(|answer| answer.content)
 }
 
-fn golden_dir() -> PathBuf {
-    std::env::var_os("CLOISON_GOLDEN_DIR")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from)
-}
-
 fn rows(value: &serde_json::Value) -> Vec<Vec<f64>> {
     serde_json::from_value(value.clone()).unwrap()
 }
@@ -18,16 +13,9 @@ fn rows(value: &serde_json::Value) -> Vec<Vec<f64>> {
 /// Every case of the golden vectors, through the code of the command.
 #[test]
 fn all_golden_cases() {
-    let dir = golden_dir().join("cases");
-    let files = std::fs::read_dir(&dir)
-        .unwrap_or_else(|e| panic!("golden cases are missing in {} ({e}); set CLOISON_GOLDEN_DIR", dir.display()));
     let mut cases = 0;
-    for path in files.map(|f| f.unwrap().path()) {
-        if !path.file_name().unwrap().to_string_lossy().starts_with("attack_") {
-            continue;
-        }
+    for (file, text) in vfl_shared::testing::golden_cases("attack_") {
         cases += 1;
-        let text = std::fs::read_to_string(&path).unwrap();
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
         let methods = [
             Method::LeastSquares,
@@ -41,7 +29,7 @@ fn all_golden_cases() {
         let out: serde_json::Value = serde_json::from_slice(&out).unwrap();
         for attack in out["attacks"].as_array().unwrap() {
             let name = attack["name"].as_str().unwrap();
-            assert_eq!(attack["rank"], case["expected"]["rank"], "{} {name}", path.display());
+            assert_eq!(attack["rank"], case["expected"]["rank"], "{file} {name}");
             let want = rows(&case["expected"][name]);
             assert_eq!(attack["estimates"].as_array().unwrap().len(), want.len());
             for (at, (estimate, want)) in attack["estimates"].as_array().unwrap().iter().zip(want).enumerate() {
@@ -53,7 +41,7 @@ fn all_golden_cases() {
                 let got: Vec<f64> = serde_json::from_value(estimate["x"].clone()).unwrap();
                 let scale = want.iter().fold(1.0f64, |m, v| m.max(v.abs()));
                 for (g, w) in got.iter().zip(&want) {
-                    assert!((g - w).abs() <= tolerance * scale, "{} {name}: {g} {w}", path.display());
+                    assert!((g - w).abs() <= tolerance * scale, "{file} {name}: {g} {w}");
                 }
             }
         }
@@ -105,20 +93,8 @@ fn bad_cases_are_refused_by_name() {
 }
 
 fn golden_cases(prefix: &str) -> Vec<(String, String, serde_json::Value)> {
-    let dir = golden_dir().join("cases");
-    let files = std::fs::read_dir(&dir)
-        .unwrap_or_else(|e| panic!("golden cases are missing in {} ({e}); set CLOISON_GOLDEN_DIR", dir.display()));
-    let mut cases: Vec<_> = files
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(prefix))
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let case = serde_json::from_str(&text).unwrap();
-            (path.display().to_string(), text, case)
-        })
-        .collect();
-    cases.sort_by(|a, b| a.0.cmp(&b.0));
-    cases
+    let cases = vfl_shared::testing::golden_cases(prefix).into_iter();
+    cases.map(|(name, text)| (name, text.clone(), serde_json::from_str(&text).unwrap())).collect()
 }
 
 /// No attack named.

@@ -204,7 +204,7 @@ fn one(audit: &Audit, plot: Option<&str>, open: bool) -> Markup {
             @for (name, reason) in &rows.not_run {
                 p class="small muted" { strong { (said(name)) } " did not run: " (said(reason)) }
             }
-            @for remark in &audit.remarks { p class="small" { (said(remark)) } }
+            @for remark in facts::limits(audit).iter().chain(&audit.remarks) { p class="small" { (said(remark)) } }
             @if let Some(svg) = plot {
                 details open[open] {
                     summary { "Error by feature" }

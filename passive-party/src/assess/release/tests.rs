@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -187,15 +185,13 @@ fn measured(w: &DMatrix<f64>, released: &DMatrix<f64>, shift: &DVector<f64>, x: 
 #[test]
 fn held_out_records_of_satellite_and_robot() {
     use vfl_shared::data::{DatasetName, DatasetSpec, load};
-    let dir = std::env::var_os("CLOISON_DATA_DIR")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data").into(), PathBuf::from);
     for (name, file, first, d) in [
         (DatasetName::Satellite, "model_satellite_rows.json", 4, 14),
         (DatasetName::Satellite, "model_satellite_rows.json", 20, 4),
         (DatasetName::Robot, "model_robot_rows.json", 2, 8),
         (DatasetName::Robot, "model_robot_rows.json", 11, 2),
     ] {
-        let data = load(&DatasetSpec::new(name, Some(dir.clone()), 7)).unwrap_or_else(|e| panic!("{e}"));
+        let data = load(&DatasetSpec::new(name, None, 7)).unwrap_or_else(|e| panic!("{e}"));
         let w = crate::transform::tests::matrix_of(&crate::transform::tests::golden(file)["W"]);
         let w = w.columns(first, d).into_owned();
         let mut order: Vec<usize> = (0..data.records()).collect();

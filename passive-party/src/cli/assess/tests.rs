@@ -6,18 +6,9 @@ use crate::cli::Cli;
 /// Every `assess` case of the golden vectors, through the code of the command.
 #[test]
 fn all_golden_cases() {
-    let dir = std::env::var_os("CLOISON_GOLDEN_DIR")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from)
-        .join("cases");
-    let files = std::fs::read_dir(&dir)
-        .unwrap_or_else(|e| panic!("golden cases are missing in {} ({e}); set CLOISON_GOLDEN_DIR", dir.display()));
     let mut cases = 0;
-    for path in files.map(|f| f.unwrap().path()) {
-        if !path.file_name().unwrap().to_string_lossy().starts_with("assess_") {
-            continue;
-        }
+    for (file, text) in vfl_shared::testing::golden_cases("assess_") {
         cases += 1;
-        let text = std::fs::read_to_string(&path).unwrap();
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
         let content = json(&assessed(&text, None, 1).unwrap()).unwrap();
         let got: serde_json::Value = serde_json::from_slice(&content).unwrap();
@@ -26,7 +17,7 @@ fn all_golden_cases() {
         the_candidates_agree(&got);
         for (name, want) in expected {
             let (got, want) = (got[name].as_f64().unwrap(), want.as_f64().unwrap());
-            assert!((got - want).abs() <= 1e-9, "{}: {name} is {got}, not {want}", path.display());
+            assert!((got - want).abs() <= 1e-9, "{file}: {name} is {got}, not {want}");
         }
     }
     assert_eq!(cases, 5);

@@ -18,18 +18,8 @@ fn attacked(w: &DMatrix<f64>, w_n: &DMatrix<f64>, x: &DMatrix<f64>, half: f64) -
 /// Every `transform` case of the golden vectors, through the code of the command. All is recomputed from `w_n` alone.
 #[test]
 fn all_golden_cases() {
-    let dir = std::env::var_os("CLOISON_GOLDEN_DIR")
-        .map_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/golden").into(), PathBuf::from)
-        .join("cases");
-    let files = std::fs::read_dir(&dir)
-        .unwrap_or_else(|e| panic!("golden cases are missing in {} ({e}); set CLOISON_GOLDEN_DIR", dir.display()));
     let mut seen = std::collections::BTreeMap::new();
-    for path in files.map(|f| f.unwrap().path()) {
-        let file = path.file_name().unwrap().to_string_lossy().into_owned();
-        if !file.starts_with("transform_") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
+    for (file, text) in vfl_shared::testing::golden_cases("transform_") {
         let case: Value = serde_json::from_str(&text).unwrap();
         let output = transformed(&text, None, &[], Some(1)).unwrap_or_else(|e| panic!("{file}: {e}"));
         let written = serde_json::to_value(&output).unwrap();

@@ -1,4 +1,4 @@
-//! The adversary who knows that released parameters may be transformed (DESIGN section 6).
+//! The adversary who knows that released parameters may be transformed.
 //!
 //! Scores are made by the true parameters, so that a false reading of the released ones shows itself: records whose scores no x
 //! in [0, 1] gives, column means that come out elsewhere, a known record that does not fit. Each [`Hypothesis`] is held

@@ -1,0 +1,32 @@
+//! The public sets that come with the project (`data/`, with their licence), compressed, in whatever binary reads them.
+
+use super::loaders::DatasetName;
+
+/// The file's content, compressed with gzip, if it is one of an included set. `file` is the set's name, a slash and the file's
+/// name without `.gz`.
+pub(super) fn file(file: &str) -> Option<&'static [u8]> {
+    macro_rules! included {
+        ($($name:literal),* $(,)?) => {
+            match file {
+                $($name => Some(include_bytes!(concat!("../../../data/", $name, ".gz")).as_slice()),)*
+                _ => None,
+            }
+        };
+    }
+    included![
+        "satellite/sat.trn",
+        "satellite/sat.tst",
+        "robot/sensor_readings_24.data",
+        "pendigits/pendigits.tra",
+        "pendigits/pendigits.tes",
+        "bank/bank-additional-full.csv",
+    ]
+}
+
+impl DatasetName {
+    /// Whether the set comes with the project, so that it needs no directory.
+    #[must_use]
+    pub const fn is_included(self) -> bool {
+        matches!(self, Self::Satellite | Self::Robot | Self::Pendigits | Self::Bank)
+    }
+}

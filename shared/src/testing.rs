@@ -1,0 +1,85 @@
+//! What tests of all crates read: the golden vectors of the project, and the public data sets.
+//!
+//! The golden vectors and four data sets are in the repository. A test that needs another set calls [`data_set`] and returns if
+//! there is none; it then counts as passed, and says on standard error that it did not run.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use crate::data::{DatasetName, DatasetSpec};
+
+/// The root of the repository.
+#[must_use]
+pub fn repository() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// Where the golden vectors are (`tests/golden`, described in its README).
+#[must_use]
+pub fn golden_dir() -> PathBuf {
+    repository().join("tests/golden")
+}
+
+/// A file of the golden vectors.
+///
+/// # Panics
+/// If it is missing or not of this form, with its path.
+#[must_use]
+pub fn golden<T: DeserializeOwned>(name: &str) -> T {
+    let path = golden_dir().join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("golden vectors {}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("golden vectors {}: {e}", path.display()))
+}
+
+/// The golden cases whose name begins with `prefix`, by name: the name and the text of the file.
+///
+/// # Panics
+/// If the directory cannot be read or holds no such case.
+#[must_use]
+pub fn golden_cases(prefix: &str) -> Vec<(String, String)> {
+    let dir = golden_dir().join("cases");
+    let fail = |e: std::io::Error| -> ! { panic!("golden cases {}: {e}", dir.display()) };
+    let entries = std::fs::read_dir(&dir).unwrap_or_else(|e| fail(e));
+    let mut cases: Vec<(String, String)> = entries
+        .map(|entry| entry.unwrap_or_else(|e| fail(e)).path())
+        .filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path)))
+        .filter(|(name, _)| name.starts_with(prefix))
+        .map(|(name, path)| (name, std::fs::read_to_string(path).unwrap_or_else(|e| fail(e))))
+        .collect();
+    assert!(!cases.is_empty(), "no golden case begins with {prefix}");
+    cases.sort();
+    cases
+}
+
+/// The directory of all public data sets: `CLOISON_DATA_DIR`, or else `../shared/data` beside the repository if it is there.
+#[must_use]
+pub fn data_dir() -> Option<PathBuf> {
+    let beside = || Some(repository().join("../shared/data")).filter(|dir| dir.is_dir());
+    std::env::var_os("CLOISON_DATA_DIR").map(PathBuf::from).or_else(beside)
+}
+
+/// How to load a public data set, or `None` if it is not to be had: then standard error says that `test` did not run.
+///
+/// # Panics
+/// If the set is missing where it must not be: `CLOISON_DATA_DIR` is set, or `CI` is `true`.
+#[must_use]
+pub fn data_set(name: DatasetName, seed: u64, test: &str) -> Option<DatasetSpec> {
+    if name == DatasetName::Synthetic || name.is_included() {
+        return Some(DatasetSpec::new(name, None, seed));
+    }
+    if let Some(dir) = data_dir() {
+        return Some(DatasetSpec::new(name, Some(dir), seed));
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs data set {name}; set CLOISON_DATA_DIR");
+    not_run(test, &format!("data set {name} is not here; set CLOISON_DATA_DIR (scripts/fetch-datasets.sh)"));
+    None
+}
+
+/// Says that a test did not run, past the test harness, which would keep it to itself.
+pub fn not_run(test: &str, reason: &str) {
+    // Nothing can be done about a closed standard error.
+    let _ = writeln!(std::io::stderr().lock(), "NOT RUN: {test}: {reason}");
+}
