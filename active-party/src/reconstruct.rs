@@ -272,8 +272,10 @@ impl Reconstructor {
         let scored = self.scorer.score(model, &ids, &job.audit_session, "").await?;
         let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
         if failed > 0 {
-            let message =
-                format!("{} of the {asked} records were not scored; audit records that all parties hold", rough(failed));
+            let message = format!(
+                "{} of the {asked} records were not scored; audit records that all parties hold",
+                rough(failed)
+            );
             return Err(Refusal::precondition(message));
         }
         // Part of the records named is a set of the auditor's choosing, for each request another one.

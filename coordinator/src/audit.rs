@@ -309,7 +309,13 @@ mod tests {
 
     fn open(audits: &Audits, n: usize) -> Result<(String, u64), Refusal> {
         let version = ModelVersion::new("m-1").unwrap();
-        audits.open(version, "f", PartyName::new("active").unwrap(), ReadyPolicy::unkeyed(&Policy::default(), 2), &ids(n))
+        audits.open(
+            version,
+            "f",
+            PartyName::new("active").unwrap(),
+            ReadyPolicy::unkeyed(&Policy::default(), 2),
+            &ids(n),
+        )
     }
 
     #[test]
@@ -339,7 +345,8 @@ mod tests {
             let version = ModelVersion::new("m-1").unwrap();
             let ready = ReadyPolicy::unkeyed(&policy, 2);
             audits.lock().clear();
-            let (name, _) = audits.open(version, fingerprint, PartyName::new("active").unwrap(), ready, &ids(100)).unwrap();
+            let (name, _) =
+                audits.open(version, fingerprint, PartyName::new("active").unwrap(), ready, &ids(100)).unwrap();
             audits.find(&name, &PartyName::new("active").unwrap()).unwrap()
         };
         let open = |policy: &str| open_about("f", policy);

@@ -274,7 +274,8 @@ impl Coordinator for Service {
         self.engine.audits.check(&ids)?;
         let trained = self.engine.registry.trained_on(&model, ids.iter()).into_iter().filter(|t| *t).count();
         if trained > 0 && !self.engine.serving.training_records {
-            let message = format!("{} of the {} records were used in training; audit others", rough(trained), ids.len());
+            let message =
+                format!("{} of the {} records were used in training; audit others", rough(trained), ids.len());
             tracing::warn!(auditor = %auditor, trained, records = ids.len(), "audit session refused: training records");
             return Err(Refusal::precondition(message).into());
         }
@@ -289,7 +290,8 @@ impl Coordinator for Service {
             notes: ready.pipeline().notes(),
         };
         let version = model.manifest.version.clone();
-        let (audit_session, row_budget) = self.engine.audits.open(version, &model.passive_fingerprint, active, ready, &ids)?;
+        let (audit_session, row_budget) =
+            self.engine.audits.open(version, &model.passive_fingerprint, active, ready, &ids)?;
         tracing::info!(auditor = %auditor, policy = %policy, records = ids.len(), "audit session opened");
         Ok(Response::new(pb::OpenAuditResponse { audit_session, row_budget, promise: Some(promise) }))
     }

@@ -19,8 +19,8 @@ use scoring::{Needs, Round, Scorings};
 use without::Without;
 
 use crate::report::{
-    AttackResult, Audit, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts, Shares,
-    ThreatModel, Utility,
+    AttackResult, Audit, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts,
+    Shares, ThreatModel, Utility,
 };
 
 /// Whom the auditor talks to, and as whom.

@@ -249,8 +249,7 @@ fn scorings() -> Vec<Seed> {
 fn publishing() -> Vec<Seed> {
     let class_names = || vec!["no".to_owned(), "yes".into()];
     let digest = || "0123456789abcdef".repeat(4);
-    let start =
-        pb::PublishStart { class_names: class_names(), features: 7, digest: digest(), training_id_count: 3 };
+    let start = pb::PublishStart { class_names: class_names(), features: 7, digest: digest(), training_id_count: 3 };
     let share = pb::PublishShare { model_version: "m-0123abcd".into(), digest: digest() };
     let staged = pb::PublishStagedRequest {
         active_party: "active".into(),

@@ -281,7 +281,8 @@ impl Round {
         }
         if frugal {
             self.waiting.push((self.results.len(), status));
-            self.results.push(AttackResult::not_scored(result.attack, status, NOT_BEST).with_limits(limits.0, limits.1));
+            self.results
+                .push(AttackResult::not_scored(result.attack, status, NOT_BEST).with_limits(limits.0, limits.1));
             return Ok(());
         }
         self.clip(&result.attack, clipped, values);

@@ -220,7 +220,9 @@ fn both_renderings_say_where_equations_had_no_solution_and_steps_ran_out() {
     let name = last.name.clone();
     let text = render_table(&report, 100, false).split_whitespace().collect::<Vec<_>>().join(" ");
     let page = render_html(&report).unwrap();
-    for said in [format!("released scores of 7 of {records} records"), format!("{name}: stopped at the limit of steps on 3 of")] {
+    for said in
+        [format!("released scores of 7 of {records} records"), format!("{name}: stopped at the limit of steps on 3 of")]
+    {
         assert!(text.contains(&said) && page.contains(&said), "{said}");
     }
     // One sentence for all attacks of the same number.

@@ -206,7 +206,11 @@ async fn the_threat_model_is_what_the_attacks_used() {
         let [unknown, known] = audits else { panic!("{text}: two audits") };
         println!("{text}: {}", known.threat_model.phrases().join(", "));
         assert_eq!(unknown.threat_model, ThreatModel::white_box(DefenseKnowledge::Unknown), "{text}");
-        assert_eq!((known.threat_model.defense, known.threat_model.shares), (DefenseKnowledge::Known, shares), "{text}");
+        assert_eq!(
+            (known.threat_model.defense, known.threat_model.shares),
+            (DefenseKnowledge::Known, shares),
+            "{text}"
+        );
         match (known.threat_model.observations, observations) {
             (Observations::Repeated { times }, Observations::Repeated { times: least }) if shares == Shares::Chosen => {
                 assert!(times >= least, "{text}: {times}");

@@ -222,7 +222,7 @@ async fn a_step_in_which_most_residuals_are_gone_is_not_taken() {
         conduct.share(share).await;
     };
     assert_eq!(ended.code(), Code::FailedPrecondition, "{ended}");
-    assert!(ended.message().contains("no residual left"), "{}", ended.message());
+    assert!(ended.message().contains("hardly a residual left"), "{}", ended.message());
     here.deployment.stop().await.unwrap();
 }
 
