@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Downloads the public data sets from the UCI Machine Learning Repository and checks every file's sha256.
-# The project ships no data set. Licences: Creative Commons Attribution 4.0; cite the authors named on each set's page.
+# Satellite, robot, bank and pendigits come with the project (data/). Licences: Creative Commons Attribution 4.0; cite the authors named on each set's page.
 set -euo pipefail
 
 base=${CLOISON_DATASETS_URL:-https://archive.ics.uci.edu/static/public}
 all=(satellite robot bank adult pendigits grid drive credit)
+others=(adult grid drive credit)
 
 usage() {
   cat <<USAGE
 usage: scripts/fetch-datasets.sh [--out DIR] [NAME...]
 
-  NAME        ${all[*]} (default: all of them)
-  --out DIR   where to put DIR/NAME/... (default: \$CLOISON_DATA_DIR, or else ../shared/data from the project)
+  NAME        ${all[*]} (default: those that do not come with the
+              project, ${others[*]})
+  --out DIR   where to put DIR/NAME/... (default: \$CLOISON_DATA_DIR, or else datasets/ in the project)
 
 Files that are there already and correct, plain or as .gz, are not downloaded again.
 Use the result with --data-dir DIR or CLOISON_DATA_DIR=DIR.
@@ -27,7 +29,7 @@ die() {
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=${CLOISON_DATA_DIR:-$root/../shared/data}
+out=${CLOISON_DATA_DIR:-$root/datasets}
 names=()
 while (($#)); do
   case "$1" in
@@ -51,7 +53,7 @@ while (($#)); do
       ;;
   esac
 done
-((${#names[@]})) || names=("${all[@]}")
+((${#names[@]})) || names=("${others[@]}")
 
 for tool in curl unzip gzip; do
   command -v "$tool" >/dev/null || die "'$tool' is not installed"

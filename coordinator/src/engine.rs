@@ -55,7 +55,7 @@ impl Engine {
     pub fn model(&self) -> Result<Arc<PublishedModel>, Refusal> {
         self.registry
             .current()
-            .ok_or_else(|| Refusal::precondition("no model is in service; train one with `active-party train`"))
+            .ok_or_else(|| Refusal::precondition("no model is in service; train one with `active-party train`, or publish an imported one with `active-party publish`"))
     }
 
     /// The model in service, if it is the version named.

@@ -184,7 +184,11 @@ async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut que
             }
         }
     };
-    tracing::warn!(waiting = waiting.len(), reason = %refusal, "the stream to a passive party ended");
+    match waiting.len() {
+        // Nobody is told, and the next question opens another stream: parties stop at some time.
+        0 => tracing::debug!(reason = %refusal, "the stream to a passive party ended"),
+        waiting => tracing::warn!(waiting, reason = %refusal, "the stream to a passive party ended"),
+    }
     // New questions find the channel closed and open another stream.
     questions.close();
     for asker in waiting {

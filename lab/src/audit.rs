@@ -205,7 +205,8 @@ pub async fn run(
         let utility = Utility {
             accuracy,
             accuracy_change: accuracy.zip(undefended).map(|(a, u)| a - u),
-            mean_kl_nats: closed.kl_divergence.map(|kl| kl.max(0.0)),
+            // A divergence below 0 is one of releases that do not sum to 1: it says nothing. Round-off does not count.
+            mean_kl_nats: closed.kl_divergence.filter(|kl| *kl > -1e-9).map(|kl| kl.max(0.0)),
             total_variation: closed.total_variation,
             arg_max_kept: closed.arg_max_kept,
             bits,
@@ -333,8 +334,18 @@ async fn attack(
 fn zero_floor(policy: &Policy) -> Option<f64> {
     policy.defenses.iter().rev().find_map(|defense| match defense {
         DefenseConfig::Rounding { decimals } => Some(0.5 * 10f64.powi(-(*decimals as i32))),
-        DefenseConfig::ClassLabel { softening: 0.0 } => Some(LABEL_FLOOR),
-        _ => None,
+        DefenseConfig::ClassLabel { softening } => (*softening == 0.0).then_some(LABEL_FLOOR),
+        DefenseConfig::None {}
+        | DefenseConfig::LogitNoise { .. }
+        | DefenseConfig::Temperature { .. }
+        | DefenseConfig::TopK { .. }
+        | DefenseConfig::GaussianNoise { .. }
+        | DefenseConfig::DpGaussian { .. }
+        | DefenseConfig::PriveeDp { .. }
+        | DefenseConfig::PriveeDpPlusPlus { .. }
+        | DefenseConfig::OrderPreservingEncryption {}
+        | DefenseConfig::Ranking {}
+        | DefenseConfig::Codebook { .. } => None,
     })
 }
 

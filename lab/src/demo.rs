@@ -376,7 +376,7 @@ fn report(
     });
     let source = match dataset.name() {
         "synthetic" => "seeded generator, nothing real",
-        _ => "public data set, read from files",
+        _ => "public data set",
     };
     let facts = DataFacts {
         name: dataset.name().to_owned(),

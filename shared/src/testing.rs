@@ -54,11 +54,12 @@ pub fn golden_cases(prefix: &str) -> Vec<(String, String)> {
     cases
 }
 
-/// The directory of all public data sets: `CLOISON_DATA_DIR`, or else `../shared/data` beside the repository if it is there.
+/// The directory of all public data sets: `CLOISON_DATA_DIR`, or else `datasets` in the repository or `../shared/data` beside it,
+/// if one is there.
 #[must_use]
 pub fn data_dir() -> Option<PathBuf> {
-    let beside = || Some(repository().join("../shared/data")).filter(|dir| dir.is_dir());
-    std::env::var_os("CLOISON_DATA_DIR").map(PathBuf::from).or_else(beside)
+    let near = || ["datasets", "../shared/data"].map(|dir| repository().join(dir)).into_iter().find(|dir| dir.is_dir());
+    std::env::var_os("CLOISON_DATA_DIR").map(PathBuf::from).or_else(near)
 }
 
 /// How to load a public data set, or `None` if it is not to be had: then standard error says that `test` did not run.

@@ -33,12 +33,12 @@ use crate::{certs, load};
     after_help = "\
 Examples:
   cloison                                                     the demo on embedded data
-  cloison demo --dataset satellite --data-dir DIR             the demo on a public data set
+  cloison demo --dataset satellite                            the demo on a public data set
   cloison certs --out certs --party coordinator/coordinator --party passive-party/bank-a
   cloison split-parameters --parameters model.json --active active.schema.toml \\
       --passive bank-a=bank-a.schema.toml --out parameters    a model trained elsewhere, one file per party to import
   cloison audit --config audit.toml --out out                 audit a running deployment
-  cloison reproduce r-fig4 --data-dir DIR                     a figure of the papers, computed again
+  cloison reproduce r-fig4                                    a figure of the papers, computed again
   cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
   cloison load                                                rows and calls per second, beside a bare echo
 
@@ -101,7 +101,7 @@ pub struct CertsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  cloison partition --dataset satellite --data-dir DIR --passive-features 12 --out data
+  cloison partition --dataset satellite --passive-features 12 --out data
 
 Writes active.csv, passive-1.csv and so on with a schema each, and train.ids, validation.ids, test.ids. Values are
 normalised to [0, 1]; every file has its rows in an order of its own.")]

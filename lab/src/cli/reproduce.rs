@@ -68,7 +68,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 #[command(after_help = "\
 Examples:
   cloison reproduce list                                               figures, data sets, durations
-  cloison reproduce r-fig4 --dataset satellite --data-dir DIR          the whole figure
+  cloison reproduce r-fig4 --dataset satellite                         the whole figure
   cloison reproduce r-fig4 --dimensions 1,6,12 --attacks half_star,rcc2,half --records 200
   cloison reproduce r-fig4 --dataset robot --records all --model weights.json
   cloison reproduce r-fig14 --gia steps=2000 --gia learning_rate=0.001

@@ -16,8 +16,8 @@ use crate::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 #[command(after_help = "\
 Examples:
   cloison transcript --passive-features 12 --epochs 1,2,5,10
-  cloison transcript --dataset satellite --data-dir DIR --passive-features 12 --known 12 --epochs 1,2,5,10,20,50,100
-  cloison transcript --dataset pendigits --data-dir DIR --passive-features 12 --known 24 --json
+  cloison transcript --dataset satellite --passive-features 12 --known 12 --epochs 1,2,5,10,20,50,100
+  cloison transcript --dataset pendigits --passive-features 12 --known 24 --json
 
 Trains in this process with the parties' own code and keeps what an honest active party receives: the gradients of its batches,
 beside its own shares. It knows the passive features of --known training records and no parameter. The table says how well it

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 pub const TRAINING_DISCLOSURE: &str = "A row of the training gradient is c − e_y: training tells every passive party \
      the labels of the training records, and the active party their scores at every step. No serving defense changes that. An \
      active party that trains honestly and knows as many training records as there are passive features can reconstruct those of all \
-     others: on satellite with 12 passive features with an error below 1e-5 after 20 epochs, where the column means cost 0.036 (`cloison \
-     transcript`).";
+     others: on satellite with 12 passive features with an error below 1e-5 after 20 epochs, where the column means cost 0.036 (cloison \
+     transcript).";
 
 /// A way by which something leaves a party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

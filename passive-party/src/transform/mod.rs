@@ -204,8 +204,7 @@ pub fn rewrite(
 }
 
 /// The mean squared weight after the mean over the classes is taken away: (1/(dk)) Σ (w_il − w̄_l)², the unit to measure
-/// an ε in.
-/// `single_feature` and `binary` refuse this distance and all beyond.
+/// an ε in. `single_feature` and `binary` refuse this distance and all beyond.
 #[must_use]
 pub fn natural_distance(w_pas: &DMatrix<f64>) -> f64 {
     let squares: f64 = w_pas.column_iter().map(|w| w.add_scalar(-w.mean()).norm_squared()).sum();

@@ -114,42 +114,74 @@ pub fn adaptive_for(policy: &Policy) -> Option<Method> {
     if policy.unbound_shares {
         return Some(Method::ChosenShares);
     }
-    let known = KnownPolicy::from(policy.clone());
-    let (at_logits, at_scores) = known.stages();
-    let any = |test: fn(&DefenseConfig) -> bool| at_scores.iter().any(|d| test(d));
-    let random = any(|d| {
-        matches!(
-            d,
-            DefenseConfig::GaussianNoise { .. }
-                | DefenseConfig::DpGaussian { .. }
-                | DefenseConfig::PriveeDp { .. }
-                | DefenseConfig::PriveeDpPlusPlus { .. }
-        )
-    });
-    let directed = at_logits.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { scheme, .. } if *scheme != 3));
-    Some(if any(|d| matches!(d, DefenseConfig::ClassLabel { .. })) {
+    let all: Vec<Leaves> = policy.defenses.iter().map(Leaves::of).filter(|l| *l != Leaves::Everything).collect();
+    let any = |what: Leaves| all.contains(&what);
+    let (at_logits, at_scores): (Vec<Leaves>, Vec<Leaves>) =
+        all.iter().copied().partition(|l| matches!(l, Leaves::Scaled | Leaves::Projected));
+    let projected = any(Leaves::Projected);
+    Some(if any(Leaves::Label) {
         Method::LabelCone
-    } else if any(|d| matches!(d, DefenseConfig::Codebook { .. })) {
-        if directed { Method::LabelCone } else { Method::CodebookCell }
-    } else if directed {
+    } else if any(Leaves::Word) {
+        if projected { Method::LabelCone } else { Method::CodebookCell }
+    } else if projected {
         // Both schemes keep the arg max, and nothing else once something stands behind them.
         if at_scores.is_empty() && at_logits.len() == 1 { Method::NoiseDirection } else { Method::LabelCone }
-    } else if let [DefenseConfig::OrderPreservingEncryption {}] = at_scores.as_slice() {
+    } else if at_scores == [Leaves::Ciphertexts] {
         // Ciphertexts that sort lie where their scores lie.
         Method::Interval
-    } else if any(|d| matches!(d, DefenseConfig::OrderPreservingEncryption {} | DefenseConfig::Ranking {})) {
+    } else if any(Leaves::Ciphertexts) || any(Leaves::Order) {
         Method::RankingCone
-    } else if any(|d| matches!(d, DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. }))
-        || (random && policy.noise == NoiseMode::Fresh)
-    {
+    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && policy.noise == NoiseMode::Fresh) {
         Method::Averaging
     } else if at_scores.is_empty() {
         Method::NoiseDirection
-    } else if random && any(|d| matches!(d, DefenseConfig::TopK { .. })) {
+    } else if any(Leaves::OrderNoised) && any(Leaves::Largest) {
         Method::LabelCone
     } else {
+        // Rounded scores, the largest ones, and noise that keeps the order: each score lies between two bounds.
         Method::Interval
     })
+}
+
+/// What a defense leaves of the scores, as far as it decides on the attack. A new defense has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    Everything,
+    /// All differences of logits, by one factor.
+    Scaled,
+    /// All of the logits but one direction.
+    Projected,
+    Label,
+    /// A word of a codebook.
+    Word,
+    Ciphertexts,
+    Order,
+    /// Each score to some decimals.
+    Rounded,
+    /// The largest scores.
+    Largest,
+    /// Scores with noise that is independent of their order.
+    Noised,
+    /// Scores with noise that keeps their order.
+    OrderNoised,
+}
+
+impl Leaves {
+    fn of(defense: &DefenseConfig) -> Self {
+        match defense {
+            DefenseConfig::None {} => Self::Everything,
+            DefenseConfig::Temperature { .. } | DefenseConfig::LogitNoise { scheme: 3, .. } => Self::Scaled,
+            DefenseConfig::LogitNoise { .. } => Self::Projected,
+            DefenseConfig::ClassLabel { .. } => Self::Label,
+            DefenseConfig::Codebook { .. } => Self::Word,
+            DefenseConfig::OrderPreservingEncryption {} => Self::Ciphertexts,
+            DefenseConfig::Ranking {} => Self::Order,
+            DefenseConfig::Rounding { .. } => Self::Rounded,
+            DefenseConfig::TopK { .. } => Self::Largest,
+            DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. } => Self::Noised,
+            DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => Self::OrderNoised,
+        }
+    }
 }
 
 #[cfg(test)]
