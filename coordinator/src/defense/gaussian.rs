@@ -67,8 +67,16 @@ pub(super) fn check_gaussian(
     Ok(())
 }
 
+/// What the released values are multiples of: a power of two, at most 2^−40 of σ. The last bits of a sum of doubles depend on
+/// both of its terms in ways that noise does not cover; on a grid that is coarser by far they are gone.
+fn grid(sigma: f64) -> f64 {
+    // Scores are at most 1: below this the step of a double is larger.
+    2f64.powi(sigma.log2().floor().max(-60.0) as i32 - 40)
+}
+
 fn add(column: &mut [f64], sigma: f64, normals: impl Iterator<Item = f64>) {
-    column.iter_mut().zip(normals).for_each(|(c, n)| *c += sigma * n);
+    let step = grid(sigma);
+    column.iter_mut().zip(normals).for_each(|(c, n)| *c = ((*c + sigma * n) / step).round() * step);
 }
 
 impl Defense for GaussianNoise {
@@ -123,7 +131,24 @@ mod tests {
             close(&[private.sigma], &[number(&case["sigma"])], 1e-12);
             let mut c = numbers(&case["c"]);
             add(&mut c, private.sigma, numbers(&case["std_normal"]).into_iter());
-            close(&c, &numbers(&case["out"]), 1e-12);
+            // Ours is rounded to the grid.
+            close(&c, &numbers(&case["out"]), 1e-12 + grid(private.sigma));
+        }
+    }
+
+    #[test]
+    fn released_values_are_on_a_grid_far_above_their_last_bits() {
+        for sigma in [1e-300, 1e-12, 0.05, 1.0, 3.0, 1e12] {
+            let step = grid(sigma);
+            if sigma > 1e-15 {
+                assert!(step <= sigma * 2f64.powi(-40) && step > sigma * 2f64.powi(-41), "{sigma:e}");
+            }
+            let (mut column, normals) = ([0.1, 0.7, 0.2], [0.3, -1.1, 2.5]);
+            add(&mut column, sigma, normals.into_iter());
+            for ((value, c), n) in column.iter().zip([0.1, 0.7, 0.2]).zip(normals) {
+                assert_eq!((value / step).fract(), 0.0, "{sigma:e}: {value:e}");
+                assert!((value - (c + sigma * n)).abs() <= 0.5001 * step.max(f64::EPSILON * value.abs()), "{sigma:e}");
+            }
         }
     }
 
