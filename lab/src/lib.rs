@@ -1,4 +1,16 @@
 //! The lab: demo, audit, report, certificates and load. The only crate that sees all three parties.
+//!
+//! # Example
+//!
+//! Certificates for two parties, as `cloison certs` makes them:
+//!
+//! ```
+//! let dir = tempfile::tempdir()?;
+//! let parties = ["coordinator/c", "active-party/a"].map(str::to_owned);
+//! vfl_lab::certs::write(dir.path(), "example", 30, &parties)?;
+//! assert!(dir.path().join("ca.pem").exists() && dir.path().join("a.key").exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod audit;
 pub mod certs;

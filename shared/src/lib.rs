@@ -1,6 +1,21 @@
 //! What the parties of Cloison share: domain types, numerics, data, models, metrics, the wire contract and its transport.
 //!
 //! Dependencies point one way: `types` and `numerics` know nothing of the wire; only `rpc`, `service` and `training` know tonic.
+//!
+//! # Example
+//!
+//! Two parties' logit shares of one record add up to its logits, and softmax makes scores of them:
+//!
+//! ```
+//! use nalgebra::DMatrix;
+//! use vfl_shared::types::{ConfidenceScores, LogitShare, Logits};
+//!
+//! let share = |values: &[f64]| LogitShare::new(DMatrix::from_column_slice(2, 1, values));
+//! let logits = Logits::sum(share(&[0.0, 1.0])?, [share(&[0.0, -1.0])?])?;
+//! let scores = ConfidenceScores::softmax(logits);
+//! assert_eq!(scores.matrix().as_slice(), [0.5, 0.5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod apart;
 pub mod cli;
