@@ -26,7 +26,7 @@ usage: ${0##*/} [--out DIR] [--dataset NAME [--data-dir DIR]] [--passive-feature
                            DIR/local   certificates, data and state of the three parties
                            DIR/logs    one log per party
   --dataset NAME         data set to split (default: synthetic, which is embedded)
-  --data-dir DIR         where real data sets are (default: \$CLOISON_DATA_DIR)
+  --data-dir DIR         where sets are that do not come with the project (default: \$CLOISON_DATA_DIR)
   --passive-features D   how many columns the passive party holds (default: 4)
   --seed N               seed of the synthetic data and of the split (default: 7)
 

@@ -207,15 +207,16 @@ impl Reconstructor {
             let (known, y, seed) = (known.clone(), y.clone(), job.seed);
             if task.method == Method::ChosenShares {
                 let gathered = self.choose_shares(&model, &job.audit_session, &job.ids, known, y, &task, seed).await?;
-                let (ended, questions, releases) = match gathered {
-                    Ok(gathered) => {
-                        let (questions, releases) = (chosen(&gathered), gathered.most_answers as u32);
-                        (Ok(gathered.reconstruction), questions, releases)
-                    }
-                    Err(error) => (Err(error), String::new(), 0),
+                let found = match gathered {
+                    Ok(gathered) => pb::AttackResult {
+                        questions: chosen(&gathered),
+                        releases: gathered.most_answers as u32,
+                        chosen_shares: true,
+                        ..result(name, &model, Ok(gathered.reconstruction))
+                    },
+                    // It may not have come to a question.
+                    Err(error) => result(name, &model, Err(error)),
                 };
-                let found = result(name, &model, ended);
-                let found = pb::AttackResult { questions, releases, chosen_shares: true, ..found };
                 send(events, Event::Result(found)).await?;
                 continue;
             }
@@ -271,6 +272,11 @@ impl Reconstructor {
         let ids = job.ids.slice(0, asked);
         let scored = self.scorer.score(model, &ids, &job.audit_session, "").await?;
         let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
+        if scored.row_status.contains(&RowStatus::ShareChanged) {
+            let message = "records were audited before with other logit shares of this party; the coordinator answers none but \
+                           the first until it restarts";
+            return Err(Refusal::precondition(message));
+        }
         if failed > 0 {
             let message = format!(
                 "{} of the {asked} records were not scored; audit records that all parties hold",

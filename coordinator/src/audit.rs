@@ -14,7 +14,7 @@ use vfl_shared::apart::SetsApart;
 use vfl_shared::hex;
 use vfl_shared::metrics::UtilityTotals;
 use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::{Refusal, RefusalKind, pb};
+use vfl_shared::rpc::{Refusal, RefusalKind, pb, rough};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
 use crate::config::AuditPolicy;
@@ -145,8 +145,9 @@ impl Session {
         })?;
         if let Err(known) = admitted {
             response.withheld = format!(
-                "{known} of the {records} records were summarised before as part of another set; name that very set, or records \
-                 apart from it"
+                "{} of the {records} records were summarised before as part of another set; name that very set, or records \
+                 apart from it",
+                rough(known)
             );
             return Ok(response);
         }
@@ -179,15 +180,24 @@ impl Audits {
         Ok(Self { policy, sessions: Mutex::default(), bound: Mutex::default(), sets: Mutex::new(sets) })
     }
 
+    /// Whether there may be audits at all.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED when the operator does not allow them.
+    pub fn allowed(&self) -> Result<(), Refusal> {
+        if self.policy.allowed {
+            return Ok(());
+        }
+        let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
+        Err(Refusal::new(RefusalKind::PermissionDenied, message))
+    }
+
     /// Whether a session about these records may be opened.
     ///
     /// # Errors
-    /// PERMISSION_DENIED when the operator does not allow audits, INVALID_ARGUMENT for too few or too many records.
+    /// As [`Audits::allowed`]; INVALID_ARGUMENT for too few or too many records.
     pub fn check(&self, ids: &RecordIds) -> Result<(), Refusal> {
-        if !self.policy.allowed {
-            let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
-            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
-        }
+        self.allowed()?;
         let (least, most) = (MIN_AUDIT_RECORDS, self.policy.max_records);
         if !(least..=most).contains(&ids.len()) {
             return Err(Refusal::invalid(format!("an audit takes {least} to {most} records, {} came", ids.len())));
@@ -246,7 +256,8 @@ impl Audits {
             ids.iter().filter(|id| !ours.contains_key(*id)).count()
         };
         if all.values().map(held).sum::<usize>() + new > MAX_BOUND {
-            let message = "the shares of a million records are bound by audits; audit records that were audited before";
+            let message = "the shares of a million records are bound by audits; audit records that were audited before, or restart the \
+                           coordinator, which forgets them";
             return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
         }
         all.insert(passive_fingerprint.to_owned(), ours.clone());

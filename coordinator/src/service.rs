@@ -266,11 +266,12 @@ impl Coordinator for Service {
     ) -> Result<Response<pb::OpenAuditResponse>, Status> {
         let auditor = caller(&request)?;
         let request = request.into_inner();
+        // First: who may not audit is told nothing of anybody.
+        self.engine.audits.allowed()?;
         let model = self.engine.model_named(request.model_version)?;
         let policy = Policy::try_from(&require("policy", request.policy)?)?;
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         let active = WireError::party_name("active_party", request.active_party)?;
-        // First: who may not audit is told nothing of anybody.
         self.engine.audits.check(&ids)?;
         let trained = self.engine.registry.trained_on(&model, ids.iter()).into_iter().filter(|t| *t).count();
         if trained > 0 && !self.engine.serving.training_records {

@@ -220,7 +220,7 @@ impl TrainingDriver {
         for link in &mut links {
             match link.receive().await? {
                 Reply::Ready(ready) => {
-                    check_features(ready.features)?;
+                    check_features(ready.features).map_err(|e| Refusal::invalid(format!("{}: {e}", link.who)))?;
                     features.push(ready.features);
                 }
                 _ => return Err(link.unexpected("ready")),
@@ -391,7 +391,7 @@ async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: Sh
     let validation = schedule.validation().to_vec();
     let mut next = pb::TrainingStep::default();
     let (mut steps, mut best_epoch, mut best_loss, mut epochs) = (0u64, 0u32, f64::INFINITY, 0u32);
-    for epoch in 1..=v.epochs {
+    'training: for epoch in 1..=v.epochs {
         epochs = epoch;
         let (mut loss_sum, mut trained) = (0.0, 0usize);
         for batch in schedule.next_epoch() {
@@ -401,7 +401,14 @@ async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: Sh
             recorded.step().await?;
             let logits = exchange(links, &mut next, k, |share| bound.check(share, steps)).await?;
             let (loss, gradient, _) = cross_entropy(logits, &y);
-            check_residuals(&gradient)?;
+            if let Err(refusal) = check_residuals(&gradient) {
+                // A model that has learnt nearly all there is to learn is no reason to have none: the best one so far is kept.
+                if best_epoch == 0 || validation.is_empty() {
+                    return Err(refusal);
+                }
+                tracing::warn!(epoch, reason = %refusal, "the training ends with the best parameters so far");
+                break 'training;
+            }
             next.gradient = Some(encode_columns(&gradient));
             loss_sum += loss * y.len() as f64;
             trained += y.len();

@@ -218,6 +218,7 @@ async fn deploy(
         release,
         training_transform,
         consent: consent(&active_name(), dataset.class_names().len()),
+        audits: true,
     })
     .await
 }

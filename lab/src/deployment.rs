@@ -42,6 +42,8 @@ pub struct DeploymentSpec {
     pub training_transform: TransformConfig,
     /// Which trainings they take part in; see [`consent`].
     pub consent: passive::TrainingPolicy,
+    /// Whether all parties allow audits.
+    pub audits: bool,
 }
 
 /// The consent that a passive party needs to give for an ordinary training: the active party by its name, and the number of
@@ -72,6 +74,7 @@ type Task = JoinHandle<Result<(), String>>;
 struct Shown {
     release: passive::ReleasePolicy,
     training: passive::TrainingPolicy,
+    audits: bool,
 }
 
 /// What the papers' threat model needs: the true parameters to the active party, and to the coordinator for noise at the logits.
@@ -142,7 +145,7 @@ impl Deployment {
         let auditor = credentials(Role::Auditor, &PartyName::new("auditor")?)?;
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
         let training = passive::TrainingPolicy { transform: spec.training_transform, ..spec.consent };
-        let shown = Shown { release: spec.release, training };
+        let shown = Shown { release: spec.release, training, audits: spec.audits };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
             let table = Arc::new(table);
@@ -169,7 +172,7 @@ impl Deployment {
             ledger: coordinator::LedgerValues::default()
                 .config(&spec.state_dir.join("coordinator"), coordinator::Budgets::default()),
             // Adversaries that ask again and again are part of what is measured.
-            audit: coordinator::AuditPolicy { allowed: true, rows_per_record: 300, ..Default::default() },
+            audit: coordinator::AuditPolicy { allowed: spec.audits, rows_per_record: 300, ..Default::default() },
         };
         adjust(&authority, &mut settings)?;
         let coordinator = run(address, move |stop| async move {
@@ -186,7 +189,7 @@ impl Deployment {
             coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
             passive_parties: peers,
             peer_timeout: Duration::from_secs(30),
-            audits_allowed: true,
+            audits_allowed: spec.audits,
         };
         let active = run(address, move |stop| async move {
             vfl_active_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
@@ -387,7 +390,7 @@ async fn start_passive(
         release: shown.release,
         training: shown.training,
         // The auditor is this very program, and a report is the same for the same seed.
-        audit: passive::AuditPolicy { allowed: true, mode: passive::AuditMode::Trusted, ..Default::default() },
+        audit: passive::AuditPolicy { allowed: shown.audits, mode: passive::AuditMode::Trusted, ..Default::default() },
     };
     Ok(run(address, move |stop| async move {
         vfl_passive_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())

@@ -66,8 +66,8 @@ pub fn check_residuals(gradient: &DMatrix<f64>) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!(
-        "training stopped: {gone} of the {records} records of a batch have hardly a residual left, and the batch counts for \
-         {effective:.1} records, so that the gradient would show a few records alone; stop earlier or raise `l2`"
+        "{gone} of the {records} records of a batch have hardly a residual left, and the batch counts for \
+         {effective:.1} records, so that the gradient would show a few records alone; train with a validation share, fewer epochs or a larger `l2`"
     );
     Err(Refusal::new(RefusalKind::FailedPrecondition, message))
 }

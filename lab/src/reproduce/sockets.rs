@@ -72,6 +72,7 @@ async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize]
         release: white_box(),
         training_transform: TransformConfig::None {},
         consent: consent(&active_name(), dataset.class_names().len()),
+        audits: true,
     })
     .await?;
     let done = session(&deployment, dataset, &split, config, test).await;

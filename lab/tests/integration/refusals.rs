@@ -715,7 +715,7 @@ fn evaluation(table: &mut Table, here: &Trained, good: &Good) {
     table.add(path, "no record", vec![ask_ids(&many(0))], ARGUMENT, "0 came");
     let few = (&test_ids(&here.dataset, 0, 99)).into();
     table.add(path, "99 records", vec![ask_ids(&few)], ARGUMENT, "99 came");
-    table.add(path, "records not held", vec![ask_ids(&many(100))], Code::NotFound, "100 of the 100 records");
+    table.add(path, "records not held", vec![ask_ids(&many(100))], Code::NotFound, "100 or more of the 100 records");
     let open = |more: Vec<pb::EvaluateReconstructionRequest>| {
         let mut messages = vec![ask_ids(&good.set)];
         messages.extend(more);

@@ -59,6 +59,7 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
             max_total: 1000,
             ..consent(&active_name(), dataset.class_names().len())
         },
+        audits: true,
     }
 }
 

@@ -6,7 +6,7 @@ use vfl_shared::rpc::pb::{self, reconstruct_event::Event};
 use vfl_shared::service::{Role, channel};
 use vfl_shared::types::RecordIds;
 
-use super::support::{Trained, coordinator_client, test_ids, trained};
+use super::support::{Trained, coordinator_client, credentials, test_ids, trained, training_ids};
 
 struct Told {
     accuracy: Option<f64>,
@@ -91,5 +91,47 @@ async fn no_figure_is_told_of_fewer_than_a_hundred_records() {
     let apart = test_ids(&here.dataset, 101, 201);
     let told = session(&here, "top_k (k = 1)", &apart, std::slice::from_ref(&apart)).await;
     assert!(told.accuracy.is_some() && told.closed.total_variation.is_some(), "{:?}", told.closed);
+    here.deployment.stop().await.unwrap();
+}
+
+/// Where audits are off nobody is told anything: whether a record was trained on, whom the active party holds, whom a passive
+/// party holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn parties_that_allow_no_audit_tell_an_auditor_nothing() {
+    let here = trained(1, 2, 1).await.again(|spec| spec.audits = false).await;
+    let auditor = credentials(&here.deployment, Role::Auditor);
+    let passive = here.deployment.passive_peers().remove(0);
+    let nobody = RecordIds::new(["nobody"]).unwrap();
+    let lists = [training_ids(&here.dataset).slice(0, 1), test_ids(&here.dataset, 0, 100), nobody];
+    for ids in &lists {
+        let open = pb::OpenAuditRequest {
+            model_version: here.version.clone(),
+            policy: Some((&Policy::default()).into()),
+            ids: Some(ids.into()),
+            active_party: "active".into(),
+        };
+        let opened = coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await.map(drop);
+        let reconstruct = pb::ReconstructRequest {
+            model_version: here.version.clone(),
+            ids: Some(ids.into()),
+            attacks: vec![pb::AttackSpec { name: "agnostic".into(), settings: vec![] }],
+            ..Default::default()
+        };
+        let to_active = channel(&auditor, &here.deployment.active_peer()).unwrap();
+        let mut active = pb::active_party_client::ActivePartyClient::new(to_active);
+        let reconstructed = active.reconstruct(reconstruct).await.map(drop);
+        let first = pb::EvaluateReconstructionRequest {
+            message: Some(pb::evaluate_reconstruction_request::Message::Ids(ids.into())),
+            model_version: here.version.clone(),
+        };
+        let to_passive = channel(&auditor, &passive).unwrap();
+        let mut holder = pb::passive_party_client::PassivePartyClient::new(to_passive);
+        let scored = holder.evaluate_reconstruction(tokio_stream::once(first)).await.map(drop);
+        for (who, answer) in [("coordinator", opened), ("active", reconstructed), ("passive", scored)] {
+            let refused = answer.unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::PermissionDenied, "{who}: {refused}");
+            assert!(refused.message().starts_with("audits are not allowed here"), "{who}: {refused}");
+        }
+    }
     here.deployment.stop().await.unwrap();
 }

@@ -135,8 +135,10 @@ pub(super) fn read(name: DatasetName, directory: Option<&Path>, bank: BankColumn
 
 type OpenFile = (PathBuf, String, Option<Part>);
 
-/// The text of the first set of files that is there; otherwise the error names the first file of the first set.
+/// The text of the first set of files that is there; otherwise the error names the first file of the first set. Of an included set
+/// a directory may hold nothing at all.
 fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<Vec<OpenFile>, DataError> {
+    let directory = directory.filter(|directory| !name.is_included() || directory.join(name.as_str()).exists());
     let mut missing = None;
     for files in source.files {
         let mut texts = Vec::new();

@@ -5,11 +5,11 @@ use tonic::{Code, Status};
 use super::WireError;
 use super::codec::Undecodable;
 
-/// A number of records as a refusal tells it: exact from 100 on, else "some". A refusal that counts a few would answer questions
-/// about single records, asked in lists that differ in one.
+/// A number of records as a refusal tells it: "some", or "100 or more". An exact one would answer a question about every record of
+/// the list, asked in lists that differ in one.
 #[must_use]
-pub fn rough(records: usize) -> String {
-    if records >= 100 { records.to_string() } else { "some".to_owned() }
+pub fn rough(records: usize) -> &'static str {
+    if records >= 100 { "100 or more" } else { "some" }
 }
 
 /// The kinds of refusal a service knows, and their codes.
