@@ -938,7 +938,13 @@ async fn what_is_not_allowed_or_not_there_yet() {
     table.add("/vfl.v1.Coordinator/DescribeModel", "no model yet", vec![pb::DescribeModelRequest {}], STATE, model);
     table.add("/vfl.v1.Coordinator/Predict", "no model yet", vec![good.predict()], STATE, model);
     table.add("/vfl.v1.Coordinator/PredictStream", "no model yet", vec![good.predict()], STATE, model);
-    table.add("/vfl.v1.Coordinator/OpenAudit", "no model yet", vec![good.open()], STATE, model);
+    table.add(
+        "/vfl.v1.Coordinator/OpenAudit",
+        "audits are not allowed",
+        vec![good.open()],
+        denied,
+        "audits are not allowed",
+    );
     table.add("/vfl.v1.PassiveParty/ComputeLogits", "no model yet", vec![good.logits()], STATE, "not stored here");
     let release = pb::ReleaseParametersRequest { model_version: good.version.clone() };
     table.add("/vfl.v1.PassiveParty/ReleaseParameters", "nothing is granted", vec![release], denied, "release policy");
