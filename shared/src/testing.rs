@@ -2,6 +2,9 @@
 //!
 //! The golden vectors and four data sets are in the repository. A test that needs another set calls [`data_set`] and returns if
 //! there is none; it then counts as passed, and says on standard error that it did not run.
+//!
+//! Everything here panics with what is missing: it is called by tests and benchmarks alone, is not part of any program (feature
+//! `test-util`), and a test without its input has to fail.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! A ledger that is lost, emptied, another one or an old copy is noticed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use vfl_coordinator::ledger::{self, Ledger, LedgerConfig, LedgerError, RowVerdict};
 
@@ -30,6 +30,16 @@ async fn begun(config: &LedgerConfig) {
     let ledger = open(config).await.unwrap();
     granted(&ledger, shares(request(["a"]), 1)).await;
     ledger.close().await;
+}
+
+/// A ledger that has made one commit since its backup.
+async fn backed_up(site: &Site, config: &LedgerConfig, dir: &Path) -> (PathBuf, Ledger) {
+    begun(config).await;
+    let backup = dir.join("backup.db");
+    ledger::backup(&site.url, &backup).await.unwrap();
+    let ledger = open(config).await.unwrap();
+    granted(&ledger, shares(request(["b"]), 1)).await;
+    (backup, ledger)
 }
 
 /// Takes all tables away, as somebody does who drops a schema, or whose volume is not mounted.
@@ -147,11 +157,7 @@ async fn a_restored_backup_is_noticed() {
     let site = Site::sqlite();
     let state = tempfile::tempdir().unwrap();
     let config = site.remembered(state.path());
-    begun(&config).await;
-    let backup = state.path().join("backup.db");
-    ledger::backup(&site.url, &backup).await.unwrap();
-    let ledger = open(&config).await.unwrap();
-    granted(&ledger, shares(request(["b"]), 1)).await;
+    let (backup, ledger) = backed_up(&site, &config, state.path()).await;
     ledger.close().await;
     let restore = || {
         for name in ["ledger.db-wal", "ledger.db-shm"] {
@@ -186,11 +192,7 @@ async fn a_ledger_exchanged_under_a_running_coordinator_is_noticed() {
     let site = Site::sqlite();
     let state = tempfile::tempdir().unwrap();
     let config = site.remembered(state.path());
-    begun(&config).await;
-    let backup = state.path().join("backup.db");
-    ledger::backup(&site.url, &backup).await.unwrap();
-    let ledger = open(&config).await.unwrap();
-    granted(&ledger, shares(request(["b"]), 1)).await;
+    let (backup, ledger) = backed_up(&site, &config, state.path()).await;
     // A failure makes the writer connect anew, and what it finds is the old copy.
     site.sql("ALTER TABLE totals RENAME TO gone").await;
     ledger.spend(request(["c"])).await.unwrap_err();

@@ -135,7 +135,7 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
         args.rounds, args.seconds
     ));
     drop((bench, without, echo));
-    print(&lines, args.json)
+    print(&lines, args.json, HEADER, 2, row)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -163,7 +163,14 @@ fn line(what: String, unit: &'static str, per: f64, rounds: &[[measure::Sample; 
     }
 }
 
-fn print(lines: &[Line], json: bool) -> anyhow::Result<()> {
+/// Prints lines as JSON, or as a table whose columns from `numbers` on are numbers.
+fn print<L: Serialize, const N: usize>(
+    lines: &[L],
+    json: bool,
+    header: [&str; N],
+    numbers: usize,
+    row: impl Fn(&L) -> [String; N],
+) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout();
     if json {
@@ -171,34 +178,37 @@ fn print(lines: &[Line], json: bool) -> anyhow::Result<()> {
     }
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
-    table.set_header([
-        "what",
-        "per second",
-        "bare echo",
-        "service",
-        "ratio",
-        "without ledger",
-        "echo p50 / p99 µs",
-        "service p50 / p99 µs",
-        "no ledger p50 / p99 µs",
-    ]);
-    for l in lines {
-        table.add_row([
-            l.what.clone(),
-            l.unit.to_owned(),
-            format!("{:.0}", l.echo_per_second),
-            format!("{:.0}", l.service_per_second),
-            format!("{:.0} %", 100.0 * l.ratio),
-            format!("{:.0}", l.no_ledger_per_second),
-            format!("{:.0} / {:.0}", l.echo_p50_us, l.echo_p99_us),
-            format!("{:.0} / {:.0}", l.service_p50_us, l.service_p99_us),
-            format!("{:.0} / {:.0}", l.no_ledger_p50_us, l.no_ledger_p99_us),
-        ]);
-    }
-    for column in 2..9 {
+    table.set_header(header).add_rows(lines.iter().map(row));
+    for column in numbers..N {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     Ok(writeln!(out, "{table}")?)
+}
+
+const HEADER: [&str; 9] = [
+    "what",
+    "per second",
+    "bare echo",
+    "service",
+    "ratio",
+    "without ledger",
+    "echo p50 / p99 µs",
+    "service p50 / p99 µs",
+    "no ledger p50 / p99 µs",
+];
+
+fn row(l: &Line) -> [String; 9] {
+    [
+        l.what.clone(),
+        l.unit.to_owned(),
+        format!("{:.0}", l.echo_per_second),
+        format!("{:.0}", l.service_per_second),
+        format!("{:.0} %", 100.0 * l.ratio),
+        format!("{:.0}", l.no_ledger_per_second),
+        format!("{:.0} / {:.0}", l.echo_p50_us, l.echo_p99_us),
+        format!("{:.0} / {:.0}", l.service_p50_us, l.service_p99_us),
+        format!("{:.0} / {:.0}", l.no_ledger_p50_us, l.no_ledger_p99_us),
+    ]
 }

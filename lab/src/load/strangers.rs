@@ -1,10 +1,8 @@
 //! What legitimate callers get, and what memory the coordinator holds, before, during and after floods.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use vfl_shared::rpc::pb;
@@ -114,7 +112,7 @@ pub(super) async fn run(
          that takes none, and {HALF_SENT} to one that does; {} s a phase",
         time.as_secs_f64()
     ));
-    print(&lines, json)
+    super::print(&lines, json, HEADER, 1, row)
 }
 
 fn mib(bytes: u64) -> f64 {
@@ -149,39 +147,26 @@ async fn peak(bench: &Bench, stop: CancellationToken) -> anyhow::Result<u64> {
     Ok(most)
 }
 
-fn print(lines: &[Line], json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout();
-    if json {
-        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(lines)?)?);
-    }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
-    table.set_header([
-        "phase",
-        "calls per second",
-        "call p50 / p99 µs",
-        "new connection p50 / p99 µs",
-        "connections",
-        "failed",
-        "memory at the end, MiB",
-        "peak, MiB",
-    ]);
-    for l in lines {
-        table.add_row([
-            l.phase.to_owned(),
-            format!("{:.0}", l.calls_per_second),
-            format!("{:.0} / {:.0}", l.call_p50_us, l.call_p99_us),
-            format!("{:.0} / {:.0}", l.connection_p50_us, l.connection_p99_us),
-            l.connections.to_string(),
-            l.failed.to_string(),
-            format!("{:.0}", l.memory_mib),
-            format!("{:.0}", l.memory_peak_mib),
-        ]);
-    }
-    for column in 1..8 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    Ok(writeln!(out, "{table}")?)
+const HEADER: [&str; 8] = [
+    "phase",
+    "calls per second",
+    "call p50 / p99 µs",
+    "new connection p50 / p99 µs",
+    "connections",
+    "failed",
+    "memory at the end, MiB",
+    "peak, MiB",
+];
+
+fn row(l: &Line) -> [String; 8] {
+    [
+        l.phase.to_owned(),
+        format!("{:.0}", l.calls_per_second),
+        format!("{:.0} / {:.0}", l.call_p50_us, l.call_p99_us),
+        format!("{:.0} / {:.0}", l.connection_p50_us, l.connection_p99_us),
+        l.connections.to_string(),
+        l.failed.to_string(),
+        format!("{:.0}", l.memory_mib),
+        format!("{:.0}", l.memory_peak_mib),
+    ]
 }

@@ -1,4 +1,4 @@
-use vfl_shared::data::{FeatureStore, partition};
+use vfl_shared::data::{self, DatasetName, DatasetSpec, FeatureStore, SyntheticFields, SyntheticParameters, partition};
 use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues, train_central};
 use vfl_shared::rpc::RefusalKind;
 use vfl_shared::types::ModelVersion;
@@ -40,6 +40,40 @@ async fn distributed_training_is_central_training() {
         assert!(central.weights.amax() > 0.5, "the comparison is of a model that has learned");
         deployment.stop().await.unwrap();
     }
+}
+
+/// Records that the model separates leave a few residuals at last, whose gradient would show those records alone: it is not sent.
+/// The best parameters so far go into service if there is a validation set to know them by, and none otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_training_with_nothing_left_to_learn_ends_with_its_best_parameters() {
+    let fields = SyntheticFields { class_sep: 20.0, flip_y: 0.0, ..SyntheticFields::default() };
+    let mut spec = DatasetSpec::new(DatasetName::Synthetic, None, 3);
+    spec.synthetic = SyntheticParameters::new(fields).unwrap();
+    let dataset = data::load(&spec).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let deployment = deploy(dir.path(), &dataset, &split(&dataset, 1, 4)).await;
+    let ids = training_ids(&dataset);
+    let (epochs, patience) = (2000, 2000);
+    let values = |validation_share| {
+        let values = TrainingValues {
+            epochs,
+            patience,
+            learning_rate: 0.1,
+            l2: 0.0,
+            validation_share,
+            seed: 5,
+            batch_size: 512,
+        };
+        TrainingConfig::try_from(values).unwrap()
+    };
+    let refused = deployment.train(&values(0.0), &ids, |_| ()).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
+    assert!(refused.message.contains("hardly a residual left"), "{refused}");
+    let mut accuracy = None;
+    let published = deployment.train(&values(0.1), &ids, |p| accuracy = p.validation_accuracy).await.unwrap();
+    assert!(published.epochs < epochs && (1..published.epochs).contains(&published.best_epoch), "{published:?}");
+    assert_eq!(accuracy, Some(1.0));
+    deployment.stop().await.unwrap();
 }
 
 /// A passive party that dies in mid-training is named to the active party, the old model stays in service, and training can
