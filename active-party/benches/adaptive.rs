@@ -10,7 +10,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_active_party::attack::{AdversaryView, Centre, KnownModel, KnownPolicy, Method, Replacement, Settings};
+use vfl_active_party::attack::{AdversaryView, Centre, KnownModel, KnownPolicy, Method, Replacement};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
 use crate::support::published_model;
@@ -50,7 +50,7 @@ fn adaptive(c: &mut Criterion) {
         ] {
             let policy = policy.parse().expect("a policy");
             let known = KnownPolicy { policy, centre: Some(centre), ..KnownPolicy::default() };
-            let attack = method.build(&Settings { adaptive: known, ..Settings::default() });
+            let attack = method.build(&known.settings());
             let id = BenchmarkId::new(format!("{method}/{name}"), format!("n={RECORDS},d={PASSIVE}"));
             group.bench_function(id, |bencher| {
                 one_thread.install(|| {

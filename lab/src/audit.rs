@@ -1,6 +1,7 @@
 //! An audit, run by the auditor over the sockets of any deployment: a session per defense, every attack in it, every
 //! reconstruction scored by the party that holds the truth.
 
+mod found;
 mod scoring;
 mod without;
 
@@ -9,8 +10,9 @@ use tonic::transport::Channel;
 use vfl_active_party::attack::{Method, adaptive_for};
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::attack_result::{Questions, Refused};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::pb::{attack_result::Refused, reconstruct_event::Event};
+use vfl_shared::rpc::pb::reconstruct_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::RecordIds;
@@ -273,7 +275,7 @@ impl Used {
     fn add(&mut self, result: &pb::AttackResult) {
         self.hidden |= result.refused() == Refused::ParametersHidden;
         self.releases = self.releases.max(result.releases);
-        self.chosen_shares |= result.chosen_shares;
+        self.chosen_shares |= matches!(result.questions, Some(Questions::Chosen(_)));
     }
 
     fn threat_model(self, defense: DefenseKnowledge, parameters: ParameterKnowledge) -> ThreatModel {
@@ -315,9 +317,8 @@ async fn attack(
             Some(Event::Scores(scores)) => found.accuracy = scores.accuracy,
             Some(Event::Result(result)) => {
                 found.used.add(&result);
-                let asked = Some(&result.questions).filter(|q| !q.is_empty());
-                let said = asked.into_iter().chain(&result.remarks);
-                found.said.extend(said.map(|s| format!("{}: {s}", result.attack)));
+                let said = found::said(&result);
+                found.said.extend(said.into_iter().map(|s| format!("{}: {s}", result.attack)));
                 round.add(scorings, result).await?;
             }
             None => {}

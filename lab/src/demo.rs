@@ -166,7 +166,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
 
     let audited = test_ids.slice(0, plan.records);
-    let attacks: Vec<Method> = Method::GENERAL.into_iter().chain([Method::Agnostic]).collect();
+    let attacks: Vec<Method> = Method::general().chain([Method::Agnostic]).collect();
     let audit_plan = Plan {
         ids: audited.clone(),
         policies: plan.policies.clone(),
@@ -177,11 +177,12 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         rho: None,
         seed: plan.seed,
     };
-    let mut bar = Progress::start("attacking and scoring", (audit_plan.policies.len() * Method::GENERAL.len()) as u64);
+    let mut bar =
+        Progress::start("attacking and scoring", (audit_plan.policies.len() * Method::general().count()) as u64);
     let findings = audit::run(&deployment.targets(), &audit_plan, |done, _, stage| bar.at(done as u64, stage)).await?;
     bar.done(&format!(
         "{} attacks against {} defenses on {} records",
-        Method::GENERAL.len(),
+        Method::general().count(),
         plan.policies.len(),
         audited.len()
     ));
@@ -371,7 +372,7 @@ fn report(
         "records": plan.records,
         "training": plan.training,
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "attacks": Method::GENERAL.map(Method::as_str),
+        "attacks": Method::general().map(Method::as_str).collect::<Vec<_>>(),
         "transform": transform_words(&plan.transform),
         "training_transform": transform_words(&plan.training_transform),
     });

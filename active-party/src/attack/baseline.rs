@@ -3,26 +3,30 @@
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
 
-use super::{AdversaryView, Attack, AttackError, Reconstruction, Requirements, Status};
+use super::method::{Entry, Group};
+use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, Status};
+
+/// `random`.
+pub(super) static RANDOM: Entry = Entry::new("random", Group::General, |_| Box::new(Random));
+
+/// `zero`.
+pub(super) static ZERO: Entry = Entry::new("zero", Group::General, |_| Box::new(Constant(0.0)));
+
+/// `half`.
+pub(super) static HALF: Entry = Entry::new("half", Group::General, |_| Box::new(Constant(0.5)));
 
 /// The same value for every feature: `zero` (0) or `half` (½, the centre of the box; R section V, (20)).
 #[derive(Debug, Clone, Copy)]
 pub struct Constant(pub f64);
 
 impl Attack for Constant {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: false }
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let estimates = DMatrix::from_element(view.target_features(), view.records(), self.0);
-        Ok(Reconstruction {
-            estimates,
-            status: Status::Baseline,
-            solved: None,
-            outcomes: Vec::new(),
-            remarks: Vec::new(),
-        })
+        Ok(Reconstruction::new(estimates, Status::Baseline))
     }
 }
 
@@ -31,18 +35,12 @@ impl Attack for Constant {
 pub struct Random;
 
 impl Attack for Random {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: false }
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let estimates = DMatrix::from_fn(view.target_features(), view.records(), |_, _| rng.random::<f64>());
-        Ok(Reconstruction {
-            estimates,
-            status: Status::Baseline,
-            solved: None,
-            outcomes: Vec::new(),
-            remarks: Vec::new(),
-        })
+        Ok(Reconstruction::new(estimates, Status::Baseline))
     }
 }

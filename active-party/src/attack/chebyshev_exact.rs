@@ -15,9 +15,8 @@ use rayon::prelude::*;
 
 use self::ball::Ball;
 use self::corners::{Corners, Stop, Walk};
-use super::{
-    AdversaryView, Attack, AttackError, Ended, LinearSystem, Reconstruction, RecordOutcome, Requirements, Status,
-};
+use super::method::{Entry, Group};
+use super::{AdversaryView, Attack, AttackError, Ended, LinearSystem, Needs, Reconstruction, RecordOutcome, Status};
 
 /// The most dimensions of S, d − rank A: at 8 a set has some thousands of corners.
 pub const MAX_NULLITY: usize = 8;
@@ -31,18 +30,20 @@ pub const MAX_CORNERS: usize = 50_000;
 #[derive(Debug, Clone, Copy)]
 pub struct ChebyshevExact;
 
+/// `chebyshev_exact`.
+pub(super) static CHEBYSHEV_EXACT: Entry = Entry::new("chebyshev_exact", Group::Special, |_| Box::new(ChebyshevExact));
+
 impl Attack for ChebyshevExact {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let system = view.system()?;
-        let b_prime = view.b_prime();
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let system = view.linear()?;
+        let b_prime = view.b_prime()?;
         let (estimates, outcomes) = centres(system, b_prime, |b| Ok(system.in_box()?.least_squares(b).x))?;
-        let solved = system.solved(&estimates, b_prime);
-        let status = if solved.nullity == 0 { Status::Unique } else { Status::Centre { rank: solved.rank } };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, remarks: Vec::new() })
+        let found = Reconstruction::solving(view, estimates, |rank| Status::Centre { rank })?;
+        Ok(Reconstruction { outcomes, ..found })
     }
 }
 
@@ -134,6 +135,6 @@ fn centres(
             }
         }
     }
-    super::clamp(&mut estimates);
+    super::contract::clamp(&mut estimates);
     Ok((estimates, outcomes))
 }

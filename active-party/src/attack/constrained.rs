@@ -5,9 +5,8 @@
 use rand::Rng;
 use vfl_shared::numerics::BoxSolution;
 
-use super::{
-    AdversaryView, Attack, AttackError, Ended, LinearSystem, Reconstruction, RecordOutcome, Requirements, Status,
-};
+use super::method::{Entry, Group};
+use super::{AdversaryView, Attack, AttackError, Ended, Needs, Reconstruction, RecordOutcome, Status};
 
 /// The point of the box with the least ‖A x − b'‖; of several, the one nearest to ½.
 #[derive(Debug, Clone, Copy)]
@@ -21,49 +20,57 @@ pub struct Rcc2;
 #[derive(Debug, Clone, Copy)]
 pub struct Rcc1;
 
+/// `constrained_least_squares`.
+pub(super) static CONSTRAINED_LEAST_SQUARES: Entry =
+    Entry::new("constrained_least_squares", Group::General, |_| Box::new(ConstrainedLeastSquares));
+
+/// `rcc1`.
+pub(super) static RCC1: Entry = Entry::new("rcc1", Group::General, |_| Box::new(Rcc1));
+
+/// `rcc2`.
+pub(super) static RCC2: Entry = Entry::new("rcc2", Group::General, |_| Box::new(Rcc2));
+
 impl Attack for ConstrainedLeastSquares {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let system = view.system()?;
-        let found = system.in_box()?.least_squares(view.b_prime());
-        Ok(reconstruction(system, view, found, |rank| Status::BestFit { rank }))
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let system = view.linear()?;
+        let found = system.in_box()?.least_squares(view.b_prime()?);
+        reconstruction(view, found, |rank| Status::BestFit { rank })
     }
 }
 
 impl Attack for Rcc2 {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let system = view.system()?;
-        let found = system.in_box()?.project_half(view.b_prime());
-        Ok(reconstruction(system, view, found, |rank| Status::Centre { rank }))
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let system = view.linear()?;
+        let found = system.in_box()?.project_half(view.b_prime()?);
+        reconstruction(view, found, |rank| Status::Centre { rank })
     }
 }
 
 impl Attack for Rcc1 {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let system = view.system()?;
-        let found = system.in_box()?.relaxed_chebyshev(view.b_prime());
-        Ok(reconstruction(system, view, found, |rank| Status::Centre { rank }))
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let system = view.linear()?;
+        let found = system.in_box()?.relaxed_chebyshev(view.b_prime()?);
+        reconstruction(view, found, |rank| Status::Centre { rank })
     }
 }
 
 fn reconstruction(
-    system: &LinearSystem,
-    view: &AdversaryView,
+    view: &AdversaryView<'_>,
     found: BoxSolution,
     status: impl Fn(usize) -> Status,
-) -> Reconstruction {
-    let solved = system.solved(&found.x, view.b_prime());
+) -> Result<Reconstruction, AttackError> {
     let outcomes = found.outcomes.iter().map(|o| RecordOutcome {
         ended: match (o.converged, o.consistent) {
             (false, _) => Ended::StepLimit,
@@ -73,12 +80,6 @@ fn reconstruction(
         iterations: o.iterations,
         objective: o.objective,
     });
-    let status = if solved.nullity == 0 { Status::Unique } else { status(solved.rank) };
-    Reconstruction {
-        outcomes: outcomes.collect(),
-        estimates: found.x,
-        status,
-        solved: Some(solved),
-        remarks: Vec::new(),
-    }
+    let outcomes = outcomes.collect();
+    Ok(Reconstruction { outcomes, ..Reconstruction::solving(view, found.x, status)? })
 }

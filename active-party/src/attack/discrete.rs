@@ -7,8 +7,8 @@ use vfl_shared::numerics::PseudoInverse;
 use vfl_shared::types::FeatureBlock;
 
 use super::{
-    AdversaryView, Attack, AttackError, Ended, FeatureKnowledge, KnownModel, LinearSystem, Reconstruction,
-    RecordOutcome, Requirements, Status,
+    AdversaryView, Attack, AttackError, Ended, Evidence, FeatureKnowledge, KnownModel, LinearSystem, Needs,
+    Reconstruction, RecordOutcome, Status,
 };
 
 /// The most two-valued features of which all assignments are tried: 4096 of them.
@@ -24,13 +24,13 @@ pub struct Snap<A> {
 }
 
 impl<A: Attack> Attack for Snap<A> {
-    fn requirements(&self) -> Requirements {
-        self.inner.requirements()
+    fn needs(&self) -> Needs {
+        self.inner.needs()
     }
 
     /// # Errors
     /// As the attack inside; [`AttackError::Knowledge`] if the levels are about another number of features.
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view)?;
         let mut found = self.inner.reconstruct(view, rng)?;
         let mut moved = false;
@@ -47,7 +47,7 @@ impl<A: Attack> Attack for Snap<A> {
             found.outcomes.clear();
         }
         if let Some(solved) = &mut found.solved {
-            solved.residuals = view.system()?.solved(&found.estimates, view.b_prime()).residuals;
+            solved.residuals = view.linear()?.solved(&found.estimates, view.b_prime()?).residuals;
         }
         Ok(found)
     }
@@ -98,14 +98,14 @@ struct Decision {
 }
 
 impl<A: Attack> Attack for ExactBinary<A> {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
     /// # Errors
     /// As the attack inside; [`AttackError::Binary`] beyond [`MAX_BINARY`] two-valued features; [`AttackError::Knowledge`] if the
     /// levels are about another number of features.
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view)?;
         let model = view.model();
         let w_pas = model.passive_weights()?;
@@ -120,10 +120,10 @@ impl<A: Attack> Attack for ExactBinary<A> {
         if binary.is_empty() {
             return self.inner.reconstruct(view, rng);
         }
-        let system = view.system()?;
+        let system = view.linear()?;
         let pairs: Vec<(f64, f64)> = binary.iter().filter_map(|&i| pair(i)).collect();
         let table = Assignments::new(system, &binary, &pairs, &others)?;
-        let decisions = table.decide(system, view.b_prime());
+        let decisions = table.decide(system, view.b_prime()?);
         let decided = DMatrix::from_fn(binary.len(), view.records(), |i, record| {
             let (low, high) = pairs[i];
             if (decisions[record].assignment >> i) & 1 == 1 { high } else { low }
@@ -135,14 +135,8 @@ impl<A: Attack> Attack for ExactBinary<A> {
         }
         let mut found = if others.is_empty() {
             let rank = system.rank();
-            let solved = Some(system.solved(&estimates, view.b_prime()));
-            Reconstruction {
-                estimates: DMatrix::zeros(0, 0),
-                status: Status::BestFit { rank },
-                solved,
-                outcomes: Vec::new(),
-                remarks: Vec::new(),
-            }
+            let solved = Some(system.solved(&estimates, view.b_prime()?));
+            Reconstruction { solved, ..Reconstruction::new(DMatrix::zeros(0, 0), Status::BestFit { rank }) }
         } else {
             let w_act = beside(model.active_weights(), &w_pas.select_columns(&binary));
             let reduced = KnownModel::white_box(w_act, model.bias().clone(), w_pas.select_columns(&others))?;
@@ -164,7 +158,9 @@ impl<A: Attack> Attack for ExactBinary<A> {
             };
             found.outcomes = decisions.iter().map(outcome).collect();
         }
-        Ok(Reconstruction { estimates, ..found })
+        // The evidence is that of all features: what was decided is an estimate, not part of it.
+        let evidence = Evidence::Equations(view.equations()?);
+        Ok(Reconstruction { estimates, evidence, ..found })
     }
 }
 

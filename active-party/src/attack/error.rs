@@ -13,6 +13,15 @@ pub enum AttackError {
     /// The view does not hold the passive parameters.
     #[error("this attack needs the passive party's parameters, and they are hidden (black box)")]
     NeedsParameters,
+    /// The attack was not given what it needs.
+    #[error("this attack needs {what}")]
+    Missing {
+        /// What is missing, and where it comes from.
+        what: &'static str,
+    },
+    /// Nothing was released of the records.
+    #[error("this attack needs scores, and none were released of the records")]
+    NoScores,
     /// Parts of a view that do not fit together.
     #[error("the adversary's view is inconsistent: {0}")]
     View(#[from] ShapeError),
@@ -162,7 +171,53 @@ pub enum AttackError {
     Refused,
 }
 
+/// What keeps an attack from running, as a reader may want to act on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotRun {
+    /// The passive parameters are not released.
+    ParametersHidden,
+    /// The adversary lacks something else that the attack needs.
+    Missing,
+    /// The attack is not made for this release, this policy or this model.
+    Unsuitable,
+    /// What it would have to compute is beyond its limits.
+    TooLarge,
+    /// The coordinator did not answer.
+    Unanswered,
+    /// Its settings, or what they state, do not fit the model.
+    Settings,
+    /// Numbers grew beyond what a double holds.
+    Numerics,
+}
+
 impl AttackError {
+    /// What keeps the attack from running.
+    #[must_use]
+    pub fn not_run(&self) -> NotRun {
+        match self {
+            Self::NeedsParameters => NotRun::ParametersHidden,
+            Self::Missing { .. }
+            | Self::NoScores
+            | Self::NoAuxiliary
+            | Self::NeedsOracle { .. }
+            | Self::NoLabelled { .. }
+            | Self::NoTarget => NotRun::Missing,
+            Self::OneFeature(_) | Self::Policy { .. } | Self::Unfit { .. } | Self::Releases { .. } => {
+                NotRun::Unsuitable
+            }
+            Self::Nullity { .. } | Self::Corners { .. } | Self::Binary { .. } => NotRun::TooLarge,
+            Self::Oracle(_) | Self::Refused => NotRun::Unanswered,
+            Self::View(_)
+            | Self::Floor { .. }
+            | Self::Party { .. }
+            | Self::Knowledge(_)
+            | Self::Label { .. }
+            | Self::Weight { .. }
+            | Self::Base { .. } => NotRun::Settings,
+            Self::NotFinite { .. } | Self::Decomposition(_) | Self::Metric(_) => NotRun::Numerics,
+        }
+    }
+
     pub(super) fn unfit(attack: &'static str, expected: &'static str, released: &ReleasedScores) -> Self {
         let got = match released {
             ReleasedScores::Probabilities(_) | ReleasedScores::Numbers(_) => "score vectors",

@@ -3,7 +3,8 @@
 
 use rand::Rng;
 
-use super::{AdversaryView, Attack, AttackError, Reconstruction, Requirements, Status, clamp};
+use super::method::{Entry, Group};
+use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, Status, contract};
 
 /// A⁺ b' + ½ P⊥ 1, clipped to [0, 1] or not.
 #[derive(Debug, Clone, Copy)]
@@ -12,19 +13,26 @@ pub struct HalfStar {
     pub clamped: bool,
 }
 
+/// `half_star`.
+pub(super) static HALF_STAR: Entry = Entry::new("half_star", Group::General, |_| Box::new(HalfStar { clamped: false }));
+
+/// `clamped_half_star`.
+pub(super) static CLAMPED_HALF_STAR: Entry = Entry {
+    unclipped: Some(&HALF_STAR),
+    ..Entry::new("clamped_half_star", Group::General, |_| Box::new(HalfStar { clamped: true }))
+};
+
 impl Attack for HalfStar {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let system = view.system()?;
-        let mut estimates = system.nearest_half(view.b_prime());
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let system = view.linear()?;
+        let mut estimates = system.nearest_half(view.b_prime()?);
         if self.clamped {
-            clamp(&mut estimates);
+            contract::clamp(&mut estimates);
         }
-        let solved = system.solved(&estimates, view.b_prime());
-        let status = if solved.nullity == 0 { Status::Unique } else { Status::NearestHalf { rank: solved.rank } };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes: Vec::new(), remarks: Vec::new() })
+        Reconstruction::solving(view, estimates, |rank| Status::NearestHalf { rank })
     }
 }

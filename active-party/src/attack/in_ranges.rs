@@ -3,7 +3,9 @@
 use nalgebra::DMatrix;
 use rand::Rng;
 
-use super::{AdversaryView, Attack, AttackError, FeatureKnowledge, KnownModel, Reconstruction, Requirements, Status};
+use super::{
+    AdversaryView, Attack, AttackError, Evidence, FeatureKnowledge, KnownModel, Needs, Reconstruction, Status,
+};
 
 /// Runs an attack on u ∈ [0, 1]^d, where x = lower + (upper − lower) ∘ u: on the weights W_pas diag(upper − lower) and the
 /// bias b + W_pas lower. Distances, and with them "nearest" and "centre", are so measured in units of each feature's range;
@@ -17,14 +19,14 @@ pub struct InRanges<A> {
 }
 
 impl<A: Attack> Attack for InRanges<A> {
-    fn requirements(&self) -> Requirements {
-        self.inner.requirements()
+    fn needs(&self) -> Needs {
+        self.inner.needs()
     }
 
     /// # Errors
     /// [`AttackError::Knowledge`] if the number of ranges is not that of the features; [`AttackError::NeedsParameters`] if the
     /// parameters are hidden and the attack is not a baseline: without them its model cannot be put in terms of u.
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view)?;
         let ranges = self.knowledge.ranges();
         let open: Vec<usize> = (0..ranges.len()).filter(|&i| ranges[i].0 < ranges[i].1).collect();
@@ -51,6 +53,10 @@ impl<A: Attack> Attack for InRanges<A> {
                 *x = if *u == 1.0 { upper } else { lower + (upper - lower) * u };
             }
         }
-        Ok(Reconstruction { estimates, ..found })
+        let evidence = match model.passive_weights() {
+            Ok(_) => found.evidence.in_ranges(view, ranges)?,
+            Err(_) => Evidence::Nothing,
+        };
+        Ok(Reconstruction { estimates, evidence, ..found })
     }
 }

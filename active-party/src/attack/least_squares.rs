@@ -3,7 +3,8 @@
 
 use rand::Rng;
 
-use super::{AdversaryView, Attack, AttackError, Reconstruction, Requirements, Status, clamp};
+use super::method::{Entry, Group};
+use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, Status, contract};
 
 /// A⁺ b', clipped to [0, 1] or not.
 #[derive(Debug, Clone, Copy)]
@@ -12,19 +13,27 @@ pub struct LeastSquares {
     pub clamped: bool,
 }
 
+/// `least_squares`.
+pub(super) static LEAST_SQUARES: Entry =
+    Entry::new("least_squares", Group::General, |_| Box::new(LeastSquares { clamped: false }));
+
+/// `clamped_least_squares`.
+pub(super) static CLAMPED_LEAST_SQUARES: Entry = Entry {
+    unclipped: Some(&LEAST_SQUARES),
+    ..Entry::new("clamped_least_squares", Group::General, |_| Box::new(LeastSquares { clamped: true }))
+};
+
 impl Attack for LeastSquares {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let system = view.system()?;
-        let mut estimates = system.least_norm(view.b_prime());
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let system = view.linear()?;
+        let mut estimates = system.least_norm(view.b_prime()?);
         if self.clamped {
-            clamp(&mut estimates);
+            contract::clamp(&mut estimates);
         }
-        let solved = system.solved(&estimates, view.b_prime());
-        let status = if solved.nullity == 0 { Status::Unique } else { Status::LeastNorm { rank: solved.rank } };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes: Vec::new(), remarks: Vec::new() })
+        Reconstruction::solving(view, estimates, |rank| Status::LeastNorm { rank })
     }
 }

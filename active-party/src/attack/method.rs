@@ -1,23 +1,19 @@
-//! Attacks by name, with their settings.
+//! Attacks by name: what an entry of the register holds, and the attack that it becomes with its settings.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use rand::Rng;
 
-use super::adaptive::{
-    Averaging, Centre, CodebookCell, Interval, LabelCone, NoiseDirection, RankingCone, UndoTransform,
-};
-use super::{
-    AdversaryView, Attack, AttackError, ChebyshevExact, Constant, ConstrainedLeastSquares, HalfStar, LeastSquares,
-    OneFeature, Random, Rcc1, Rcc2, Reconstruction, Requirements, Settings,
-};
+use super::settings::{AnySetting, BASE};
+use super::{AdversaryView, Attack, AttackError, Needs, Parameters, Reconstruction, Settings};
 
 /// Why a name or a setting was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MethodError {
     /// No attack of that name.
-    #[error("there is no attack {name:?}; there are: {}", Method::ALL.into_iter().chain(Method::APART).map(Method::as_str).collect::<Vec<_>>().join(", "))]
+    #[error("there is no attack {name:?}; there are: {}", Method::all().map(Method::as_str).collect::<Vec<_>>().join(", "))]
     Name {
         /// What came, cut to 80 characters.
         name: String,
@@ -40,140 +36,79 @@ pub enum MethodError {
     },
 }
 
-/// The attacks there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// Uniform guesses.
-    Random,
-    /// 0 everywhere.
-    Zero,
-    /// ½ everywhere.
-    Half,
-    /// The least-norm solution.
-    LeastSquares,
-    /// The same, clipped.
-    ClampedLeastSquares,
-    /// The solution nearest to ½.
-    HalfStar,
-    /// The same, clipped.
-    ClampedHalfStar,
-    /// The best fit within the box.
-    ConstrainedLeastSquares,
-    /// The first relaxation of the Chebyshev centre.
-    Rcc1,
-    /// The second relaxation of the Chebyshev centre.
-    Rcc2,
-    /// One passive feature in the black box.
-    OneFeature,
-    /// Descent towards the released scores.
-    GradientInversion,
-    /// The Chebyshev centre itself, where the null space is small.
-    ChebyshevExact,
-    /// Adaptive: intervals of scores.
-    Interval,
-    /// Adaptive: the order of the scores.
-    RankingCone,
-    /// Adaptive: the predicted class.
-    LabelCone,
-    /// Adaptive: the words of a codebook.
-    CodebookCell,
-    /// Adaptive: the known direction of noise at the logits.
-    NoiseDirection,
-    /// Adaptive: noise averaged over repeated questions.
-    Averaging,
-    /// Adaptive: logit shares of the adversary's own choice.
-    ChosenShares,
-    /// Adaptive: parameters that may be transformed.
-    UndoTransform,
-    /// Scores that were never asked for, estimated from the adversary's own labelled records.
-    Agnostic,
+/// What an attack is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// It runs on any model whose parameters are known, and takes the release for the true scores.
+    General,
+    /// It takes the release for the true scores, and runs on some models only: of one passive feature, or of few dimensions.
+    Special,
+    /// It knows the policy or suspects a transform.
+    Adaptive,
+    /// It needs more than a release and parameters: records of the adversary's own, or the help of another party.
+    Helped,
 }
 
+/// An attack in the register.
+pub struct Entry {
+    /// The name.
+    pub name: &'static str,
+    /// What it is for.
+    pub group: Group,
+    /// Its settings, beside those of all attacks.
+    pub settings: &'static [&'static dyn AnySetting],
+    /// The attack with its settings.
+    pub build: fn(&Settings) -> Box<dyn Attack>,
+    /// Whether it applies what is known of the features by itself. For the others the runner puts the features' ranges on
+    /// [0, 1] and moves estimates of discrete features to their levels.
+    pub informed: bool,
+    /// The same attack without its clipping to [0, 1], where it clips.
+    pub unclipped: Option<&'static Entry>,
+}
+
+impl Entry {
+    /// An attack without settings of its own.
+    pub const fn new(name: &'static str, group: Group, build: fn(&Settings) -> Box<dyn Attack>) -> Self {
+        Self { name, group, settings: &[], build, informed: false, unclipped: None }
+    }
+}
+
+/// An attack of the register, by name.
+#[derive(Clone, Copy)]
+pub struct Method(pub(super) &'static Entry);
+
 impl Method {
-    /// All attacks that run on one release.
-    pub const ALL: [Self; 20] = [
-        Self::Random,
-        Self::Zero,
-        Self::Half,
-        Self::LeastSquares,
-        Self::ClampedLeastSquares,
-        Self::HalfStar,
-        Self::ClampedHalfStar,
-        Self::ConstrainedLeastSquares,
-        Self::Rcc1,
-        Self::Rcc2,
-        Self::OneFeature,
-        Self::GradientInversion,
-        Self::ChebyshevExact,
-        Self::Interval,
-        Self::RankingCone,
-        Self::LabelCone,
-        Self::CodebookCell,
-        Self::NoiseDirection,
-        Self::Averaging,
-        Self::UndoTransform,
-    ];
+    /// All attacks there are, in the order of the register.
+    pub fn all() -> impl Iterator<Item = Self> {
+        super::REGISTER.iter().copied()
+    }
 
-    /// Those that do not run on one release: `chosen_shares` asks by itself
-    /// ([`ChosenShares`](super::adaptive::ChosenShares)), `agnostic` needs labelled records ([`Agnostic`](super::Agnostic)).
-    pub const APART: [Self; 2] = [Self::ChosenShares, Self::Agnostic];
+    /// Those that run on one release.
+    pub fn on_one_release() -> impl Iterator<Item = Self> {
+        Self::all().filter(|method| method.0.group != Group::Helped && *method != Self::ChosenShares)
+    }
 
-    /// The adaptive attacks. `averaging` is worth more on the [mean of several releases](super::adaptive::average) than on one,
-    /// and `chosen_shares` runs on none: it asks by itself ([`ChosenShares`](super::adaptive::ChosenShares)).
-    pub const ADAPTIVE: [Self; 8] = [
-        Self::Interval,
-        Self::RankingCone,
-        Self::LabelCone,
-        Self::CodebookCell,
-        Self::NoiseDirection,
-        Self::Averaging,
-        Self::ChosenShares,
-        Self::UndoTransform,
-    ];
-
-    /// Those that run on any model whose parameters are known: not the one for a single feature in the black box, nor the one
-    /// for a small null space.
-    pub const GENERAL: [Self; 11] = [
-        Self::Random,
-        Self::Zero,
-        Self::Half,
-        Self::LeastSquares,
-        Self::ClampedLeastSquares,
-        Self::ConstrainedLeastSquares,
-        Self::HalfStar,
-        Self::ClampedHalfStar,
-        Self::Rcc1,
-        Self::Rcc2,
-        Self::GradientInversion,
-    ];
+    /// Those that run on any model whose parameters are known, and take the release for the true scores.
+    pub fn general() -> impl Iterator<Item = Self> {
+        Self::all().filter(|method| method.0.group == Group::General)
+    }
 
     /// The name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Zero => "zero",
-            Self::Half => "half",
-            Self::LeastSquares => "least_squares",
-            Self::ClampedLeastSquares => "clamped_least_squares",
-            Self::HalfStar => "half_star",
-            Self::ClampedHalfStar => "clamped_half_star",
-            Self::ConstrainedLeastSquares => "constrained_least_squares",
-            Self::Rcc1 => "rcc1",
-            Self::Rcc2 => "rcc2",
-            Self::OneFeature => "one_feature",
-            Self::GradientInversion => "gradient_inversion",
-            Self::ChebyshevExact => "chebyshev_exact",
-            Self::Interval => "interval",
-            Self::RankingCone => "ranking_cone",
-            Self::LabelCone => "label_cone",
-            Self::CodebookCell => "codebook_cell",
-            Self::NoiseDirection => "noise_direction",
-            Self::Averaging => "averaging",
-            Self::ChosenShares => "chosen_shares",
-            Self::UndoTransform => "undo_transform",
-            Self::Agnostic => "agnostic",
-        }
+        self.0.name
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn group(self) -> Group {
+        self.0.group
+    }
+
+    /// Its settings, beside those of all attacks.
+    #[must_use]
+    pub fn settings(self) -> &'static [&'static dyn AnySetting] {
+        self.0.settings
     }
 
     /// Whether another attack can be built upon it: it knows the parameters and runs on one release.
@@ -181,59 +116,33 @@ impl Method {
     pub fn is_base(self) -> bool {
         // What wraps a base is none: it would have to be built to be asked.
         self != Self::UndoTransform
-            && Self::ALL.contains(&self)
-            && self.plain(&Settings::default()).requirements().parameters
+            && Self::on_one_release().any(|method| method == self)
+            && self.plain(&Settings::default()).needs().parameters != Parameters::Hidden
     }
 
-    /// The attack itself, with these settings. What the ones [apart](Method::APART) give says only what they need.
+    /// The same attack without its clipping to [0, 1]; `None` where it does not clip.
+    #[must_use]
+    pub(in crate::attack) fn unclipped(self) -> Option<Self> {
+        self.0.unclipped.map(Self)
+    }
+
+    /// The attack that it runs in the end, for one that wraps another.
+    #[must_use]
+    pub fn base(self, settings: &Settings) -> Option<Self> {
+        let wraps = self.settings().iter().any(|setting| setting.key() == BASE.key);
+        wraps.then(|| settings.get(&BASE).unwrap_or(Self::ClampedHalfStar))
+    }
+
+    /// The attack itself, with these settings.
     #[must_use]
     pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
         let attack = self.plain(settings);
-        // What is known of the features goes to the base, and to the evidence.
-        Box::new(Checked(if self == Self::UndoTransform { attack } else { settings.knowledge.wrap(attack) }))
+        Box::new(Checked(if self.0.informed { attack } else { settings.knowledge().wrap(attack) }))
     }
 
     /// The attack without what is known of the features.
     pub(in crate::attack) fn plain(self, settings: &Settings) -> Box<dyn Attack> {
-        let known = &settings.adaptive;
-        match self {
-            Self::Random => Box::new(Random),
-            Self::Zero => Box::new(Constant(0.0)),
-            Self::Half => Box::new(Constant(0.5)),
-            Self::LeastSquares => Box::new(LeastSquares { clamped: false }),
-            Self::ClampedLeastSquares => Box::new(LeastSquares { clamped: true }),
-            Self::HalfStar => Box::new(HalfStar { clamped: false }),
-            Self::ClampedHalfStar => Box::new(HalfStar { clamped: true }),
-            Self::ConstrainedLeastSquares => Box::new(ConstrainedLeastSquares),
-            Self::Rcc1 => Box::new(Rcc1),
-            Self::Rcc2 => Box::new(Rcc2),
-            Self::OneFeature => Box::new(OneFeature { case: settings.one_feature_case }),
-            Self::GradientInversion => Box::new(settings.gradient_inversion),
-            Self::ChebyshevExact => Box::new(ChebyshevExact),
-            Self::Interval => Box::new(Interval { known: known.clone() }),
-            Self::RankingCone => Box::new(RankingCone { centre: known.centre.unwrap_or(Centre::Analytic) }),
-            Self::LabelCone => Box::new(LabelCone { centre: known.centre.unwrap_or(Centre::Analytic) }),
-            Self::CodebookCell => Box::new(CodebookCell { centre: known.centre.unwrap_or(Centre::Likely) }),
-            Self::NoiseDirection => Box::new(NoiseDirection { known: known.clone() }),
-            Self::Averaging => Box::new(Averaging { known: known.clone(), queries: settings.averaged }),
-            Self::ChosenShares => Box::new(Apart(AttackError::NeedsOracle { attack: "chosen_shares" })),
-            Self::UndoTransform => Box::new(UndoTransform::from(settings)),
-            Self::Agnostic => Box::new(Apart(AttackError::NoLabelled { attack: "agnostic" })),
-        }
-    }
-}
-
-/// An attack that does not run on a release, with the reason.
-#[derive(Debug)]
-struct Apart(AttackError);
-
-impl Attack for Apart {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
-    }
-
-    fn reconstruct(&self, _view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        Err(self.0.clone())
+        (self.0.build)(settings)
     }
 }
 
@@ -242,14 +151,35 @@ impl Attack for Apart {
 struct Checked(Box<dyn Attack>);
 
 impl Attack for Checked {
-    fn requirements(&self) -> Requirements {
-        self.0.requirements()
+    fn needs(&self) -> Needs {
+        self.0.needs()
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let found = self.0.reconstruct(view, rng)?;
         let finite = found.estimates.iter().all(|v| v.is_finite());
         if finite { Ok(found) } else { Err(AttackError::NotFinite { what: "an estimate" }) }
+    }
+}
+
+/// By name: names are distinct.
+impl PartialEq for Method {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Method {}
+
+impl Hash for Method {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -269,11 +199,7 @@ impl FromStr for Method {
     type Err = MethodError;
 
     fn from_str(name: &str) -> Result<Self, MethodError> {
-        Self::ALL
-            .into_iter()
-            .chain(Self::APART)
-            .find(|m| m.as_str() == name)
-            .ok_or_else(|| MethodError::Name { name: clip(name) })
+        Self::all().find(|m| m.as_str() == name).ok_or_else(|| MethodError::Name { name: clip(name) })
     }
 }
 

@@ -1,7 +1,8 @@
-//! Reconstruction attacks, one module per method, behind one trait.
+//! Reconstruction attacks: one module per method, behind one [contract](Attack), found by name in one [register](Method).
 //!
 //! An attack sees an [`AdversaryView`] and nothing else: what its threat model grants. The truth is not reachable from it;
-//! estimates are scored elsewhere, after the attack has returned.
+//! estimates are scored elsewhere, after the attack has returned. [`run`] supplies what an attack [needs](Needs), or says what
+//! is missing.
 
 pub mod adaptive;
 mod affine;
@@ -10,219 +11,92 @@ mod baseline;
 mod chebyshev_exact;
 mod coalition;
 mod constrained;
+mod contract;
+mod differentiable;
 mod discrete;
 mod error;
+mod evidence;
 pub mod gradient_inversion;
 mod half_star;
 mod in_ranges;
 mod knowledge;
+mod known_model;
 mod least_squares;
 mod method;
 mod one_feature;
+mod runner;
 mod settings;
 mod shadow_model;
 mod system;
 mod view;
 
 pub use adaptive::{Centre, KnownPolicy, adaptive_for};
-pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, LabelledRecords, OutOfRange, Seen};
+pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, EstimatedScores, LabelledRecords, OutOfRange, Seen};
 pub use baseline::{Constant, Random};
 pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use coalition::{Coalition, Party, Role};
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
+pub use contract::{
+    Attack, AuxiliarySystem, ChosenQuestions, Ended, Need, Needs, Parameters, Questions, Reconstruction, RecordOutcome,
+    Solved, Status,
+};
+pub use differentiable::{Differentiable, LANES, Lanes, LogitBlock};
 pub use discrete::{ExactBinary, MAX_BINARY, Snap};
-pub use error::AttackError;
+pub use error::{AttackError, NotRun};
+pub use evidence::{Equations, Evidence, NoisyScores};
 pub use gradient_inversion::GradientInversion;
 pub use half_star::HalfStar;
 pub use in_ranges::InRanges;
 pub use knowledge::{FeatureKnowledge, KnowledgeError, StatedKnowledge};
+pub use known_model::KnownModel;
 pub use least_squares::LeastSquares;
-pub use method::{Method, MethodError};
+pub use method::{Entry, Group, Method, MethodError};
 pub use one_feature::{OneFeature, OneFeatureCase, OneFeatureError, one_feature};
-pub use settings::Settings;
+pub use runner::run;
+pub use settings::{AnySetting, Setting, Settings};
 pub use shadow_model::{AuxiliaryRecords, Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel};
 pub use system::LinearSystem;
-pub use view::{AdversaryView, KnownModel, Replacement};
+pub use view::{AdversaryView, Beside, Replacement, Told};
 
-use nalgebra::DMatrix;
-use rand::Rng;
+/// Makes the register: the attacks by name, and a constant of each.
+macro_rules! register {
+    ($($constant:ident = $entry:path,)*) => {
+        /// The attacks there are.
+        static REGISTER: &[Method] = &[$(Method(&$entry)),*];
 
-/// What an attack needs to be given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Requirements {
-    /// The passive party's parameters (white box).
-    pub parameters: bool,
-}
-
-/// How an estimate came about. An outcome, not an error: a system with many solutions is the normal case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Nothing was solved: the estimate does not depend on the scores.
-    Baseline,
-    /// The equations determine all features.
-    Unique,
-    /// The solution of least norm among many.
-    LeastNorm {
-        /// Rank of the system.
-        rank: usize,
-    },
-    /// The solution nearest to ½ among many.
-    NearestHalf {
-        /// Rank of the system.
-        rank: usize,
-    },
-    /// The point of the box that fits the equations best.
-    BestFit {
-        /// Rank of the system.
-        rank: usize,
-    },
-    /// A centre of the points of the box that satisfy the equations.
-    Centre {
-        /// Rank of the system.
-        rank: usize,
-    },
-    /// Where a descent on the scores ended.
-    Descent,
-    /// Nothing was solved: the spread of the records' values was put on [0, 1].
-    Scaled,
-}
-
-impl Status {
-    /// Its name, as in a result file.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Unique => "unique",
-            Self::LeastNorm { .. } => "least_norm",
-            Self::NearestHalf { .. } => "nearest_half",
-            Self::BestFit { .. } => "best_fit",
-            Self::Centre { .. } => "centre",
-            Self::Descent => "descent",
-            Self::Scaled => "scaled",
+        #[allow(non_upper_case_globals, reason = "they stand for the variants of an enumeration")]
+        impl Method {
+            $(
+                #[doc = concat!("The attack `", stringify!($entry), "`.")]
+                pub const $constant: Self = Self(&$entry);
+            )*
         }
-    }
+    };
 }
 
-/// How the estimate of one record came about, for methods that work record by record.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RecordOutcome {
-    /// What became of it.
-    pub ended: Ended,
-    /// Steps taken.
-    pub iterations: u32,
-    /// The method's objective at the estimate: the relaxation's value, the squared misfit, the loss.
-    pub objective: f64,
-}
-
-/// What became of one record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The stopping rule was met on the scores as they are.
-    Solved,
-    /// No point of the box gives these scores, as behind a defense: solved for the nearest scores that one gives.
-    NearestConsistent,
-    /// The steps allowed were used up first; the estimate is where they led.
-    StepLimit,
-}
-
-impl Ended {
-    /// Its name, as in a result file.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Solved => "solved",
-            Self::NearestConsistent => "nearest_consistent",
-            Self::StepLimit => "step_limit",
-        }
-    }
-}
-
-/// Estimates of the passive features, with how they came about.
-#[derive(Clone, PartialEq)]
-pub struct Reconstruction {
-    /// d × n, one record per column.
-    pub estimates: DMatrix<f64>,
-    /// How they came about.
-    pub status: Status,
-    /// Of the system solved, if one was.
-    pub solved: Option<Solved>,
-    /// One per record for methods that work record by record, else empty.
-    pub outcomes: Vec<RecordOutcome>,
-    /// What the attack has to say in words: which transform it undid, and on what evidence. Never a feature value or a score.
-    pub remarks: Vec<String>,
-}
-
-/// Facts of a solved system.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Solved {
-    /// Rank of A.
-    pub rank: usize,
-    /// Dimension of the null space of A.
-    pub nullity: usize,
-    /// σ₁ / σ_rank of A.
-    pub condition_number: f64,
-    /// ‖A x̂ − b'‖₂ of each record.
-    pub residuals: Vec<f64>,
-    /// Where A is itself an estimate from auxiliary records: what they determined.
-    pub auxiliary: Option<AuxiliarySystem>,
-}
-
-/// Facts of the auxiliary records that a system was estimated from.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AuxiliarySystem {
-    /// Number of auxiliary records.
-    pub records: usize,
-    /// Unknowns of each log-ratio: d, and one more if the bias is unknown.
-    pub unknowns: usize,
-    /// How many of them the records determine: all of them if it equals `unknowns`.
-    pub rank: usize,
-    /// σ₁ / σ_rank of the auxiliary features: how much an error in the scores may grow, relative to them.
-    pub condition_number: f64,
-}
-
-impl std::fmt::Debug for Reconstruction {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (d, n) = self.estimates.shape();
-        write!(f, "Reconstruction({d} × {n}, {:?}, values withheld)", self.status)
-    }
-}
-
-/// A reconstruction attack. Pure: what it gives depends on the view and the generator alone.
-pub trait Attack: Send + Sync + std::fmt::Debug {
-    /// What it needs to be given.
-    fn requirements(&self) -> Requirements;
-
-    /// Estimates the passive features of every record of the view.
-    ///
-    /// # Errors
-    /// [`AttackError`] when the view does not grant what the attack needs, or its system cannot be decomposed.
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError>;
-}
-
-impl<A: Attack + ?Sized> Attack for &A {
-    fn requirements(&self) -> Requirements {
-        (**self).requirements()
-    }
-
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        (**self).reconstruct(view, rng)
-    }
-}
-
-impl<A: Attack + ?Sized> Attack for Box<A> {
-    fn requirements(&self) -> Requirements {
-        (**self).requirements()
-    }
-
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        (**self).reconstruct(view, rng)
-    }
-}
-
-/// Clips every estimate to [0, 1], where normalised features are known to lie.
-fn clamp(estimates: &mut DMatrix<f64>) {
-    for v in estimates.as_mut_slice() {
-        *v = v.clamp(0.0, 1.0);
-    }
+// A new attack is a module and a line here.
+register! {
+    Random = baseline::RANDOM,
+    Zero = baseline::ZERO,
+    Half = baseline::HALF,
+    LeastSquares = least_squares::LEAST_SQUARES,
+    ClampedLeastSquares = least_squares::CLAMPED_LEAST_SQUARES,
+    ConstrainedLeastSquares = constrained::CONSTRAINED_LEAST_SQUARES,
+    HalfStar = half_star::HALF_STAR,
+    ClampedHalfStar = half_star::CLAMPED_HALF_STAR,
+    Rcc1 = constrained::RCC1,
+    Rcc2 = constrained::RCC2,
+    GradientInversion = gradient_inversion::GRADIENT_INVERSION,
+    OneFeature = one_feature::ONE_FEATURE,
+    ChebyshevExact = chebyshev_exact::CHEBYSHEV_EXACT,
+    Interval = adaptive::interval::INTERVAL,
+    RankingCone = adaptive::cones::RANKING_CONE,
+    LabelCone = adaptive::cones::LABEL_CONE,
+    CodebookCell = adaptive::cones::CODEBOOK_CELL,
+    NoiseDirection = adaptive::noise_direction::NOISE_DIRECTION,
+    Averaging = adaptive::averaging::AVERAGING,
+    UndoTransform = adaptive::undo::UNDO_TRANSFORM,
+    ChosenShares = adaptive::chosen_shares::CHOSEN_SHARES,
+    Agnostic = agnostic::AGNOSTIC,
+    ShadowModel = shadow_model::SHADOW_MODEL,
 }

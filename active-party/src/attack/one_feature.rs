@@ -14,8 +14,9 @@ use std::str::FromStr;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::method::clip;
-use super::{AdversaryView, Attack, AttackError, Reconstruction, Requirements, Status};
+use super::method::{Entry, Group, clip};
+use super::settings::Setting;
+use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, Status};
 
 /// What the adversary knows of v = ω x + β besides v.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -174,16 +175,30 @@ pub struct OneFeature {
     pub case: OneFeatureCase,
 }
 
+static CASE: Setting<OneFeatureCase> = Setting {
+    key: "one_feature_case",
+    takes: "what one_feature knows of v = w x + b: 1 (b = 0), 2 (w b > 0), 3 (w b < 0), +- (w > 0 > b) or -+ (default 1)",
+    read: |value| value.parse().ok(),
+};
+
+/// `one_feature`.
+pub(super) static ONE_FEATURE: Entry = Entry {
+    settings: &[&CASE],
+    ..Entry::new("one_feature", Group::Special, |settings| {
+        Box::new(OneFeature { case: settings.get(&CASE).unwrap_or_default() })
+    })
+};
+
 impl Attack for OneFeature {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: false }
+    fn needs(&self) -> Needs {
+        Needs::RELEASE
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         if view.target_features() != 1 {
             return Err(OneFeatureError::Features { got: view.target_features() }.into());
         }
-        let b_prime = view.b_prime();
+        let b_prime = view.b_prime()?;
         let found = if b_prime.nrows() == 1 {
             one_feature(self.case, b_prime.as_slice())?
         } else if self.case == OneFeatureCase::NoIntercept {
@@ -194,7 +209,7 @@ impl Attack for OneFeature {
         let ambiguous = self.case.ends(b_prime.as_slice()).is_none();
         let status = if ambiguous { Status::Baseline } else { Status::Scaled };
         let estimates = DMatrix::from_vec(1, found.len(), found);
-        Ok(Reconstruction { estimates, status, solved: None, outcomes: Vec::new(), remarks: Vec::new() })
+        Ok(Reconstruction::new(estimates, status))
     }
 }
 

@@ -13,9 +13,12 @@ use rand::Rng;
 use vfl_shared::numerics::{DecompositionError, PseudoInverse, softmax_columns};
 use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
 
-use super::view::same;
+use super::known_model::same;
+use super::method::{Entry, Group};
+use super::settings::{BASE, Setting};
 use super::{
-    AdversaryView, Attack, AttackError, AuxiliarySystem, KnownModel, Reconstruction, Replacement, Requirements,
+    AdversaryView, Attack, AttackError, AuxiliarySystem, KnownModel, Method, Need, Needs, Parameters, Reconstruction,
+    Replacement, Settings,
 };
 
 /// Records whose passive features the adversary knows, with what was released of them.
@@ -162,7 +165,7 @@ impl ShadowEstimate {
     ) -> Result<Self, AttackError> {
         same("auxiliary passive features", "features", model.target_features(), auxiliary.features())?;
         let view = AdversaryView::new(model, &auxiliary.y, &auxiliary.released, auxiliary.replacement)?;
-        let (scores, known) = (view.scores(), view.known_logits());
+        let (scores, known) = (view.scores()?, view.known_logits());
         if let Some(at) = known.iter().position(|v| !v.is_finite()) {
             let record = at / known.nrows();
             return Err(ShapeError::NotFinite { what: "the known part of the auxiliary logits", record }.into());
@@ -304,8 +307,6 @@ fn advance(now: &mut DMatrix<f64>, next: &mut DMatrix<f64>, beta: f64) {
 /// [`Solved::auxiliary`](super::Solved::auxiliary) says what the records determined.
 #[derive(Debug)]
 pub struct ShadowModel {
-    /// What the adversary knows beforehand.
-    pub auxiliary: AuxiliaryRecords,
     /// How the parameters are fitted.
     pub fit: ShadowFit,
     /// What is known of the bias.
@@ -314,19 +315,75 @@ pub struct ShadowModel {
     pub inner: Box<dyn Attack>,
 }
 
+static FIT: Setting<ShadowFit> = Setting {
+    key: "shadow_fit",
+    takes: "how a shadow model is fitted: least_squares (on log-ratios) or gradient (descent on the divergence of the scores) \
+            (default least_squares)",
+    read: |value| match value {
+        "least_squares" => Some(ShadowFit::LeastSquares),
+        "gradient" => Some(ShadowFit::Gradient(Descent::default())),
+        _ => None,
+    },
+};
+static BIAS: Setting<ShadowBias> = Setting {
+    key: "shadow_bias",
+    takes: "whether a shadow model takes b as it is or estimates what it lacks: known or unknown (default known)",
+    read: |value| match value {
+        "known" => Some(ShadowBias::Known),
+        "unknown" => Some(ShadowBias::Unknown),
+        _ => None,
+    },
+};
+
+/// `shadow_model`.
+pub(super) static SHADOW_MODEL: Entry = Entry {
+    settings: &[&BASE, &FIT, &BIAS],
+    // What is known of the features goes to the base, which has parameters.
+    informed: true,
+    ..Entry::new("shadow_model", Group::Helped, |settings| Box::new(ShadowModel::from(settings)))
+};
+
+impl ShadowFit {
+    /// The setting `shadow_fit`.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        settings.get(&FIT).unwrap_or_default()
+    }
+}
+
+impl ShadowBias {
+    /// The setting `shadow_bias`.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        settings.get(&BIAS).unwrap_or_default()
+    }
+}
+
+impl From<&Settings> for ShadowModel {
+    fn from(settings: &Settings) -> Self {
+        let base = settings.get(&BASE).unwrap_or(Method::ClampedHalfStar);
+        Self {
+            fit: ShadowFit::of(settings),
+            bias: ShadowBias::of(settings),
+            inner: settings.knowledge().wrap(base.plain(settings)),
+        }
+    }
+}
+
 impl Attack for ShadowModel {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: false }
+    fn needs(&self) -> Needs {
+        Needs { auxiliary: Need::Yes, ..Needs { parameters: Parameters::Hidden, ..self.inner.needs() } }
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let estimate = ShadowEstimate::fit(view.model(), &self.auxiliary, self.fit, self.bias)?;
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let auxiliary = view.has().auxiliary.ok_or(AttackError::NoAuxiliary)?;
+        let estimate = ShadowEstimate::fit(view.model(), auxiliary, self.fit, self.bias)?;
         let model = estimate.shadow_of(view.model())?;
         let view = view.under(&model)?;
         let mut found = self.inner.reconstruct(&view, rng)?;
         let mut solved = match found.solved.take() {
             Some(solved) => solved,
-            None => view.system()?.solved(&found.estimates, view.b_prime()),
+            None => view.linear()?.solved(&found.estimates, view.b_prime()?),
         };
         solved.auxiliary = Some(estimate.system);
         found.solved = Some(solved);

@@ -1,6 +1,6 @@
 //! The linear system A x = b' that exact scores determine (R (6); A = J W_pas, b' = c' − J W_act y − J b, c' = J ln c).
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::{BoxSystem, DecompositionError, PseudoInverse, row_differences};
@@ -11,7 +11,7 @@ use super::{AttackError, Solved};
 /// The system of one model and split: A factored once, whatever the number of records.
 #[derive(Clone)]
 pub struct LinearSystem {
-    a: DMatrix<f64>,
+    a: Arc<DMatrix<f64>>,
     inverse: PseudoInverse,
     /// ½ P⊥ 1: the null-space part of the point nearest to ½.
     half_offset: DVector<f64>,
@@ -34,7 +34,7 @@ impl LinearSystem {
         let inverse = PseudoInverse::new(&a)?;
         let half = DVector::from_element(a.ncols(), 0.5);
         let half_offset = &half - &inverse.matrix * (&a * &half);
-        Ok(Self { a, inverse, half_offset, in_box: OnceLock::new() })
+        Ok(Self { a: Arc::new(a), inverse, half_offset, in_box: OnceLock::new() })
     }
 
     /// The same equations over the unit box, factored on first use.
@@ -49,6 +49,12 @@ impl LinearSystem {
     #[must_use]
     pub fn matrix(&self) -> &DMatrix<f64> {
         &self.a
+    }
+
+    /// A, shared with whatever outlives the system.
+    #[must_use]
+    pub(super) fn shared_matrix(&self) -> Arc<DMatrix<f64>> {
+        self.a.clone()
     }
 
     /// A⁺, d × (k − 1).
@@ -105,7 +111,7 @@ impl LinearSystem {
     /// Facts of this system with the residuals of given estimates.
     #[must_use]
     pub fn solved(&self, estimates: &DMatrix<f64>, b_prime: &DMatrix<f64>) -> Solved {
-        let residual = &self.a * estimates - b_prime;
+        let residual = &*self.a * estimates - b_prime;
         Solved {
             rank: self.rank(),
             nullity: self.nullity(),

@@ -1,105 +1,17 @@
-//! What the adversary knows.
+//! What the adversary sees.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
-use nalgebra::{DMatrix, DVector};
-use vfl_shared::numerics::row_differences;
-use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
+use nalgebra::DMatrix;
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
+use super::adaptive::{Averaged, ShareOracle};
 use super::affine::affine;
-use super::{AttackError, LinearSystem};
-
-/// What the adversary knows of the model: its own parameters, and those of the passive parties if they were released.
-pub struct KnownModel {
-    w_act: DMatrix<f64>,
-    bias: DVector<f64>,
-    /// −J W_act, (k − 1) × d_act.
-    minus_a_act: DMatrix<f64>,
-    /// −J b, k − 1.
-    minus_j_bias: DVector<f64>,
-    target_features: usize,
-    w_pas: Option<DMatrix<f64>>,
-    system: OnceLock<Result<LinearSystem, AttackError>>,
-}
-
-/// Shows the shape only: parameters are private.
-impl fmt::Debug for KnownModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (k, knowledge) = (self.classes(), if self.w_pas.is_some() { "white box" } else { "black box" });
-        let (d_act, d) = (self.minus_a_act.ncols(), self.target_features);
-        write!(f, "KnownModel({k} classes, {d_act} + {d} features, {knowledge}, values withheld)")
-    }
-}
-
-impl KnownModel {
-    /// A model with the passive parameters known: `w_act` k × d_act, `w_pas` k × d (several passive parties side by side,
-    /// in their order), `bias` k.
-    ///
-    /// # Errors
-    /// [`AttackError::View`] if the numbers of classes differ.
-    pub fn white_box(w_act: DMatrix<f64>, bias: DVector<f64>, w_pas: DMatrix<f64>) -> Result<Self, AttackError> {
-        let mut model = Self::black_box(w_act, bias, w_pas.ncols())?;
-        same("passive weights", "classes", model.classes(), w_pas.nrows())?;
-        model.w_pas = Some(w_pas);
-        Ok(model)
-    }
-
-    /// A model with the passive parameters hidden; of them only the number of features is known.
-    ///
-    /// # Errors
-    /// [`AttackError::View`] if the numbers of classes differ.
-    pub fn black_box(w_act: DMatrix<f64>, bias: DVector<f64>, target_features: usize) -> Result<Self, AttackError> {
-        if w_act.nrows() < 2 {
-            return Err(ShapeError::TooFewClasses { what: "active weights", got: w_act.nrows() }.into());
-        }
-        same("bias", "classes", w_act.nrows(), bias.len())?;
-        let minus_a_act = -row_differences(&w_act);
-        let minus_j_bias = DVector::from_iterator(bias.len() - 1, bias.as_slice().windows(2).map(|b| b[0] - b[1]));
-        Ok(Self { w_act, bias, minus_a_act, minus_j_bias, target_features, w_pas: None, system: OnceLock::new() })
-    }
-
-    /// W_act, k × d_act.
-    #[must_use]
-    pub fn active_weights(&self) -> &DMatrix<f64> {
-        &self.w_act
-    }
-
-    /// b, k.
-    #[must_use]
-    pub fn bias(&self) -> &DVector<f64> {
-        &self.bias
-    }
-
-    /// Number of passive features to estimate.
-    #[must_use]
-    pub fn target_features(&self) -> usize {
-        self.target_features
-    }
-
-    /// W_pas, k × d.
-    ///
-    /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box.
-    pub fn passive_weights(&self) -> Result<&DMatrix<f64>, AttackError> {
-        self.w_pas.as_ref().ok_or(AttackError::NeedsParameters)
-    }
-
-    /// Number of classes, k.
-    #[must_use]
-    pub fn classes(&self) -> usize {
-        self.bias.len()
-    }
-
-    /// The system of the passive weights, factored on first use.
-    ///
-    /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Decomposition`].
-    pub fn system(&self) -> Result<&LinearSystem, AttackError> {
-        let w_pas = self.passive_weights()?;
-        self.system.get_or_init(|| LinearSystem::new(w_pas)).as_ref().map_err(Clone::clone)
-    }
-}
+use super::agnostic::{LabelledRecords, Seen};
+use super::differentiable::LinearLogits;
+use super::known_model::same;
+use super::{AttackError, AuxiliaryRecords, Differentiable, Equations, KnownModel, LinearSystem};
 
 /// What stands for the logarithm of a score that says nothing: exactly 0 (after rounding, or behind a label) or below (noise).
 /// Any other value, however small, is used as it is.
@@ -135,13 +47,43 @@ impl Default for Replacement {
     }
 }
 
-/// Everything an attack is given: the model as known, the adversary's own features of the records, and what was released.
+/// What the adversary has beside the release, as far as its threat model grants it. The default is nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// What several releases of the records showed, where the release is their mean.
+    pub repeated: Option<Averaged>,
+    /// The coordinator, for questions with shares of the adversary's own choice.
+    pub oracle: Option<&'a dyn ShareOracle>,
+    /// Records of its own with their labels.
+    pub labelled: Option<&'a LabelledRecords>,
+    /// Records asked about before.
+    pub seen: Option<Seen<'a>>,
+    /// Whether these are the first of the records under attack.
+    pub seen_are_targets: bool,
+    /// Records whose passive features it knows.
+    pub auxiliary: Option<&'a AuxiliaryRecords>,
+    /// The model with transforms undone, where their owners tell what they did.
+    pub told: Option<Told<'a>>,
+}
+
+/// A model whose transforms could be undone from what was told of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// The model.
+    pub model: &'a KnownModel,
+    /// What was told, party by party.
+    pub by: &'a str,
+}
+
+/// Everything an attack is given: the model as known, the adversary's own features of the records, what was released of them,
+/// and what it has [beside](Beside).
 pub struct AdversaryView<'a> {
     model: &'a KnownModel,
     y: &'a FeatureBlock,
-    released: &'a ReleasedScores,
+    /// With b' of these scores.
+    released: Option<(&'a ReleasedScores, Arc<DMatrix<f64>>)>,
     replacement: Replacement,
-    b_prime: DMatrix<f64>,
+    beside: Beside<'a>,
 }
 
 /// Shows the shape only: what was released is for the adversary's eyes.
@@ -207,13 +149,32 @@ impl<'a> AdversaryView<'a> {
         if !b_prime.iter().all(|b| b.is_finite()) {
             return Err(AttackError::NotFinite { what: "b', the right side of A x = b'," });
         }
-        Ok(Self { model, y, released, replacement, b_prime })
+        Ok(Self { model, y, released: Some((released, Arc::new(b_prime))), replacement, beside: Beside::default() })
+    }
+
+    /// The view of an adversary that has no score of the records: `y` holds its own features of them (d_act × n).
+    ///
+    /// # Errors
+    /// [`AttackError::View`] if the model has another number of active features.
+    pub fn without_scores(
+        model: &'a KnownModel,
+        y: &'a FeatureBlock,
+        replacement: Replacement,
+    ) -> Result<Self, AttackError> {
+        same("active features", "features", model.minus_a_act.ncols(), y.features())?;
+        Ok(Self { model, y, released: None, replacement, beside: Beside::default() })
+    }
+
+    /// The same view with what the adversary has beside the release.
+    #[must_use]
+    pub fn beside(self, beside: Beside<'a>) -> Self {
+        Self { beside, ..self }
     }
 
     /// Number of records.
     #[must_use]
     pub fn records(&self) -> usize {
-        self.released.records()
+        self.y.records()
     }
 
     /// The model as known.
@@ -231,7 +192,7 @@ impl<'a> AdversaryView<'a> {
     where
         'a: 'b,
     {
-        AdversaryView::new(model, self.y, self.released, self.replacement)
+        self.with_active(model, self.y)
     }
 
     /// The same release where the adversary also has some of the passive features: under `model`, in which they are active,
@@ -247,7 +208,11 @@ impl<'a> AdversaryView<'a> {
     where
         'a: 'b,
     {
-        AdversaryView::new(model, y, self.released, self.replacement)
+        let view = match self.released {
+            Some((released, _)) => AdversaryView::new(model, y, released, self.replacement)?,
+            None => AdversaryView::without_scores(model, y, self.replacement)?,
+        };
+        Ok(view.beside(self.beside))
     }
 
     /// The adversary's own features, d_act × n.
@@ -256,8 +221,29 @@ impl<'a> AdversaryView<'a> {
     }
 
     /// What was released.
-    pub(super) fn released(&self) -> &'a ReleasedScores {
-        self.released
+    ///
+    /// # Errors
+    /// [`AttackError::NoScores`] if nothing was.
+    pub fn released(&self) -> Result<&'a ReleasedScores, AttackError> {
+        self.released.as_ref().map(|(released, _)| *released).ok_or(AttackError::NoScores)
+    }
+
+    /// Whether there is a release.
+    #[must_use]
+    pub fn has_release(&self) -> bool {
+        self.released.is_some()
+    }
+
+    /// What the adversary has beside the release.
+    #[must_use]
+    pub fn has(&self) -> Beside<'a> {
+        self.beside
+    }
+
+    /// What stands for scores of 0.
+    #[must_use]
+    pub fn replacement(&self) -> Replacement {
+        self.replacement
     }
 
     /// The known part of the logits, W_act y + b, k × n.
@@ -267,11 +253,13 @@ impl<'a> AdversaryView<'a> {
     }
 
     /// The released scores as vectors, k × n: entries of 0 or below replaced, a label as its softened vector.
-    #[must_use]
-    pub fn scores(&self) -> DMatrix<f64> {
+    ///
+    /// # Errors
+    /// [`AttackError::NoScores`] if nothing was released.
+    pub fn scores(&self) -> Result<DMatrix<f64>, AttackError> {
         let k = self.model.classes();
         let floor = self.replacement.zero_floor;
-        match self.released {
+        Ok(match self.released()? {
             ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c.map(|c| if c > 0.0 { c } else { floor }),
             // Whoever has no key can only take their proportions for scores.
             ReleasedScores::Ciphertexts(c) => {
@@ -285,27 +273,55 @@ impl<'a> AdversaryView<'a> {
             ReleasedScores::Labels { labels, .. } => DMatrix::from_fn(k, labels.len(), |class, record| {
                 if class == labels[record] as usize { 1.0 - (k as f64 - 1.0) * floor } else { floor }
             }),
-        }
+        })
     }
 
     /// Number of passive features to estimate.
     #[must_use]
     pub fn target_features(&self) -> usize {
-        self.model.target_features
+        self.model.target_features()
     }
 
-    /// The system A x = b' of the passive weights.
+    /// Of a linear model whose passive parameters are known: the system A x = b', factored once per model.
     ///
     /// # Errors
-    /// As [`KnownModel::system`].
-    pub fn system(&self) -> Result<&LinearSystem, AttackError> {
-        self.model.system()
+    /// As [`KnownModel::linear`].
+    pub fn linear(&self) -> Result<&'a LinearSystem, AttackError> {
+        self.model.linear()
+    }
+
+    /// Of a linear model whose passive parameters are known: W_pas, k × d.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box.
+    pub fn weights(&self) -> Result<&'a DMatrix<f64>, AttackError> {
+        self.model.passive_weights()
+    }
+
+    /// Of a model whose passive parameters are known: the logits as a function of the passive features that can be
+    /// differentiated.
+    ///
+    /// # Errors
+    /// [`AttackError::NeedsParameters`] in the black box.
+    pub fn differentiable(&self) -> Result<Box<dyn Differentiable + 'a>, AttackError> {
+        Ok(Box::new(LinearLogits::new(self.weights()?, self.known_logits())))
     }
 
     /// b' of each record, (k − 1) × n.
-    #[must_use]
-    pub fn b_prime(&self) -> &DMatrix<f64> {
-        &self.b_prime
+    ///
+    /// # Errors
+    /// [`AttackError::NoScores`] if nothing was released.
+    pub fn b_prime(&self) -> Result<&DMatrix<f64>, AttackError> {
+        self.released.as_ref().map(|(_, b_prime)| &**b_prime).ok_or(AttackError::NoScores)
+    }
+
+    /// A x = b' as evidence.
+    ///
+    /// # Errors
+    /// As [`AdversaryView::linear`] and [`AdversaryView::b_prime`].
+    pub fn equations(&self) -> Result<Equations, AttackError> {
+        let b_prime = self.released.as_ref().map(|(_, b_prime)| b_prime.clone()).ok_or(AttackError::NoScores)?;
+        Ok(Equations { a: self.linear()?.shared_matrix(), b_prime })
     }
 }
 
@@ -314,8 +330,4 @@ fn add_differences(b_prime: &mut [f64], logs: &[f64]) {
     for (b, pair) in b_prime.iter_mut().zip(logs.windows(2)) {
         *b += pair[1] - pair[0];
     }
-}
-
-pub(super) fn same(what: &'static str, unit: &'static str, expected: usize, got: usize) -> Result<(), ShapeError> {
-    if expected == got { Ok(()) } else { Err(ShapeError::Size { what, unit, expected, got }) }
 }

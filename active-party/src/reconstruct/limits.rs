@@ -3,7 +3,7 @@
 use vfl_shared::rpc::Refusal;
 
 use super::{Job, Task};
-use crate::attack::Method;
+use crate::attack::{GradientInversion, Method};
 
 /// The most scores that averaging keeps, 800 MB.
 const MAX_ANSWERED: usize = 100_000_000;
@@ -23,7 +23,7 @@ const MAX_DESCENT_STEPS: u64 = 1_000_000_000;
 /// Refuses more steps of gradient inversion than end in time, whether it runs by itself or as a base.
 pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal> {
     let descents = tasks.iter().filter(|t| t.effective_method() == Method::GradientInversion);
-    let steps: u64 = descents.map(|t| u64::from(t.settings.gradient_inversion.steps())).sum();
+    let steps: u64 = descents.map(|t| u64::from(GradientInversion::from(&t.settings).steps())).sum();
     if steps.saturating_mul(records as u64) > MAX_DESCENT_STEPS {
         return Err(Refusal::invalid(format!(
             "{steps} `steps` of gradient_inversion on {records} records are more than {MAX_DESCENT_STEPS} in all; set fewer \
@@ -47,7 +47,7 @@ pub(super) fn check_size(job: &Job, classes: usize, target: usize) -> Result<(),
     let records = job.ids.len();
     let answers = records.saturating_mul(classes).saturating_mul(job.queries);
     // As a base it is given one release, and asks no more.
-    if job.tasks.iter().any(|t| t.method == Method::Averaging) && answers > MAX_ANSWERED {
+    if job.tasks.iter().any(|t| t.needs.repeated.wanted()) && answers > MAX_ANSWERED {
         return Err(Refusal::invalid(format!(
             "{} `queries` of {records} records and {classes} classes are more than {MAX_ANSWERED} scores; ask less often or for fewer",
             job.queries
@@ -77,7 +77,7 @@ mod tests {
             audit_session: "s".into(),
             version: ModelVersion::new("m-1").unwrap(),
             ids: RecordIds::new((0..records).map(|i| i.to_string())).unwrap(),
-            tasks: vec![Task { method, settings }],
+            tasks: vec![Task::new(method, settings)],
             seed: 0,
             queries,
         }
@@ -110,7 +110,7 @@ mod tests {
                 assert!(check_size(&job(method, settings, 5000, 1), 10, 10).is_ok(), "{method} on {base}");
             }
             let settings = Settings::read([("base", "gradient_inversion"), ("steps", "1000000")]).unwrap();
-            let tasks = [Task { method, settings }];
+            let tasks = [Task::new(method, settings)];
             assert!(check_steps(&tasks, 1000).is_ok());
             let refused = check_steps(&tasks, 1001).unwrap_err();
             assert!(refused.message.contains("`steps`"), "{method}: {refused}");

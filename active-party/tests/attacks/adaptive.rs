@@ -1,6 +1,9 @@
 //! Adaptive attacks: the truth lies in every set that a known defense leaves, and who knows the defense does no worse than who
 //! does not.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use nalgebra::{DMatrix, DVector};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -171,7 +174,7 @@ fn knowing_the_defense_never_costs() {
                     .map(|m| error(&run(m, &world.view_with(released, *floor)), &world));
                 let adaptive = KnownPolicy { scale_known: *scale_known, ..known(policy) };
                 let method = adaptive_for(&adaptive.policy).unwrap();
-                let settings = Settings { adaptive, ..Settings::default() };
+                let settings = adaptive.settings();
                 let got = error(&reconstruct(&*method.build(&settings), &world, released), &world);
                 let best = naive[0].min(naive[1]);
                 assert!(got <= best, "{name}, d = {d}, {policy}: {got:.5}, naive {naive:.5?}");
@@ -284,7 +287,7 @@ fn fresh_noise_is_averaged_away_and_keyed_noise_shows_itself() {
         let (mean, averaged) = average(&releases[..queries]).unwrap();
         assert_eq!((averaged.queries, averaged.distinct), (queries, queries));
         let attack =
-            Averaging { known: known("gaussian_noise (sigma = 0.1), fresh noise"), queries: averaged.distinct };
+            Averaging { known: known("gaussian_noise (sigma = 0.1), fresh noise"), averaged: Some(averaged.distinct) };
         errors.push(error(&reconstruct(&attack, &world, &mean), &world));
         let naive = error(&run(Method::Rcc2, &world.view_with(&mean, 0.005)), &world);
         assert!(errors[errors.len() - 1] < naive, "{queries}: {errors:?}, naive {naive}");
@@ -306,7 +309,8 @@ struct Simulated<'a> {
     world: &'a World,
     /// z less the honest share: the passive part.
     passive: DMatrix<f64>,
-    bound: Option<Vec<Option<Vec<u64>>>>,
+    bound: Option<Mutex<Vec<Option<Vec<u64>>>>>,
+    asked: AtomicUsize,
     release: fn(&[f64], usize) -> Answer,
     fail_after: usize,
 }
@@ -314,24 +318,30 @@ struct Simulated<'a> {
 impl<'a> Simulated<'a> {
     fn new(world: &'a World, binding: bool, release: fn(&[f64], usize) -> Answer) -> Self {
         let passive = &world.w_pas * &world.truth;
-        let bound = binding.then(|| vec![None; passive.ncols()]);
-        Self { world, passive, bound, release, fail_after: usize::MAX }
+        let bound = binding.then(|| Mutex::new(vec![None; passive.ncols()]));
+        Self { world, passive, bound, asked: AtomicUsize::new(0), release, fail_after: usize::MAX }
+    }
+}
+
+impl std::fmt::Debug for Simulated<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Simulated")
     }
 }
 
 impl ShareOracle for Simulated<'_> {
-    fn ask(&mut self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError> {
-        if self.fail_after == 0 {
+    fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= self.fail_after {
             return Err(OracleError("deadline".into()));
         }
-        self.fail_after -= 1;
+        let mut bound = self.bound.as_ref().map(|bound| bound.lock().unwrap());
         assert_eq!(self.world.truth.ncols(), self.passive.ncols());
         Ok(records
             .iter()
             .enumerate()
             .map(|(at, &record)| {
                 let share = shares.column(at);
-                if let Some(bound) = &mut self.bound {
+                if let Some(bound) = &mut bound {
                     let bits: Vec<u64> = share.iter().map(|s| s.to_bits()).collect();
                     if bound[record].get_or_insert_with(|| bits.clone()) != &bits {
                         return Answer::Refused;
@@ -371,8 +381,8 @@ fn chosen_shares_bring_the_logits_unless_the_first_is_bound() {
     ] {
         assert_eq!(adaptive_for(&policy.parse().unwrap()), Some(Method::ChosenShares));
         let attack = ChosenShares { known: known(policy), ..ChosenShares::default() };
-        let mut open = Simulated::new(&world, false, answer);
-        let found = attack.reconstruct(&world.model, &world.active, &mut open, &mut rng).unwrap();
+        let open = Simulated::new(&world, false, answer);
+        let found = attack.gather(&world.model, &world.active, &open, &mut rng).unwrap();
         assert!(!found.stopped() && found.refused == 0 && found.gained.iter().all(|g| *g), "{policy}");
         let label = policy.starts_with("class_label");
         if label {
@@ -391,15 +401,15 @@ fn chosen_shares_bring_the_logits_unless_the_first_is_bound() {
         let exact = error(&found.reconstruction, &world);
         assert!(exact < 1e-3, "{policy}: {exact:e}");
 
-        let mut bound = Simulated::new(&world, true, answer);
-        let found = attack.reconstruct(&world.model, &world.active, &mut bound, &mut rng).unwrap();
+        let bound = Simulated::new(&world, true, answer);
+        let found = attack.gather(&world.model, &world.active, &bound, &mut rng).unwrap();
         assert!(found.stopped() && found.refused == n, "{policy}: {} refused", found.refused);
         assert!(found.differences.iter().all(|d| d.is_nan()));
         let stopped = error(&found.reconstruction, &world);
         assert!(stopped > 10.0 * exact, "{policy}: {stopped:e} with binding, {exact:e} without");
 
-        let mut broken = Simulated { fail_after: 1, ..Simulated::new(&world, false, answer) };
-        let failed = attack.reconstruct(&world.model, &world.active, &mut broken, &mut rng);
+        let broken = Simulated { fail_after: 1, ..Simulated::new(&world, false, answer) };
+        let failed = attack.gather(&world.model, &world.active, &broken, &mut rng);
         assert!(matches!(failed, Err(AttackError::Oracle(_))), "{failed:?}");
     }
 }

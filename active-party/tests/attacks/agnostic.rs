@@ -105,7 +105,7 @@ impl Given {
     fn attack(&self, settings: AgnosticSettings, seen: Option<Seen<'_>>) -> AgnosticFound {
         let attack = Agnostic { settings, ..Agnostic::default() };
         let rng = &mut ChaCha20Rng::seed_from_u64(0);
-        attack.reconstruct(&self.known, &self.own, seen, Replacement::default(), &self.targets, rng).unwrap()
+        attack.attack(&self.known, &self.own, seen, Replacement::default(), &self.targets, rng).unwrap()
     }
 }
 
@@ -251,7 +251,7 @@ proptest! {
             let settings = AgnosticSettings { out_of_range: rule, ..AgnosticSettings::default() };
             let attack = Agnostic { settings, ..Agnostic::default() };
             let rng = &mut ChaCha20Rng::seed_from_u64(0);
-            attack.reconstruct(&known, &own, None, Replacement::default(), &y, rng).unwrap().reconstruction.estimates
+            attack.attack(&known, &own, None, Replacement::default(), &y, rng).unwrap().reconstruction.estimates
         };
         let kept = estimates(OutOfRange::Keep);
         for rule in [OutOfRange::Clamp, OutOfRange::Half, OutOfRange::AllHalf] {
@@ -276,7 +276,7 @@ fn estimates_know_nothing_of_the_targets() {
     let attack = Agnostic { settings, ..Agnostic::default() };
     for record in [0, 7] {
         let one = FeatureBlock::new(given.targets.matrix().columns(record, 1).into_owned()).unwrap();
-        let alone = attack.reconstruct(&given.known, &given.own, None, Replacement::default(), &one, rng).unwrap();
+        let alone = attack.attack(&given.known, &given.own, None, Replacement::default(), &one, rng).unwrap();
         assert_eq!(alone.reconstruction.estimates.column(0), all.reconstruction.estimates.column(record));
     }
 }
@@ -287,7 +287,7 @@ fn bad_input_is_refused_by_name() {
     let rng = &mut ChaCha20Rng::seed_from_u64(0);
     let mut refusal = |settings: AgnosticSettings, own: &LabelledRecords| {
         let attack = Agnostic { settings, ..Agnostic::default() };
-        let found = attack.reconstruct(&given.known, own, None, Replacement::default(), &given.targets, rng);
+        let found = attack.attack(&given.known, own, None, Replacement::default(), &given.targets, rng);
         found.unwrap_err().to_string()
     };
     let good = AgnosticSettings::default();
@@ -306,7 +306,7 @@ fn bad_input_is_refused_by_name() {
     let narrow = LabelledRecords { y: FeatureBlock::new(DMatrix::zeros(2, 1)).unwrap(), labels: vec![0] };
     assert!(refusal(good, &narrow).contains("features"));
     let black = KnownModel::black_box(matrix(&given.case.w_act), DVector::from_vec(given.case.b.clone()), 6).unwrap();
-    let found = Agnostic::default().reconstruct(&black, &given.own, None, Replacement::default(), &given.targets, rng);
+    let found = Agnostic::default().attack(&black, &given.own, None, Replacement::default(), &given.targets, rng);
     assert_eq!(found.unwrap_err(), AttackError::NeedsParameters);
     for (key, value) in [("base", "agnostic"), ("base", "half"), ("alpha", "-1"), ("l2", "inf"), ("out_of_range", "x")]
     {
@@ -348,8 +348,7 @@ fn satellite_without_a_score() {
     let error = |seen: Option<Seen<'_>>| {
         let rng = &mut ChaCha20Rng::seed_from_u64(0);
         let found = Agnostic::default();
-        let found =
-            found.reconstruct(&window.model, &labelled, seen, Replacement::default(), &block(targets), rng).unwrap();
+        let found = found.attack(&window.model, &labelled, seen, Replacement::default(), &block(targets), rng).unwrap();
         mse(&found.reconstruction.estimates, &truth).unwrap().overall
     };
     let half = half_error(&truth).unwrap().overall;
@@ -370,7 +369,7 @@ fn scores_that_were_seen_are_not_estimated() {
         let attack = |released: &ReleasedScores, seen_are_targets: bool| {
             let attack = Agnostic { seen_are_targets, ..Agnostic::default() };
             let (seen, rng) = (Some(Seen { y: &y, released }), &mut ChaCha20Rng::seed_from_u64(0));
-            attack.reconstruct(&given.known, &given.own, seen, Replacement::default(), &given.targets, rng).unwrap()
+            attack.attack(&given.known, &given.own, seen, Replacement::default(), &given.targets, rng).unwrap()
         };
         let (own, elsewhere) = (attack(&exact, true), attack(&exact, false));
         assert_eq!(own.scores, elsewhere.scores);

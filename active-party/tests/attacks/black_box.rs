@@ -6,9 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, Coalition, Constant, Descent, HalfStar, KnownModel, Method,
-    OneFeature, OneFeatureCase, OneFeatureError, Party, Replacement, Role, ShadowBias, ShadowEstimate, ShadowFit,
-    ShadowModel, Status, one_feature,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Beside, Coalition, Constant, Descent, HalfStar, KnownModel,
+    Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Replacement, Role, ShadowBias, ShadowEstimate,
+    ShadowFit, ShadowModel, Status, one_feature,
 };
 use vfl_shared::metrics::{mse, squared_error_by_record};
 use vfl_shared::numerics::row_differences;
@@ -212,7 +212,7 @@ fn one_feature_averages_over_classes() {
     let together = error(&world.attack(OneFeatureCase::NoIntercept, &world.bias).unwrap().0);
     let model = KnownModel::black_box(world.w_act.clone(), world.bias.clone(), 1).unwrap();
     let view = AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
-    let alone = view.b_prime().row_iter().map(|v| {
+    let alone = view.b_prime().unwrap().row_iter().map(|v| {
         let v: Vec<f64> = v.iter().copied().collect();
         error(&DMatrix::from_vec(1, 400, one_feature(OneFeatureCase::NoIntercept, &v).unwrap()))
     });
@@ -341,10 +341,12 @@ proptest! {
             let given = if bias == ShadowBias::Known { world.bias.clone() } else { DVector::zeros(k) };
             let model = world.black_box(&given);
             let attack = ShadowModel {
-                auxiliary: world.auxiliary(), fit: ShadowFit::LeastSquares, bias, inner: Box::new(HalfStar { clamped: false }),
+                fit: ShadowFit::LeastSquares, bias, inner: Box::new(HalfStar { clamped: false }),
             };
-            prop_assert!(!attack.requirements().parameters);
+            prop_assert!(!attack.needs().white_box());
+            let auxiliary = world.auxiliary();
             let black = AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap();
+            let black = black.beside(Beside { auxiliary: Some(&auxiliary), ..Beside::default() });
             let found = attack.reconstruct(&black, &mut generator()).unwrap();
             let system = found.solved.as_ref().unwrap().auxiliary.unwrap();
             prop_assert_eq!((system.rank, system.unknowns), (system.unknowns, d + usize::from(bias == ShadowBias::Unknown)));
@@ -435,15 +437,12 @@ fn poor_auxiliary_records_are_told_by_their_rank() {
         (ShadowFit::LeastSquares, numbers(DMatrix::zeros(4, 6))),
         (ShadowFit::Gradient(Descent { steps: 50, tolerance: 1e-12 }), labels),
     ] {
-        let attack = ShadowModel {
-            auxiliary: AuxiliaryRecords::new(y.clone(), x.clone(), released, Replacement::default()).unwrap(),
-            fit,
-            bias: ShadowBias::Known,
-            inner: Box::new(Constant(0.5)),
-        };
-        let (y, _, released) = base.parts(&base.records);
+        let attack = ShadowModel { fit, bias: ShadowBias::Known, inner: Box::new(Constant(0.5)) };
+        let auxiliary = AuxiliaryRecords::new(y.clone(), x.clone(), released, Replacement::default()).unwrap();
+        let (y_targets, _, targets) = base.parts(&base.records);
         let model = base.black_box(&base.bias);
-        let view = AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap();
+        let view = AdversaryView::new(&model, &y_targets, &targets, Replacement::default()).unwrap();
+        let view = view.beside(Beside { auxiliary: Some(&auxiliary), ..Beside::default() });
         let found = attack.reconstruct(&view, &mut generator()).unwrap();
         let solved = found.solved.unwrap();
         assert_eq!(solved.auxiliary.unwrap().rank, 5);
@@ -513,7 +512,7 @@ impl Parties {
 
     /// How far round-off can move an estimate.
     fn round_off(&self, coalition: &Coalition) -> f64 {
-        let system = coalition.model().system().unwrap();
+        let system = coalition.model().linear().unwrap();
         1e-13 / system.singular_values()[system.rank() - 1].min(1.0)
     }
 }

@@ -116,10 +116,10 @@ fn check_record(model: &KnownModel, record: &Record, what: &str) {
     let y = FeatureBlock::new(column(&record.y_act)).unwrap();
     let released = ReleasedScores::Probabilities(column(&record.c));
     let view = AdversaryView::new(model, &y, &released, Replacement::default()).unwrap();
-    close(view.b_prime(), &b_prime, &format!("{what}: b'"));
+    close(view.b_prime().unwrap(), &b_prime, &format!("{what}: b'"));
 
     // From b' itself.
-    let system = model.system().unwrap();
+    let system = model.linear().unwrap();
     close(&system.least_norm(&b_prime), &column(&record.ls), &format!("{what}: ls"));
     close(&system.nearest_half(&b_prime), &column(&record.half_star), &format!("{what}: half_star"));
 

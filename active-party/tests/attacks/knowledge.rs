@@ -132,7 +132,7 @@ proptest! {
         let world = World::new(world.w, world.bias, world.x);
         // Two assignments as near as round-off would be a fair tie. They differ by a sum of columns with signs.
         let model = world.model();
-        let a = model.system().unwrap().matrix();
+        let a = model.linear().unwrap().matrix();
         let apart = (1..3usize.pow(d as u32)).map(|mut code| {
             let mut sum = DVector::zeros(k - 1);
             for j in 0..d {
@@ -213,7 +213,7 @@ fn all_assignments_of_the_most_features() {
     let model = noisy.model();
     let active = FeatureBlock::new(noisy.x.rows(0, 1).into_owned()).unwrap();
     let view = AdversaryView::new(&model, &active, &noisy.released, Replacement::default()).unwrap();
-    let of_truth = model.system().unwrap().matrix() * noisy.truth() - view.b_prime();
+    let of_truth = model.linear().unwrap().matrix() * noisy.truth() - view.b_prime().unwrap();
     for (record, of_truth) in of_truth.column_iter().enumerate() {
         let misfit = found.solved.as_ref().unwrap().residuals[record];
         assert!(misfit <= of_truth.norm() + 1e-12, "{misfit}");

@@ -108,7 +108,7 @@ impl World {
     /// How far round-off in the scores (1e-13 in b') can move an estimate: it is divided by the least singular value that
     /// counts.
     fn round_off(&self) -> f64 {
-        let system = self.model.system().unwrap();
+        let system = self.model.linear().unwrap();
         if system.rank() == 0 { 1e-13 } else { 1e-13 / system.singular_values()[system.rank() - 1].min(1.0) }
     }
 }
@@ -139,7 +139,7 @@ proptest! {
         drawn.weights = Weights::Dense;
         drawn.passive = 1 + narrow % (drawn.classes - 1);
         let world = drawn.world();
-        let system = world.model.system().unwrap();
+        let system = world.model.linear().unwrap();
         prop_assume!(system.nullity() == 0 && world.round_off() < 1e-10);
         for method in [Method::LeastSquares, Method::HalfStar, Method::ClampedLeastSquares] {
             let error = mse(&world.estimates(method), &world.truth).unwrap().overall;
@@ -161,7 +161,7 @@ proptest! {
             }
             let view = world.view();
             let solution = run(free, &view);
-            let residual = world.model.system().unwrap().matrix() * &solution.estimates - view.b_prime();
+            let residual = world.model.linear().unwrap().matrix() * &solution.estimates - view.b_prime().unwrap();
             prop_assert!(residual.amax() < 1e-11, "{free}: residual {:e}", residual.amax());
             for (told, residual) in solution.solved.unwrap().residuals.iter().zip(residual.column_iter()) {
                 prop_assert!((told - residual.norm()).abs() < 1e-14);

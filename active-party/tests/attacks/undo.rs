@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
 use serde::Deserialize;
-use vfl_active_party::attack::adaptive::{Evidence, Examination, Hypothesis, UndoTransform};
+use vfl_active_party::attack::adaptive::{Examination, Grounds, Hypothesis, UndoTransform};
 use vfl_active_party::attack::{
     AdversaryView, Attack, AuxiliaryRecords, HalfStar, KnownModel, KnownPolicy, Method, Replacement, Settings,
     StatedKnowledge,
@@ -92,19 +92,19 @@ impl World {
         self.x.row_iter().map(|row| row.mean()).collect()
     }
 
-    pub(crate) fn examine(&self, model: &KnownModel, evidence: Evidence) -> Examination {
+    pub(crate) fn examine(&self, model: &KnownModel, grounds: Grounds) -> Examination {
         let active = self.active();
         let view = AdversaryView::new(model, &active, &self.released, Replacement::default()).unwrap();
-        undo(evidence).examine(&view).unwrap()
+        undo(grounds).examine(&view).unwrap()
     }
 }
 
-fn undo(evidence: Evidence) -> UndoTransform {
-    UndoTransform { inner: Box::new(HalfStar { clamped: true }), evidence, known: KnownPolicy::default() }
+fn undo(grounds: Grounds) -> UndoTransform {
+    UndoTransform { inner: Box::new(HalfStar { clamped: true }), grounds, known: KnownPolicy::default() }
 }
 
-pub(crate) fn with_auxiliary(records: AuxiliaryRecords) -> Evidence {
-    Evidence { auxiliary: Some(records), ..Evidence::default() }
+pub(crate) fn with_auxiliary(records: AuxiliaryRecords) -> Grounds {
+    Grounds { auxiliary: Some(records), ..Grounds::default() }
 }
 
 const SIMPLE: [Hypothesis; 3] = [Hypothesis::Identity, Hypothesis::Negate, Hypothesis::Complement];
@@ -125,7 +125,7 @@ proptest! {
             prop_assert!((model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12);
             prop_assert!((model.bias() - &world.bias).amax() < 1e-12);
 
-            let alone = world.examine(&shown, Evidence::default());
+            let alone = world.examine(&shown, Grounds::default());
             prop_assert!(alone.undone.left.contains(&truth), "{truth}: {alone:?}");
             let count = |of: &Hypothesis| alone.undone.counts.iter().find(|v| v.hypothesis == *of).unwrap().infeasible;
             prop_assert_eq!(count(&Hypothesis::Identity), count(&Hypothesis::Complement));
@@ -152,24 +152,24 @@ fn column_means_tell_the_complement() {
     for seed in 0..20 {
         let (k, d) = (2 + seed as usize % 4, 1 + seed as usize % 7);
         let world = World::drawn(seed, k, d, 400);
-        let evidence = || Evidence { column_means: Some(vec![1.0 / 3.0; d]), ..Evidence::default() };
+        let grounds = || Grounds { column_means: Some(vec![1.0 / 3.0; d]), ..Grounds::default() };
         for truth in SIMPLE {
-            let found = world.examine(&world.shown(&truth), evidence());
+            let found = world.examine(&world.shown(&truth), grounds());
             assert_eq!(found.undone.hypothesis, Some(truth.clone()), "seed {seed}: {found:?}");
         }
     }
     // Too few records for a standard error.
     let world = World::drawn(1, 3, 4, 20);
-    let evidence = Evidence { column_means: Some(vec![1.0 / 3.0; 4]), ..Evidence::default() };
-    let found = world.examine(&world.shown(&Hypothesis::Complement), evidence);
+    let grounds = Grounds { column_means: Some(vec![1.0 / 3.0; 4]), ..Grounds::default() };
+    let found = world.examine(&world.shown(&Hypothesis::Complement), grounds);
     assert!(found.undone.counts.iter().all(|v| v.mean_off.is_none()));
     assert_eq!(found.undone.left.len() > 1, found.remarks[0].contains("cannot tell"), "{found:?}");
     // Means of other features.
     let active = world.active();
     let model = world.shown(&Hypothesis::Identity);
     let view = AdversaryView::new(&model, &active, &world.released, Replacement::default()).unwrap();
-    let evidence = Evidence { column_means: Some(vec![0.5; 3]), ..Evidence::default() };
-    assert!(undo(evidence).examine(&view).unwrap_err().to_string().contains("column means"));
+    let grounds = Grounds { column_means: Some(vec![0.5; 3]), ..Grounds::default() };
+    assert!(undo(grounds).examine(&view).unwrap_err().to_string().contains("column means"));
 }
 
 /// Where the range of a feature is not symmetric, feasibility alone tells the complement.
@@ -180,8 +180,8 @@ fn ranges_tell_the_complement() {
     world = World::new(world.w_act, world.w_pas, world.bias, world.y, x);
     let ranges = StatedKnowledge { upper: vec![0.3], ..StatedKnowledge::default() };
     for truth in SIMPLE {
-        let evidence = Evidence { ranges: ranges.clone(), ..Evidence::default() };
-        let found = world.examine(&world.shown(&truth), evidence);
+        let grounds = Grounds { ranges: ranges.clone(), ..Grounds::default() };
+        let found = world.examine(&world.shown(&truth), grounds);
         assert_eq!(found.undone.hypothesis, Some(truth), "{found:?}");
     }
 }
@@ -260,7 +260,7 @@ fn what_is_not_exact_tells_nothing() {
 fn nothing_is_claimed_where_nothing_fits() {
     let (world, other) = (World::drawn(4, 5, 3, 40), World::drawn(5, 5, 3, 40));
     let shown = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), other.w_pas).unwrap();
-    let found = world.examine(&shown, Evidence::default());
+    let found = world.examine(&shown, Grounds::default());
     assert_eq!((found.undone.hypothesis, found.undone.left.len()), (None, 0));
     assert!(found.remarks[0].starts_with("no hypothesis explains"), "{:?}", found.remarks);
 }
@@ -308,8 +308,8 @@ fn the_optimal_transform_falls_to_known_moments() {
         assert!((got - &want).amax() <= 1e-7 * want.amax(), "{} features", w.ncols());
 
         let world = World::new(own, w.clone(), DVector::zeros(k), DMatrix::zeros(0, x.ncols()), x);
-        let evidence = Evidence { second_moments: Some(moments), ..Evidence::default() };
-        let found = world.examine(&model, evidence);
+        let grounds = Grounds { second_moments: Some(moments), ..Grounds::default() };
+        let found = world.examine(&model, grounds);
         println!("{} features: {:?}", w.ncols(), found.remarks);
         assert!(found.undone.left.contains(&Hypothesis::LeastSquaresOptimal), "{:?}", found.remarks);
         // With all of A determined, the transform is the negation; that is one model, not two.
@@ -328,7 +328,7 @@ struct Windows {
     by_record: usize,
 }
 
-/// Every window of `d` features: −x, and 1 − x without evidence, with column means, with one known record.
+/// Every window of `d` features: −x, and 1 − x without grounds, with column means, with one known record.
 fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) -> Windows {
     let of_window = |k0: usize| {
         let split = VerticalSplit::window(k0, d, w.ncols()).unwrap();
@@ -341,7 +341,7 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
             x.select_rows(passive),
         );
         let shown = world.shown(&Hypothesis::Negate);
-        let negated = world.examine(&shown, Evidence::default());
+        let negated = world.examine(&shown, Grounds::default());
         let telling = negated.undone.counts[0].infeasible > 0;
         if w.nrows() == 2 {
             // By hand: A x fills the interval between the sums of the negative and of the positive weights.
@@ -357,7 +357,7 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
             // The estimates are then those of who was shown the true parameters, with an error of no more than ½'s.
             let y = world.active();
             let view = AdversaryView::new(&shown, &y, &world.released, Replacement::default()).unwrap();
-            let found = undo(Evidence::default()).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(0)).unwrap();
+            let found = undo(Grounds::default()).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(0)).unwrap();
             let half = DMatrix::from_element(d, x.ncols(), 0.5);
             let error = |e: &DMatrix<f64>| mse(e, &world.x).unwrap().overall;
             // Where b' is nearly nothing, round-off is what is left of it.
@@ -366,9 +366,9 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
         }
         let shown = world.shown(&Hypothesis::Complement);
         let complement = Some(Hypothesis::Complement);
-        let alone = world.examine(&shown, Evidence::default()).undone;
+        let alone = world.examine(&shown, Grounds::default()).undone;
         assert!(alone.hypothesis.is_none() && alone.left.contains(&Hypothesis::Complement));
-        let means = Evidence { column_means: Some(world.means()), ..Evidence::default() };
+        let means = Grounds { column_means: Some(world.means()), ..Grounds::default() };
         let means = world.examine(&shown, means).undone;
         assert!(means.left.contains(&Hypothesis::Complement), "window {k0}, d = {d}: {means:?}");
         let record = world.examine(&shown, with_auxiliary(world.auxiliary(1))).undone;

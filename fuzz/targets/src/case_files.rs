@@ -89,7 +89,7 @@ fn attack(choice: u8, rest: &[u8]) {
         |(key, value): &(&str, &str)| key.trim() != "steps" || value.parse().is_ok_and(|steps: u32| steps <= 100);
     let pairs = std::iter::once(("steps", "50")).chain(settings(set).into_iter().filter(capped));
     let Ok(settings) = Settings::read(pairs) else { return };
-    let methods: Vec<Method> = Method::ALL.into_iter().chain([Method::Agnostic]).collect();
+    let methods: Vec<Method> = Method::on_one_release().chain([Method::Agnostic]).collect();
     // The others are costly on what is larger; everything of the file is read and checked in any case.
     let small = Size::of(&case, &contents).within(5, 6, 120);
     let method = if small { methods[usize::from(choice) % methods.len()] } else { Method::Zero };

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::pb::attack_result::Origin;
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
@@ -16,7 +15,7 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, require};
 use vfl_shared::service::{Credentials, Peer};
 use vfl_shared::types::RecordIds;
 
-use super::{Targets, connected, refused};
+use super::{Targets, connected, found, refused};
 use crate::report::Status as Outcome;
 use crate::report::{AttackResult, Baselines, Errors, PartyError, ScoringFacts, ScoringMode};
 
@@ -252,12 +251,12 @@ pub(super) struct Round {
 impl Round {
     /// Takes one attack's estimates: to be scored at once, or with the others.
     pub(super) async fn add(&mut self, scorings: &mut Scorings, result: pb::AttackResult) -> Result<(), Refusal> {
-        if !result.refusal.is_empty() {
-            self.results.push(AttackResult::not_run(result.attack, result.refusal));
+        if let Some(why) = found::not_run(&result) {
+            self.results.push(AttackResult::not_run(result.attack, why, result.refusal));
             return Ok(());
         }
         let frugal = scorings.frugal();
-        let status = status(&result);
+        let status = found::status(&result);
         let limits = (result.nearest_consistent, result.step_limit);
         if frugal && status == Outcome::Guess {
             self.results.push(AttackResult::not_scored(result.attack, status, A_GUESS));
@@ -337,17 +336,6 @@ impl Round {
             names.iter().zip(&told).map(|(attack, (party, _))| format!("{attack} on {party}")).collect();
         self.results.push(AttackResult::ran(mixed.join(", "), status, joint(&told)));
         Ok(())
-    }
-}
-
-/// How an attack's estimates come about.
-fn status(result: &pb::AttackResult) -> Outcome {
-    let unknowns: usize = result.blocks.iter().filter_map(|b| b.estimates.as_ref()).map(|e| e.columns as usize).sum();
-    match (result.origin(), result.rank) {
-        (Origin::Search, _) => Outcome::Search,
-        (Origin::Guess, _) | (_, None) => Outcome::Guess,
-        (_, Some(rank)) if rank as usize >= unknowns => Outcome::Unique,
-        (_, Some(rank)) => Outcome::LeastNorm { rank: rank as usize, unknowns },
     }
 }
 

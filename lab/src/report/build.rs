@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::ReportError;
 use super::document::{
     AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Outcome, Party, PartyError, Policy,
-    Report, Role, SCHEMA_VERSION, Status, Tool, Utility, WithinTolerance,
+    Refused, Report, Role, SCHEMA_VERSION, Status, Tool, Utility, WithinTolerance,
 };
 use super::surface::Surface;
 use super::threat::ThreatModel;
@@ -227,8 +227,8 @@ impl AttackResult {
 
     /// An attack that could not run, and why.
     #[must_use]
-    pub fn not_run(name: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::new(name, Outcome::NotRun { reason: reason.into() })
+    pub fn not_run(name: impl Into<String>, why: Refused, reason: impl Into<String>) -> Self {
+        Self::new(name, Outcome::NotRun { why, reason: reason.into() })
     }
 
     /// Adds the shares within a tolerance (nothing to add to where the attack was not scored).

@@ -110,10 +110,10 @@ impl Report {
             let field = format!("{field}.attacks[{:?}]", attack.name);
             let Outcome::Ran { status, errors, within_tolerance } = &attack.outcome else { continue };
             self.check_errors(&field, audit, errors)?;
-            if let Status::LeastNorm { rank, unknowns } = status
+            if let Some((name, rank, unknowns)) = one_of_many(*status)
                 && rank >= unknowns
             {
-                return refuse(field, format!("is least_norm with rank {rank} of {unknowns}: that would be unique"));
+                return refuse(field, format!("is {name} with rank {rank} of {unknowns}: that would be unique"));
             }
             if let Some(shares) = within_tolerance {
                 within(&format!("{field}.within_tolerance.tolerance"), shares.tolerance, 0.0, f64::INFINITY)?;
@@ -166,4 +166,20 @@ fn check_point(point: &SweepPoint) -> Checked {
         optional(&format!("{field}.attacks[{:?}]", attack.name), attack.mse, 0.0, f64::INFINITY)?;
     }
     Ok(())
+}
+
+/// The name, rank and unknowns of a status that says that there are many solutions. A centre may be one of a set that bounds leave
+/// though the equations would determine all.
+fn one_of_many(status: Status) -> Option<(&'static str, usize, usize)> {
+    match status {
+        Status::LeastNorm { rank, unknowns } => Some(("least_norm", rank, unknowns)),
+        Status::NearestHalf { rank, unknowns } => Some(("nearest_half", rank, unknowns)),
+        Status::Guess
+        | Status::Unique
+        | Status::BestFit { .. }
+        | Status::Centre { .. }
+        | Status::Descent
+        | Status::Scaled
+        | Status::IterationLimit { .. } => None,
+    }
 }

@@ -10,8 +10,9 @@ use super::threat::ThreatModel;
 
 /// Version of the document's schema. It goes up with any change that an old reader would misread or refuse. Since 2 there are
 /// audits of records without a score, and parties say what they show of their parameters. Since 3 a model may be imported, errors
-/// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores.
-pub const SCHEMA_VERSION: u32 = 3;
+/// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores. Since 4
+/// attacks say which of many solutions they take, and what kept them from running.
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -334,9 +335,33 @@ pub enum Outcome {
     },
     /// It could not run against this release.
     NotRun {
-        /// Why, in words.
+        /// What kept it from running.
+        why: Refused,
+        /// The same in words.
         reason: String,
     },
+}
+
+/// What keeps an attack from running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// The passive parameters are not released.
+    ParametersHidden,
+    /// The adversary lacks something else that the attack needs.
+    Missing,
+    /// The attack is not made for this release, this policy or this model.
+    Unsuitable,
+    /// What it would have to compute is beyond its limits.
+    TooLarge,
+    /// The coordinator did not answer.
+    Unanswered,
+    /// Its settings do not fit the model.
+    Settings,
+    /// Numbers grew beyond what a double holds.
+    Numerics,
+    /// The party that ran it did not say.
+    Unknown,
 }
 
 /// How an attack's estimates come about.
@@ -347,15 +372,38 @@ pub enum Status {
     Guess,
     /// The equations determine every feature.
     Unique,
-    /// Fewer independent equations than unknowns: one solution of many.
+    /// Fewer independent equations than unknowns: the solution of least norm.
     LeastNorm {
         /// Independent equations r.
         rank: usize,
         /// Unknowns d.
         unknowns: usize,
     },
-    /// A search for features that give scores like those released.
-    Search,
+    /// Fewer independent equations than unknowns: the solution nearest to 1/2.
+    NearestHalf {
+        /// Independent equations r.
+        rank: usize,
+        /// Unknowns d.
+        unknowns: usize,
+    },
+    /// The point of the box that fits the equations best.
+    BestFit {
+        /// Independent equations r.
+        rank: usize,
+        /// Unknowns d.
+        unknowns: usize,
+    },
+    /// A centre of the points of the box that satisfy the equations or bounds.
+    Centre {
+        /// Independent equations r.
+        rank: usize,
+        /// Unknowns d.
+        unknowns: usize,
+    },
+    /// Where a descent on the scores ended.
+    Descent,
+    /// The spread of the records' values was put on [0, 1].
+    Scaled,
     /// An iterative attack stopped at its limit.
     IterationLimit {
         /// Iterations run.

@@ -225,7 +225,7 @@ impl Rows {
                     Some((names, _)) => *names = format!("{names}, {}", attack.name),
                     None => not_scored.push((attack.name.clone(), reason.clone())),
                 },
-                Outcome::NotRun { reason } => {
+                Outcome::NotRun { reason, .. } => {
                     attacks.push(Row {
                         name: attack.name.clone(),
                         how: "not run".into(),
@@ -284,8 +284,12 @@ fn how(status: Status) -> String {
     match status {
         Status::Guess => "guess".into(),
         Status::Unique => "unique solution".into(),
-        Status::Search => "search".into(),
-        Status::LeastNorm { rank, unknowns } => format!("rank {rank} of {unknowns}"),
+        Status::LeastNorm { rank, unknowns } => format!("least norm, rank {rank} of {unknowns}"),
+        Status::NearestHalf { rank, unknowns } => format!("nearest to 1/2, rank {rank} of {unknowns}"),
+        Status::BestFit { rank, unknowns } => format!("best fit, rank {rank} of {unknowns}"),
+        Status::Centre { rank, unknowns } => format!("centre, rank {rank} of {unknowns}"),
+        Status::Descent => "end of a descent".into(),
+        Status::Scaled => "values scaled to [0, 1]".into(),
         Status::IterationLimit { iterations } => format!("stopped at {iterations} iterations"),
     }
 }

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 
 pub use document::{
     AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Outcome, Party, PartyError, Policy,
-    Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool,
+    Refused, Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool,
     TrainingFacts, Utility, WithinTolerance,
 };
 pub use html::render_html;

@@ -362,7 +362,11 @@ fn degenerate_reports_render() {
     case(&|r| r.audits.drain(..3).for_each(drop));
     case(&|r| r.audits.iter_mut().for_each(|a| a.attacks.truncate(4)));
     case(&|r| r.audits.iter_mut().for_each(|a| a.attacks.clear()));
-    case(&|r| r.audits.iter_mut().for_each(|a| a.attacks = vec![AttackResult::not_run("half_star", "no scores")]));
+    case(&|r| {
+        r.audits
+            .iter_mut()
+            .for_each(|a| a.attacks = vec![AttackResult::not_run("half_star", Refused::Missing, "no scores")])
+    });
     case(&|r| {
         for audit in &mut r.audits {
             audit.baselines = Baselines { half: Errors::new(0.0, vec![]), column_mean: Errors::new(0.0, vec![]) };
@@ -441,7 +445,7 @@ fn a_verdict_claims_nothing_without_an_attack() {
     let mut audit = small_audit([0.0; 2], [0.1; 2], [0.1; 2]);
     audit.attacks.truncate(1);
     assert_eq!(verdict(&audit).level, Level::Unmeasured);
-    audit.attacks.push(AttackResult::not_run("half_star", "no scores"));
+    audit.attacks.push(AttackResult::not_run("half_star", Refused::Missing, "no scores"));
     let got = verdict(&audit);
     assert_eq!(got.text, "no attack could run against this release, so nothing is known about it");
     audit.attacks.push(AttackResult::ran("least_squares", Status::Unique, Errors::new(0.0, vec![0.0, 0.0])));

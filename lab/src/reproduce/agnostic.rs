@@ -93,7 +93,7 @@ impl Experiment<'_> {
             let settings =
                 AgnosticSettings { alpha: line.alpha, beta: line.beta, observed: line.seen, ..Default::default() };
             let attack = Agnostic { settings, ..Agnostic::default() };
-            let found = attack.reconstruct(&window.model, &own, seen, Replacement::default(), &y, &mut rng);
+            let found = attack.attack(&window.model, &own, seen, Replacement::default(), &y, &mut rng);
             let found = found.map_err(|error| failed(line.name, error))?;
             done.cpu.push(cpu_time().saturating_sub(start));
             done.short += u64::from(!found.fit.converged);
@@ -125,7 +125,7 @@ impl Experiment<'_> {
         let estimated = ReleasedScores::Probabilities(found.scores.clone());
         let estimates = half_star(&window.model, y, &estimated, Method::HalfStar).map_err(failed)?;
         let errors = squared_error_by_record(&estimates, truth)?;
-        let system = window.model.system().map_err(failed)?;
+        let system = window.model.linear().map_err(failed)?;
         let ratios =
             |c: &DMatrix<f64>| DMatrix::from_fn(c.nrows() - 1, c.ncols(), |m, j| c[(m + 1, j)].ln() - c[(m, j)].ln());
         let off = system.pseudo_inverse() * (ratios(&found.scores) - ratios(self.targets.scores()));

@@ -46,7 +46,7 @@ fn after(window: &Window) -> Result<KnownModel, ReproduceError> {
 /// (4/d) Tr(P K_½) over the given passive features (d × n): what both linear attacks lose (R section VIII-D).
 fn increase(window: &Window, x: &DMatrix<f64>) -> Result<f64, ReproduceError> {
     let failed = |error| ReproduceError::Attack { curve: "increase".into(), d: window.d, k0: window.k0, error };
-    let system = window.model.system().map_err(failed)?;
+    let system = window.model.linear().map_err(failed)?;
     let centred = x.map(|v| v - 0.5);
     let k = &centred * centred.transpose() / x.ncols() as f64;
     let p = system.pseudo_inverse() * system.matrix();

@@ -239,7 +239,7 @@ fn attack(
         }
         _ => (contender.method, contender.settings.clone()),
     };
-    let view = AdversaryView::new(&window.model, &y, released, settings.replacement).map_err(failed)?;
+    let view = AdversaryView::new(&window.model, &y, released, settings.replacement()).map_err(failed)?;
     let mut rng = generator(seed, Purpose::Attack, window.item(contender.place));
     let found = method.build(&settings).reconstruct(&view, &mut rng).map_err(failed)?;
     Ok(squared_error_by_record(&found.estimates, &select(&drawn.x, &window.passive, n))?)

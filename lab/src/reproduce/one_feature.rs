@@ -45,7 +45,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let y = FeatureBlock::new(select(&drawn.x, &window.active, drawn.records()))?;
     let released = drawn.released(drawn.records());
     let view = AdversaryView::new(&blind, &y, &released, Replacement::default()).map_err(failed)?;
-    let v = view.b_prime().row(0).transpose();
+    let v = view.b_prime().map_err(failed)?.row(0).transpose();
     let omega = subject.weights[(1, column)] - subject.weights[(0, column)];
     let b = subject.bias[1] - subject.bias[0];
     let same_sign = omega * b > 0.0;

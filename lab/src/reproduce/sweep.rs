@@ -186,7 +186,7 @@ fn attack(
     let start = cpu_time();
     let other = plan.knowledge.map_or(Ok(None), |model| model(window, place))?;
     let model = other.as_ref().unwrap_or(&window.model);
-    let view = AdversaryView::new(model, &y, released, settings.replacement).map_err(failed)?;
+    let view = AdversaryView::new(model, &y, released, settings.replacement()).map_err(failed)?;
     let found = contender.method.build(settings).reconstruct(&view, &mut rng).map_err(failed)?;
     let cpu = cpu_time().saturating_sub(start);
     let errors = squared_error_by_record(&found.estimates, &select(&plan.drawn.x, &window.passive, n))?;

@@ -1,7 +1,7 @@
 //! The adversary who knows that released parameters may be transformed, beside the figures of those who do not.
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::adaptive::{Evidence, Hypothesis, KnownPolicy, UndoTransform};
+use vfl_active_party::attack::adaptive::{Grounds, Hypothesis, KnownPolicy, UndoTransform};
 use vfl_active_party::attack::{AdversaryView, Attack, AttackError, HalfStar, KnownModel, Replacement};
 use vfl_shared::metrics::mse;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -82,7 +82,7 @@ pub(super) fn error(
 fn undo(means: Option<Vec<f64>>) -> UndoTransform {
     UndoTransform {
         inner: Box::new(HalfStar { clamped: false }),
-        evidence: Evidence { column_means: means, ..Evidence::default() },
+        grounds: Grounds { column_means: means, ..Grounds::default() },
         known: KnownPolicy::default(),
     }
 }

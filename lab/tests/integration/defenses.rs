@@ -146,7 +146,7 @@ fn aware(audits: &[Audit]) -> Vec<(f64, Vec<String>)> {
     known
         .map(|audit| match &audit.attacks[0].outcome {
             Outcome::Ran { errors, .. } => (errors.mse, audit.remarks.clone()),
-            Outcome::NotScored { reason, .. } | Outcome::NotRun { reason } => {
+            Outcome::NotScored { reason, .. } | Outcome::NotRun { reason, .. } => {
                 panic!("{} has no error: {reason}", audit.attacks[0].name)
             }
         })

@@ -9,7 +9,12 @@ use vfl_shared::types::ReleasedScores;
 
 use super::KnownPolicy;
 use super::privee::Privee;
-use crate::attack::{AdversaryView, Attack, AttackError, Ended, Reconstruction, RecordOutcome, Requirements, Status};
+use crate::attack::method::{Entry, Group};
+use crate::attack::settings::Setting;
+use crate::attack::{
+    AdversaryView, Attack, AttackError, Ended, Evidence, Need, Needs, NoisyScores, Questions, Reconstruction,
+    RecordOutcome, Status,
+};
 
 /// What several releases of the same records showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +78,8 @@ pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged)
 pub struct Averaging {
     /// What is known. σ of Gaussian noise is known, or else read off: a release need not sum to 1.
     pub known: KnownPolicy,
-    /// How many answers were averaged: [`Averaged::distinct`].
-    pub queries: usize,
+    /// How many different answers were averaged into the release; `None` for what the view says, or 1.
+    pub averaged: Option<usize>,
 }
 
 /// Gauss-Newton steps. Seen: some 4 to 10.
@@ -84,9 +89,9 @@ const PRIOR: f64 = 0.288_675_134_594_812_9;
 
 impl Averaging {
     /// ĉ and its standard deviations (k × n).
-    fn likely(&self, released: &DMatrix<f64>) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
+    fn likely(&self, released: &DMatrix<f64>, averaged: usize) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
         let (k, n) = released.shape();
-        let queries = self.queries.max(1) as f64;
+        let queries = averaged.max(1) as f64;
         let (_, at_scores) = self.known.stages();
         let policy = || AttackError::Policy {
             attack: "averaging",
@@ -134,23 +139,39 @@ impl Averaging {
     }
 }
 
+static AVERAGED: Setting<usize> = Setting {
+    key: "averaged",
+    takes: "how many different answers averaging was given the mean of: a whole number above 0 (default 1)",
+    read: |value| value.trim().parse().ok().filter(|n| *n > 0),
+};
+
+/// `averaging`.
+pub(in crate::attack) static AVERAGING: Entry = Entry {
+    settings: &[KnownPolicy::SETTINGS[0], KnownPolicy::SETTINGS[1], KnownPolicy::SETTINGS[2], &AVERAGED],
+    ..Entry::new("averaging", Group::Adaptive, |settings| {
+        Box::new(Averaging { known: settings.into(), averaged: settings.get(&AVERAGED) })
+    })
+};
+
 impl Attack for Averaging {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs { repeated: Need::IfThere, ..Needs::WHITE_BOX }
     }
 
-    fn reconstruct(&self, view: &AdversaryView, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let w_pas = view.model().passive_weights()?;
-        let system = view.system()?;
-        let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) = view.released() else {
-            return Err(AttackError::unfit("averaging", "score vectors", view.released()));
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let w_pas = view.weights()?;
+        let system = view.linear()?;
+        let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) = view.released()? else {
+            return Err(AttackError::unfit("averaging", "score vectors", view.released()?));
         };
         let stretch = self.known.stretch().ok_or_else(|| AttackError::Policy {
             attack: "averaging",
             expected: "temperature and logit_noise scheme 3 alone at the logits",
             got: self.known.policy.to_string(),
         })?;
-        let (likely, deviation) = self.likely(released)?;
+        let repeated = view.has().repeated;
+        let averaged = self.averaged.or(repeated.map(|r| r.distinct)).unwrap_or(1);
+        let (likely, deviation) = self.likely(released, averaged)?;
         let scaled = w_pas / stretch;
         let known = view.known_logits() / stretch;
         let (d, n) = (w_pas.ncols(), view.records());
@@ -171,9 +192,17 @@ impl Attack for Averaging {
             let columns = estimates.as_mut_slice().par_chunks_mut(d).enumerate();
             columns.map_init(ActiveSet::default, fit).collect_into_vec(&mut outcomes);
         }
-        let solved = system.solved(&estimates, view.b_prime());
+        let solved = system.solved(&estimates, view.b_prime()?);
         let status = Status::Centre { rank: solved.rank };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, remarks: Vec::new() })
+        let (weights, known) = (w_pas.clone(), view.known_logits());
+        let evidence = NoisyScores { weights, known, stretch, scores: likely, deviation };
+        Ok(Reconstruction {
+            solved: Some(solved),
+            outcomes,
+            evidence: Evidence::NoisyScores(evidence),
+            questions: repeated.map(Questions::Repeated),
+            ..Reconstruction::new(estimates, status)
+        })
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a release says of one record's logits, as a set of features.
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use vfl_shared::numerics::{ActiveSet, Nearest, Polytope, Walk, arg_max};
 
 use super::{Answer, Centre};
-use crate::attack::{AdversaryView, AttackError, Ended, Reconstruction, RecordOutcome, Status};
+use crate::attack::{AdversaryView, AttackError, Ended, Evidence, Reconstruction, RecordOutcome, Status};
 
 /// Steps of hit and run for each record.
 const STEPS: u32 = 400;
@@ -84,18 +84,28 @@ impl Cell {
 }
 
 /// Logarithms of words (k × m) with the arg max of each, where cells are those of a codebook.
+#[derive(Clone, PartialEq)]
 pub(super) struct Words {
     pub(super) logs: DMatrix<f64>,
     pub(super) tops: Vec<usize>,
 }
 
-/// The cells of all records over the features of a view.
-pub(super) struct Cells<'a> {
-    view: &'a AdversaryView<'a>,
-    w_pas: &'a DMatrix<f64>,
+/// The cells of all records over the features of a linear model. `Debug` shows shapes.
+#[derive(Clone, PartialEq)]
+pub struct Cells {
+    /// W_pas, k × d.
+    weights: DMatrix<f64>,
+    /// The known part of the logits, k × n.
     known: DMatrix<f64>,
     pub(super) cells: Vec<Cell>,
     pub(super) words: Option<Words>,
+}
+
+impl std::fmt::Debug for Cells {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ((k, d), n) = (self.weights.shape(), self.cells.len());
+        write!(f, "Cells({k} × {d}, {n} records, values withheld)")
+    }
 }
 
 /// Room for one record at a time.
@@ -105,16 +115,33 @@ struct Work {
     walk: Walk,
 }
 
-impl<'a> Cells<'a> {
-    pub(super) fn new(view: &'a AdversaryView<'a>, cells: Vec<Cell>) -> Result<Self, AttackError> {
-        let w_pas = view.model().passive_weights()?;
-        Ok(Self { view, w_pas, known: view.known_logits(), cells, words: None })
+impl Cells {
+    pub(super) fn new(view: &AdversaryView<'_>, cells: Vec<Cell>) -> Result<Self, AttackError> {
+        Ok(Self { weights: view.weights()?.clone(), known: view.known_logits(), cells, words: None })
+    }
+
+    /// The cells of features x, where these are of u = (x − lower) / (upper − lower); `weights` (k × d) are W_pas of x.
+    pub(in crate::attack) fn in_terms_of(mut self, weights: &DMatrix<f64>, lower: &DVector<f64>) -> Self {
+        let offset = weights * lower;
+        self.known.column_iter_mut().for_each(|mut column| column -= &offset);
+        self.weights = weights.clone();
+        self
+    }
+
+    /// Number of records.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.cells.len()
     }
 
     /// The polytope of one record's features, in which the truth lies; the length of the noise is the last unknown where it is
     /// not known.
-    pub(super) fn polytope(&self, record: usize) -> Polytope {
-        let d = self.w_pas.ncols();
+    ///
+    /// # Panics
+    /// If there is no such record.
+    #[must_use]
+    pub fn polytope(&self, record: usize) -> Polytope {
+        let d = self.weights.ncols();
         let known = self.known.column(record);
         let mut set = Polytope::unit_box(d);
         let noise = self.cells[record].noise.as_ref();
@@ -126,7 +153,7 @@ impl<'a> Cells<'a> {
         }
         for bound in &self.cells[record].bounds {
             let (i, j) = (bound.i, bound.j);
-            for (to, w) in row.iter_mut().zip(self.w_pas.column_iter()) {
+            for (to, w) in row.iter_mut().zip(self.weights.column_iter()) {
                 *to = w[i] - w[j];
             }
             let mut by = known[i] - known[j];
@@ -142,10 +169,14 @@ impl<'a> Cells<'a> {
         set
     }
 
-    /// The estimates.
-    pub(super) fn estimate(&self, centre: Centre, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let system = self.view.system()?;
-        let (d, n) = (self.w_pas.ncols(), self.cells.len());
+    /// The estimates, with the cells as evidence.
+    pub(super) fn estimate(
+        self,
+        view: &AdversaryView<'_>,
+        centre: Centre,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let (d, n) = (self.weights.ncols(), self.cells.len());
         let mut estimates = DMatrix::from_element(d, n, 0.5);
         let mut outcomes = Vec::new();
         let seed = rng.next_u64();
@@ -159,9 +190,10 @@ impl<'a> Cells<'a> {
         } else {
             outcomes = vec![RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 }; n];
         }
-        let solved = system.solved(&estimates, self.view.b_prime());
+        let solved = view.linear()?.solved(&estimates, view.b_prime()?);
         let status = Status::Centre { rank: solved.rank };
-        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, remarks: Vec::new() })
+        let evidence = Evidence::Cells(self);
+        Ok(Reconstruction { solved: Some(solved), outcomes, evidence, ..Reconstruction::new(estimates, status) })
     }
 
     /// `objective` is the distance by which the estimate misses the set.
@@ -228,7 +260,7 @@ impl<'a> Cells<'a> {
         let known = self.known.column(record);
         let mut row = vec![-Noise::SCALE; d + 1];
         for (class, (mean, deviation)) in cell.likely.iter().enumerate() {
-            for (to, w) in row.iter_mut().zip(self.w_pas.column_iter()) {
+            for (to, w) in row.iter_mut().zip(self.weights.column_iter()) {
                 *to = w[class];
             }
             let target = cell.stretch * mean - known[class];
@@ -255,9 +287,9 @@ impl<'a> Cells<'a> {
             _ => {}
         }
         Some(move |x: &[f64]| {
-            let k = self.w_pas.nrows();
+            let k = self.weights.nrows();
             let mut logs: Vec<f64> = self.known.column(record).iter().copied().collect();
-            for (w, x) in self.w_pas.column_iter().zip(x) {
+            for (w, x) in self.weights.column_iter().zip(x) {
                 logs.iter_mut().zip(w.iter()).for_each(|(z, w)| *z += w * x);
             }
             let stretch = if let Likelihood::Scores { stretch, .. } = &cell.likelihood { *stretch } else { 1.0 };

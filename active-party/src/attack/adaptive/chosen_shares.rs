@@ -18,7 +18,10 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 use super::cell::{Cell, Cells, label_of};
 use super::cones::label_cone;
 use super::{Centre, KnownPolicy, adaptive_for};
-use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Method, Reconstruction, Replacement, Settings};
+use crate::attack::method::{Entry, Group};
+use crate::attack::{
+    AdversaryView, Attack, AttackError, ChosenQuestions, KnownModel, Method, Need, Needs, Reconstruction, Replacement,
+};
 
 /// What came back for one record.
 #[derive(Clone, PartialEq)]
@@ -50,13 +53,13 @@ impl std::fmt::Debug for Answer {
 pub struct OracleError(pub String);
 
 /// A coordinator that can be asked with chosen logit shares. Blocking.
-pub trait ShareOracle {
+pub trait ShareOracle: Send + Sync + std::fmt::Debug {
     /// Asks for `records` (positions, from 0) with one column of `shares` (k × records, the bias included) each; one answer
     /// each, in order.
     ///
     /// # Errors
     /// [`OracleError`] if the question did not get through as a whole.
-    fn ask(&mut self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError>;
+    fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError>;
 }
 
 /// What the questions brought.
@@ -101,11 +104,40 @@ impl Default for ChosenShares {
     }
 }
 
+/// `chosen_shares`.
+pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
+    settings: KnownPolicy::SETTINGS,
+    ..Entry::new("chosen_shares", Group::Adaptive, |settings| {
+        Box::new(ChosenShares { known: settings.into(), ..ChosenShares::default() })
+    })
+};
+
+impl Attack for ChosenShares {
+    fn needs(&self) -> Needs {
+        Needs { release: Need::No, chosen_shares: Need::Yes, ..Needs::WHITE_BOX }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let oracle = view.has().oracle.ok_or(AttackError::NeedsOracle { attack: "chosen_shares" })?;
+        let gathered = self.gather(view.model(), view.active(), oracle, rng)?;
+        let questions = ChosenQuestions {
+            questions: gathered.questions,
+            asked: gathered.asked,
+            refused: gathered.refused,
+            most_answers: gathered.most_answers,
+            gained: gathered.gained.iter().filter(|gained| **gained).count(),
+            records: gathered.gained.len(),
+        };
+        Ok(Reconstruction { questions: Some(crate::attack::Questions::Chosen(questions)), ..gathered.reconstruction })
+    }
+}
+
 /// How far classes out of question are pushed beyond what the passive part can be.
 const PUSH: f64 = 1e3;
 
-struct Questions<'a> {
-    oracle: &'a mut dyn ShareOracle,
+/// The oracle, with what it was asked.
+struct Asking<'a> {
+    oracle: &'a dyn ShareOracle,
     questions: usize,
     asked: usize,
     refused: usize,
@@ -113,7 +145,7 @@ struct Questions<'a> {
     answered: Vec<usize>,
 }
 
-impl Questions<'_> {
+impl Asking<'_> {
     fn ask(&mut self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, AttackError> {
         let answers = self.oracle.ask(records, shares)?;
         if answers.len() != records.len() {
@@ -135,18 +167,18 @@ impl ChosenShares {
     /// # Errors
     /// [`AttackError::Oracle`] if a question does not get through; [`AttackError::NeedsParameters`] in the black box;
     /// [`AttackError::Refused`] if even the honest question is refused for every record.
-    pub fn reconstruct(
+    pub fn gather(
         &self,
         model: &KnownModel,
         active: &FeatureBlock,
-        oracle: &mut dyn ShareOracle,
+        oracle: &dyn ShareOracle,
         rng: &mut dyn Rng,
     ) -> Result<Gathered, AttackError> {
         let w_pas = model.passive_weights()?;
         let (k, n) = (model.classes(), active.records());
         let mut honest = model.active_weights() * active.matrix();
         honest.column_iter_mut().for_each(|mut c| c += model.bias());
-        let mut questions = Questions { oracle, questions: 0, asked: 0, refused: 0, answered: vec![0; n] };
+        let mut questions = Asking { oracle, questions: 0, asked: 0, refused: 0, answered: vec![0; n] };
         let all: Vec<usize> = (0..n).collect();
         let first = questions.ask(&all, &honest)?;
         if n > 0 && first.iter().all(|a| *a == Answer::Refused) {
@@ -163,7 +195,7 @@ impl ChosenShares {
         } else {
             self.bisect(&mut questions, w_pas, &mut cells, &mut gained, &mut differences, &first, &honest)?;
         }
-        let Questions { questions, asked, refused, answered, .. } = questions;
+        let Asking { questions, asked, refused, answered, .. } = questions;
         let most_answers = answered.into_iter().max().unwrap_or(0);
         let label = ReleasedScores::Labels {
             classes: k,
@@ -172,7 +204,7 @@ impl ChosenShares {
         let view = AdversaryView::new(model, active, &label, Replacement::default())?;
         let centre =
             self.known.centre.unwrap_or(if gained.iter().any(|g| *g) { Centre::Half } else { Centre::Analytic });
-        let mut reconstruction = Cells::new(&view, cells)?.estimate(centre, rng)?;
+        let mut reconstruction = Cells::new(&view, cells)?.estimate(&view, centre, rng)?;
         self.fall_back(model, active, &first, &gained, &mut reconstruction, rng)?;
         Ok(Gathered { reconstruction, questions, asked, refused, most_answers, gained, differences })
     }
@@ -213,9 +245,8 @@ impl ChosenShares {
         let released = ReleasedScores::Numbers(DMatrix::from_columns(&columns));
         let y = FeatureBlock::new(active.matrix().select_columns(&left))?;
         let policy = Policy { unbound_shares: false, ..self.known.policy.clone() };
-        let settings =
-            Settings { adaptive: KnownPolicy { policy: policy.clone(), ..self.known.clone() }, ..Settings::default() };
         let method = adaptive_for(&policy).unwrap_or(Method::Rcc2);
+        let settings = KnownPolicy { policy, ..self.known.clone() }.settings();
         let view = AdversaryView::new(model, &y, &released, Replacement::default())?;
         let found = method.build(&settings).reconstruct(&view, rng)?;
         for (at, &record) in left.iter().enumerate() {
@@ -231,7 +262,7 @@ impl ChosenShares {
     #[allow(clippy::too_many_arguments, reason = "one private step of the attack")]
     fn bisect(
         &self,
-        questions: &mut Questions,
+        questions: &mut Asking<'_>,
         w_pas: &DMatrix<f64>,
         cells: &mut [Cell],
         gained: &mut [bool],
@@ -291,7 +322,7 @@ impl ChosenShares {
     /// Reads the noise off where the scores are known, and takes it from the honest answer.
     fn cancel(
         &self,
-        questions: &mut Questions,
+        questions: &mut Asking<'_>,
         honest: &DMatrix<f64>,
         first: &[Answer],
         cells: &mut [Cell],

@@ -6,8 +6,9 @@ use vfl_shared::numerics::{Polytope, arg_max};
 use vfl_shared::types::ReleasedScores;
 
 use super::cell::{Cells, Likelihood, words_of};
-use super::{Cell, Centre};
-use crate::attack::{AdversaryView, Attack, AttackError, Reconstruction, Requirements};
+use super::{Cell, Centre, KnownPolicy};
+use crate::attack::method::{Entry, Group};
+use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
 /// The order of the scores: z_i ≥ z_j wherever the release of class i is larger. Right behind order-preserving encryption,
 /// `ranking`, PRIVEE, rounding and whatever else keeps the order; classes with the same release are left as they are.
@@ -76,19 +77,27 @@ impl RankingCone {
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box.
-    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
-        let cells = Cells::new(view, orders(view.released()))?;
+    pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
+        let cells = Cells::new(view, orders(view.released()?))?;
         Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
     }
 }
 
+/// `ranking_cone`.
+pub(in crate::attack) static RANKING_CONE: Entry = Entry {
+    settings: KnownPolicy::SETTINGS,
+    ..Entry::new("ranking_cone", Group::Adaptive, |settings| {
+        Box::new(RankingCone { centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Analytic) })
+    })
+};
+
 impl Attack for RankingCone {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        Cells::new(view, orders(view.released()))?.estimate(self.centre, rng)
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        Cells::new(view, orders(view.released()?))?.estimate(view, self.centre, rng)
     }
 }
 
@@ -97,27 +106,35 @@ impl LabelCone {
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box.
-    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
-        let cells = Cells::new(view, labels(view.released(), view.model().classes()))?;
+    pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
+        let cells = Cells::new(view, labels(view.released()?, view.model().classes()))?;
         Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
     }
 }
 
+/// `label_cone`.
+pub(in crate::attack) static LABEL_CONE: Entry = Entry {
+    settings: KnownPolicy::SETTINGS,
+    ..Entry::new("label_cone", Group::Adaptive, |settings| {
+        Box::new(LabelCone { centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Analytic) })
+    })
+};
+
 impl Attack for LabelCone {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        Cells::new(view, labels(view.released(), view.model().classes()))?.estimate(self.centre, rng)
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        Cells::new(view, labels(view.released()?, view.model().classes()))?.estimate(view, self.centre, rng)
     }
 }
 
 impl CodebookCell {
-    fn cells<'a>(&self, view: &'a AdversaryView<'a>) -> Result<Cells<'a>, AttackError> {
+    fn cells(&self, view: &AdversaryView<'_>) -> Result<Cells, AttackError> {
         let k = view.model().classes();
-        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) = view.released() else {
-            return Err(AttackError::unfit("codebook_cell", "score vectors", view.released()));
+        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) = view.released()? else {
+            return Err(AttackError::unfit("codebook_cell", "score vectors", view.released()?));
         };
         let (words, of) = words_of(scores);
         // A word is a mean, which says the less of a score the smaller that is.
@@ -141,19 +158,27 @@ impl CodebookCell {
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Unfit`] for labels and ciphertexts.
-    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
+    pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
         let cells = self.cells(view)?;
         Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
     }
 }
 
+/// `codebook_cell`.
+pub(in crate::attack) static CODEBOOK_CELL: Entry = Entry {
+    settings: KnownPolicy::SETTINGS,
+    ..Entry::new("codebook_cell", Group::Adaptive, |settings| {
+        Box::new(CodebookCell { centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Likely) })
+    })
+};
+
 impl Attack for CodebookCell {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        view.model().passive_weights()?;
-        self.cells(view)?.estimate(self.centre, rng)
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        view.weights()?;
+        self.cells(view)?.estimate(view, self.centre, rng)
     }
 }

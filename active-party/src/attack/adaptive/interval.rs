@@ -11,7 +11,8 @@ use vfl_shared::types::ReleasedScores;
 use super::cell::Cells;
 use super::preimage::{Preimage, numbers};
 use super::{Centre, KnownPolicy};
-use crate::attack::{AdversaryView, Attack, AttackError, Reconstruction, Requirements};
+use crate::attack::method::{Entry, Group};
+use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
 /// The polytope of the intervals. Without a policy the scores are taken as they are.
 ///
@@ -69,17 +70,17 @@ impl Interval {
     /// The centre that was best on the published models' rows: the mean where the scores would determine the features, so that
     /// what is thought likely beforehand matters little; the nearest to ½ of what top_k leaves, whose polytopes reach far to
     /// one side; else the analytic centre.
-    fn centre(&self, view: &AdversaryView, preimage: &Preimage) -> Result<Centre, AttackError> {
+    fn centre(&self, view: &AdversaryView<'_>, preimage: &Preimage) -> Result<Centre, AttackError> {
         Ok(match self.known.centre {
             Some(centre) => centre,
             None if preimage.lopsided() => Centre::Half,
-            None if view.system()?.nullity() == 0 => Centre::Posterior,
+            None if view.linear()?.nullity() == 0 => Centre::Posterior,
             None => Centre::Analytic,
         })
     }
 
-    fn cells<'a>(&self, view: &'a AdversaryView<'a>, preimage: &Preimage) -> Result<Cells<'a>, AttackError> {
-        let cells = numbers(view.released())?.column_iter().map(|p| preimage.cell(p.as_slice())).collect();
+    fn cells(&self, view: &AdversaryView<'_>, preimage: &Preimage) -> Result<Cells, AttackError> {
+        let cells = numbers(view.released()?)?.column_iter().map(|p| preimage.cell(p.as_slice())).collect();
         Cells::new(view, cells)
     }
 
@@ -87,22 +88,28 @@ impl Interval {
     ///
     /// # Errors
     /// As [`Interval::scores`], and [`AttackError::NeedsParameters`] in the black box.
-    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
-        view.model().passive_weights()?;
-        let cells = self.cells(view, &Preimage::new(&self.known, view.released())?)?;
+    pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
+        view.weights()?;
+        let cells = self.cells(view, &Preimage::new(&self.known, view.released()?)?)?;
         Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
     }
 }
 
+/// `interval`.
+pub(in crate::attack) static INTERVAL: Entry = Entry {
+    settings: KnownPolicy::SETTINGS,
+    ..Entry::new("interval", Group::Adaptive, |settings| Box::new(Interval { known: settings.into() }))
+};
+
 impl Attack for Interval {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        view.model().passive_weights()?;
-        let preimage = Preimage::new(&self.known, view.released())?;
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        view.weights()?;
+        let preimage = Preimage::new(&self.known, view.released()?)?;
         let centre = self.centre(view, &preimage)?;
-        self.cells(view, &preimage)?.estimate(centre, rng)
+        self.cells(view, &preimage)?.estimate(view, centre, rng)
     }
 }

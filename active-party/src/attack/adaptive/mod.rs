@@ -3,27 +3,28 @@
 //! What a known defense releases confines the differences of logits to a [`Cell`], and with the features in [0, 1] that makes
 //! a polytope, which the truth lies in. The estimate is a centre of it.
 
-mod averaging;
+pub(in crate::attack) mod averaging;
 mod cell;
-mod chosen_shares;
-mod cones;
-mod interval;
-mod noise_direction;
+pub(in crate::attack) mod chosen_shares;
+pub(in crate::attack) mod cones;
+pub(in crate::attack) mod interval;
+pub(in crate::attack) mod noise_direction;
 mod preimage;
 mod privee;
-mod undo;
+pub(in crate::attack) mod undo;
 
 use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
 
-use super::Method;
+use super::settings::{AnySetting, Setting};
+use super::{Method, Settings};
 
 pub use averaging::{Averaged, Averaging, average};
-pub use cell::{Bound, Cell};
+pub use cell::{Bound, Cell, Cells};
 pub use chosen_shares::{Answer, ChosenShares, Gathered, OracleError, ShareOracle};
 pub use cones::{CodebookCell, LabelCone, RankingCone};
 pub use interval::{Interval, RecoveredScores};
 pub use noise_direction::NoiseDirection;
-pub use undo::{Evidence, Examination, Hypothesis, UndoSettings, UndoTransform, Undone, Verdict};
+pub use undo::{Examination, Grounds, Hypothesis, UndoTransform, Undone, Verdict};
 
 /// Which point of a polytope stands for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,17 @@ pub enum Centre {
 }
 
 impl Centre {
+    /// The name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Half => "half",
+            Self::Analytic => "analytic",
+            Self::Posterior => "posterior",
+            Self::Likely => "likely",
+        }
+    }
+
     /// The centre of this name: `half`, `analytic`, `posterior` or `likely`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -79,7 +91,46 @@ impl From<Policy> for KnownPolicy {
     }
 }
 
+static POLICY: Setting<Policy> = Setting {
+    key: "policy",
+    takes: "what adaptive attacks know the coordinator to do: a policy as `rounding (decimals = 2)` (default none, scores as they are)",
+    read: |value| value.parse().ok(),
+};
+static SIGMA_KNOWN: Setting<bool> = Setting {
+    key: "sigma_known",
+    takes: "whether adaptive attacks know the scale of the noise (sigma, or alpha of logit noise): `true` or `false` (default true)",
+    read: |value| value.trim().parse().ok(),
+};
+static CENTRE: Setting<Centre> = Setting {
+    key: "centre",
+    takes: "which point adaptive attacks take: `half`, `analytic`, `posterior` or `likely` (default the attack's own)",
+    read: |value| Centre::named(value.trim()),
+};
+
+impl From<&Settings> for KnownPolicy {
+    fn from(settings: &Settings) -> Self {
+        let default = Self::default();
+        Self {
+            policy: settings.get(&POLICY).unwrap_or(default.policy),
+            scale_known: settings.get(&SIGMA_KNOWN).unwrap_or(default.scale_known),
+            centre: settings.get(&CENTRE),
+        }
+    }
+}
+
 impl KnownPolicy {
+    /// Settings of an attack that state it.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let centre = self.centre.map(|centre| (CENTRE.key, centre.as_str().to_owned()));
+        let policy = (POLICY.key, self.policy.to_string());
+        let pairs = [policy, (SIGMA_KNOWN.key, self.scale_known.to_string())].into_iter().chain(centre);
+        Settings::accepted(pairs)
+    }
+
+    /// The settings that state it.
+    const SETTINGS: &'static [&'static dyn AnySetting] = &[&POLICY, &SIGMA_KNOWN, &CENTRE];
+
     /// The defenses at the logits, and those at the scores.
     fn stages(&self) -> (Vec<&DefenseConfig>, Vec<&DefenseConfig>) {
         let at_logits =

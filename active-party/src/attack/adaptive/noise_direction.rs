@@ -19,7 +19,8 @@ use vfl_shared::policy::DefenseConfig;
 use super::cell::{Cells, Noise};
 use super::preimage::vectors;
 use super::{Bound, Cell, Centre, Interval, KnownPolicy};
-use crate::attack::{AdversaryView, Attack, AttackError, Reconstruction, Requirements};
+use crate::attack::method::{Entry, Group};
+use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
 /// Logits closer than this are tied: scheme 2 sets them equal, or apart by a margin.
 const TIED: f64 = 1e-9;
@@ -32,12 +33,13 @@ pub struct NoiseDirection {
 }
 
 impl NoiseDirection {
-    fn cells<'a>(&self, view: &'a AdversaryView<'a>, scheme: u32, alpha: f64) -> Result<Cells<'a>, AttackError> {
+    fn cells(&self, view: &AdversaryView<'_>, scheme: u32, alpha: f64) -> Result<Cells, AttackError> {
         let v = worst_direction(view)?;
-        let released = vectors(view.released())
-            .map_err(|_| AttackError::unfit("noise_direction", "score vectors", view.released()))?;
+        let released = view.released()?;
+        let released =
+            vectors(released).map_err(|_| AttackError::unfit("noise_direction", "score vectors", released))?;
         // A score of 0 says only that it is small; its logarithm is that of the view's replacement.
-        let scores = view.scores();
+        let scores = view.scores()?;
         let length = alpha.sqrt();
         let ends = if self.known.scale_known { (length, length) } else { (0.0, f64::INFINITY) };
         let cells = (0..view.records())
@@ -63,7 +65,7 @@ impl NoiseDirection {
     /// # Errors
     /// [`AttackError::Policy`] if the policy is not one noise at the logits; [`AttackError::Unfit`] for labels and ciphertexts;
     /// [`AttackError::NeedsParameters`] in the black box.
-    pub fn polytopes(&self, view: &AdversaryView) -> Result<Vec<Polytope>, AttackError> {
+    pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
         match self.scheme(view)? {
             None => Interval { known: self.known.clone() }.polytopes(view),
             Some((scheme, alpha)) => {
@@ -74,8 +76,8 @@ impl NoiseDirection {
     }
 
     /// Scheme and α; `None` where the policy only stretches.
-    fn scheme(&self, view: &AdversaryView) -> Result<Option<(u32, f64)>, AttackError> {
-        view.model().passive_weights()?;
+    fn scheme(&self, view: &AdversaryView<'_>) -> Result<Option<(u32, f64)>, AttackError> {
+        view.weights()?;
         let (at_logits, at_scores) = self.known.stages();
         match (at_logits.as_slice(), at_scores.is_empty()) {
             ([DefenseConfig::LogitNoise { scheme: scheme @ (1 | 2), alpha }], true)
@@ -93,18 +95,24 @@ impl NoiseDirection {
     }
 }
 
+/// `noise_direction`.
+pub(in crate::attack) static NOISE_DIRECTION: Entry = Entry {
+    settings: KnownPolicy::SETTINGS,
+    ..Entry::new("noise_direction", Group::Adaptive, |settings| Box::new(NoiseDirection { known: settings.into() }))
+};
+
 impl Attack for NoiseDirection {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let centre = self.known.centre.unwrap_or(Centre::Half);
         match self.scheme(view)? {
             None => {
                 Interval { known: KnownPolicy { centre: Some(centre), ..self.known.clone() } }.reconstruct(view, rng)
             }
-            Some((scheme, alpha)) => self.cells(view, scheme, alpha)?.estimate(centre, rng),
+            Some((scheme, alpha)) => self.cells(view, scheme, alpha)?.estimate(view, centre, rng),
         }
     }
 }
@@ -189,8 +197,8 @@ fn common_length(cells: &Cells) -> (f64, f64) {
 }
 
 /// v₁, the right singular vector of A⁺J of the largest singular value; its entry of largest magnitude is positive (errata R8).
-fn worst_direction(view: &AdversaryView) -> Result<Vec<f64>, AttackError> {
-    let inverse = view.system()?.pseudo_inverse();
+fn worst_direction(view: &AdversaryView<'_>) -> Result<Vec<f64>, AttackError> {
+    let inverse = view.linear()?.pseudo_inverse();
     let (d, k) = (inverse.nrows(), view.model().classes());
     let m = DMatrix::from_fn(d, k, |i, j| {
         (if j > 0 { inverse[(i, j - 1)] } else { 0.0 }) - (if j + 1 < k { inverse[(i, j)] } else { 0.0 })

@@ -8,7 +8,7 @@ use vfl_shared::numerics::Lbfgs;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use super::super::affine::affine;
-use super::super::view::same;
+use super::super::known_model::same;
 use super::super::{AttackError, Replacement};
 use super::{AgnosticObjective, AgnosticSettings, LabelledRecords, Seen};
 

@@ -11,10 +11,15 @@ mod out_of_range;
 
 use nalgebra::DMatrix;
 use rand::Rng;
+use vfl_shared::metrics::ScoreMismatch;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::view::same;
-use super::{AdversaryView, AttackError, KnownModel, Method, Reconstruction, Replacement, Settings};
+use super::known_model::same;
+use super::method::{Entry, Group};
+use super::settings::{BASE, Setting, weight};
+use super::{
+    AdversaryView, Attack, AttackError, KnownModel, Method, Need, Needs, Reconstruction, Replacement, Settings,
+};
 
 pub use adversary_model::{AdversaryFit, AdversaryModel};
 pub use objective::AgnosticObjective;
@@ -76,6 +81,55 @@ impl Default for AgnosticSettings {
     }
 }
 
+static OBSERVED: Setting<usize> = Setting {
+    key: "observed",
+    takes: "how many records agnostic asks about first, to refine its model: a whole number (default 0)",
+    read: |value| value.trim().parse().ok(),
+};
+static ALPHA: Setting<f64> = Setting {
+    key: "alpha",
+    takes: "weight of the scores seen, in the model of agnostic: a number of at least 0 (default 1; nothing for labels)",
+    read: weight,
+};
+static BETA: Setting<f64> = Setting {
+    key: "beta",
+    takes: "weight of the predicted classes seen, in the model of agnostic: a number of at least 0 (default 0)",
+    read: weight,
+};
+static L2: Setting<f64> = Setting {
+    key: "l2",
+    takes: "weight of the squared weights, in the model of agnostic: a number of at least 0 (default 0.001)",
+    read: weight,
+};
+static OUT_OF_RANGE: Setting<OutOfRange> = Setting {
+    key: "out_of_range",
+    takes: "what agnostic makes of estimates out of range: `keep`, `clamp`, `half` (these become 1/2) or `all_half` (all of the \
+            record do) (default clamp)",
+    read: |value| OutOfRange::named(value.trim()),
+};
+
+impl From<&Settings> for AgnosticSettings {
+    fn from(settings: &Settings) -> Self {
+        let default = Self::default();
+        Self {
+            alpha: settings.get(&ALPHA).unwrap_or(default.alpha),
+            beta: settings.get(&BETA).unwrap_or(default.beta),
+            l2: settings.get(&L2).unwrap_or(default.l2),
+            base: settings.get(&BASE).unwrap_or(default.base),
+            out_of_range: settings.get(&OUT_OF_RANGE).unwrap_or(default.out_of_range),
+            observed: settings.get(&OBSERVED).unwrap_or(default.observed),
+        }
+    }
+}
+
+/// `agnostic`.
+pub(super) static AGNOSTIC: Entry = Entry {
+    settings: &[&BASE, &OBSERVED, &ALPHA, &BETA, &L2, &OUT_OF_RANGE],
+    // What is known of the features goes to the base.
+    informed: true,
+    ..Entry::new("agnostic", Group::Helped, |settings| Box::new(Agnostic::from(settings)))
+};
+
 /// The attack.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Agnostic {
@@ -90,7 +144,7 @@ pub struct Agnostic {
 
 impl From<&Settings> for Agnostic {
     fn from(settings: &Settings) -> Self {
-        Self { settings: settings.agnostic, inner: settings.clone(), seen_are_targets: false }
+        Self { settings: settings.into(), inner: settings.clone(), seen_are_targets: false }
     }
 }
 
@@ -121,7 +175,7 @@ impl Agnostic {
     /// # Errors
     /// As [`AdversaryModel::fit`]; [`AttackError::Base`] for a base that does not run on one release in the white box;
     /// [`AttackError::View`] if the parts differ in features; [`AttackError::NeedsParameters`] in the black box; those of the base.
-    pub fn reconstruct(
+    pub fn attack(
         &self,
         known: &KnownModel,
         own: &LabelledRecords,
@@ -169,18 +223,15 @@ impl Agnostic {
     }
 
     /// The base attack with the rule in place of its clipping, in the ranges stated.
-    fn base(&self) -> Result<Box<dyn super::Attack>, AttackError> {
+    fn base(&self) -> Result<Box<dyn Attack>, AttackError> {
         let AgnosticSettings { base, out_of_range: rule, .. } = self.settings;
         if !base.is_base() {
             return Err(AttackError::Base { got: base.as_str() });
         }
-        let unclipped = match base {
-            Method::ClampedHalfStar => Method::HalfStar,
-            Method::ClampedLeastSquares => Method::LeastSquares,
-            other => other,
-        };
+        // The rule takes the place of the base's own clipping.
+        let unclipped = base.unclipped().unwrap_or(base);
         let ruled = out_of_range::Ruled { inner: unclipped.plain(&self.inner), rule };
-        Ok(self.inner.knowledge.wrap(Box::new(ruled)))
+        Ok(self.inner.knowledge().wrap(Box::new(ruled)))
     }
 
     fn remarks(&self, fit: &AdversaryFit, seen: Option<Seen<'_>>) -> Vec<String> {
@@ -199,5 +250,60 @@ impl Agnostic {
             );
         }
         remarks
+    }
+}
+
+/// What stands behind estimates that were made from scores of the adversary's own model. `Debug` shows shapes only.
+#[derive(Clone, PartialEq)]
+pub struct EstimatedScores {
+    /// The scores as estimated, k × n.
+    pub scores: DMatrix<f64>,
+    /// How the fit of the model ended.
+    pub fit: AdversaryFit,
+    /// Its scores and those of the records seen.
+    pub mismatch: Option<ScoreMismatch>,
+    /// Labelled records that the model was fitted to.
+    pub labelled: usize,
+    /// Records seen that it was fitted to.
+    pub seen: usize,
+    /// Records under attack whose own score was attacked instead.
+    pub own_scores: usize,
+}
+
+impl std::fmt::Debug for EstimatedScores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (k, n) = self.scores.shape();
+        write!(f, "EstimatedScores({k} × {n}, {} labelled, {} seen, values withheld)", self.labelled, self.seen)
+    }
+}
+
+impl Attack for Agnostic {
+    fn needs(&self) -> Needs {
+        Needs {
+            labelled: Need::Yes,
+            seen: self.settings.observed,
+            release: Need::No,
+            parameters: self.settings.base.plain(&self.inner).needs().parameters,
+            ..Needs::RELEASE
+        }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let has = view.has();
+        let own = has.labelled.ok_or(AttackError::NoLabelled { attack: "agnostic" })?;
+        let attack = Self { seen_are_targets: self.seen_are_targets || has.seen_are_targets, ..self.clone() };
+        let found = attack.attack(view.model(), own, has.seen, view.replacement(), view.active(), rng)?;
+        let seen = has.seen.map_or(0, |seen| seen.released.records());
+        let vectors =
+            |seen: &Seen<'_>| matches!(seen.released, ReleasedScores::Probabilities(_) | ReleasedScores::Numbers(_));
+        let estimated = EstimatedScores {
+            mismatch: has.seen.map(|seen| found.model.mismatch(seen)).transpose()?,
+            scores: found.scores,
+            fit: found.fit,
+            labelled: own.labels.len(),
+            seen,
+            own_scores: if attack.seen_are_targets && has.seen.as_ref().is_some_and(vectors) { seen } else { 0 },
+        };
+        Ok(Reconstruction { estimated: Some(Box::new(estimated)), ..found.reconstruction })
     }
 }

@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use super::super::{AdversaryView, Attack, AttackError, Reconstruction, Requirements};
+use super::super::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
 /// What becomes of estimates outside [0, 1] (of each feature's range, where ranges are stated). Estimated scores are as a rule
 /// those of no record at all, so that even with d < k the estimates leave the range.
@@ -56,18 +56,18 @@ pub(super) struct Ruled {
 }
 
 impl Attack for Ruled {
-    fn requirements(&self) -> Requirements {
-        self.inner.requirements()
+    fn needs(&self) -> Needs {
+        self.inner.needs()
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let mut found = self.inner.reconstruct(view, rng)?;
         let before = found.estimates.clone();
         for record in found.estimates.as_mut_slice().chunks_exact_mut(view.target_features().max(1)) {
             self.rule.apply(record);
         }
         if found.estimates != before {
-            found.solved = Some(view.system()?.solved(&found.estimates, view.b_prime()));
+            found.solved = Some(view.linear()?.solved(&found.estimates, view.b_prime()?));
         }
         Ok(found)
     }

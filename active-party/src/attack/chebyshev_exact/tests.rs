@@ -9,7 +9,7 @@ fn best_fit(a: &DMatrix<f64>, b: &DMatrix<f64>) -> DMatrix<f64> {
     let mut x = DMatrix::from_element(a.ncols(), b.ncols(), 0.5);
     for _ in 0..200_000 {
         x -= a.transpose() * (a * &x - b) * step;
-        super::super::clamp(&mut x);
+        super::super::contract::clamp(&mut x);
     }
     x
 }

@@ -2,8 +2,10 @@
 
 use nalgebra::DMatrix;
 
-use super::loss::{LANES, Lanes, Target};
+use super::loss::Target;
 use super::{GradientInversion, Iterate};
+use crate::attack::Differentiable;
+use crate::attack::differentiable::{LANES, Lanes, LogitBlock};
 
 /// How fast the mean of the gradients forgets.
 const BETA_1: f64 = 0.9;
@@ -17,12 +19,8 @@ const EPSILON: f64 = 1e-8;
 /// What the descents of all records share, and their inputs.
 pub(super) struct Descents<'a> {
     pub(super) settings: GradientInversion,
-    /// W_pas, k × d.
-    pub(super) weights: &'a DMatrix<f64>,
-    /// W_pasᵀ, whose columns give a class's weights in a row.
-    pub(super) transposed: DMatrix<f64>,
-    /// W_act y + b, k × n.
-    pub(super) known_logits: DMatrix<f64>,
+    /// The logits as a function of the features.
+    pub(super) model: &'a dyn Differentiable,
     /// c, k × n.
     pub(super) scores: DMatrix<f64>,
     /// Where each record starts, d × n.
@@ -44,11 +42,11 @@ pub(super) struct Block {
 /// Memory of one descent, for the next one on the same thread.
 pub(super) struct Workspace {
     target: Target,
-    known_logits: Vec<Lanes>,
     logits: Vec<Lanes>,
     c_hat: Vec<Lanes>,
     /// Adam's means of the gradient and of its square.
     moments: Vec<(Lanes, Lanes)>,
+    gradient: Vec<Lanes>,
 }
 
 impl Workspace {
@@ -57,10 +55,10 @@ impl Workspace {
         let zeros = vec![Lanes::all(0.0); classes];
         Self {
             target: Target::new(classes),
-            known_logits: zeros.clone(),
             logits: zeros.clone(),
             c_hat: zeros,
             moments: vec![(Lanes::all(0.0), Lanes::all(0.0)); features],
+            gradient: vec![Lanes::all(0.0); features],
         }
     }
 }
@@ -75,7 +73,9 @@ impl Descents<'_> {
     pub(super) fn run(&self, block: usize, work: &mut Workspace) -> Block {
         let settings = &self.settings;
         let (low, high) = if settings.projected { (0.0, 1.0) } else { (f64::NEG_INFINITY, f64::INFINITY) };
-        let mut x = self.open(block, work);
+        let record = |l: usize| (block * LANES + l).min(self.scores.ncols() - 1);
+        let mut logits = self.model.block(std::array::from_fn(record));
+        let mut x = self.open(record, work);
         let mut best = (settings.iterate == Iterate::Best).then(|| (x.clone(), Lanes::all(f64::INFINITY)));
         let records = (self.scores.ncols() - block * LANES).min(LANES);
         let mut moving: [bool; LANES] = std::array::from_fn(|l| l < records);
@@ -83,7 +83,7 @@ impl Descents<'_> {
         let mut iterations = [0; LANES];
         let mut corrections = Corrections::new(settings.learning_rate);
         let losses = loop {
-            let losses = self.evaluate(&x, work);
+            let losses = self.evaluate(&x, &mut *logits, work);
             if let Some((best, least)) = &mut best {
                 keep_lower(best, least, &x, &losses);
             }
@@ -102,19 +102,15 @@ impl Descents<'_> {
             }
             // A record that does not move goes on at a rate of 0: no branch in the loop over features.
             let rates = Lanes(moving.map(|moves| if moves { rate } else { 0.0 }));
-            self.step(&mut x, &Pace { rates, scale, low, high }, work);
+            step(&mut x, &Pace { rates, scale, low, high }, &mut *logits, work);
         };
         let (x, losses) = best.unwrap_or((x, losses));
         Block { x, losses, iterations, stopped }
     }
 
     /// Loads a block's inputs and answers its start. Places beyond the last record hold that record once more.
-    fn open(&self, block: usize, work: &mut Workspace) -> Vec<Lanes> {
-        let record = |l: usize| (block * LANES + l).min(self.scores.ncols() - 1);
+    fn open(&self, record: impl Fn(usize) -> usize, work: &mut Workspace) -> Vec<Lanes> {
         work.target.fill(|class, l| self.scores[(class, record(l))]);
-        for (class, known) in work.known_logits.iter_mut().enumerate() {
-            *known = Lanes(std::array::from_fn(|l| self.known_logits[(class, record(l))]));
-        }
         work.moments.fill((Lanes::all(0.0), Lanes::all(0.0)));
         (0..self.start.nrows())
             .map(|feature| Lanes(std::array::from_fn(|l| self.start[(feature, record(l))])))
@@ -122,32 +118,17 @@ impl Descents<'_> {
     }
 
     /// The losses at `x`; their slopes in the logits take the place of the logits.
-    fn evaluate(&self, x: &[Lanes], work: &mut Workspace) -> Lanes {
-        let rows = self.transposed.as_slice();
-        for (class, (logit, known)) in work.logits.iter_mut().zip(&work.known_logits).enumerate() {
-            let mut sum = *known;
-            for (w, x) in rows[class * x.len()..][..x.len()].iter().zip(x) {
-                for l in 0..LANES {
-                    sum.0[l] += w * x.0[l];
-                }
-            }
-            *logit = sum;
-        }
+    fn evaluate(&self, x: &[Lanes], logits: &mut dyn LogitBlock, work: &mut Workspace) -> Lanes {
+        logits.logits(x, &mut work.logits);
         self.settings.loss.evaluate(&work.target, &mut work.logits, &mut work.c_hat)
     }
+}
 
-    /// One step of every feature, from the slopes that `evaluate` left.
-    fn step(&self, x: &mut [Lanes], pace: &Pace, work: &mut Workspace) {
-        let columns = self.weights.as_slice().chunks_exact(self.weights.nrows());
-        for ((x, (m, v)), column) in x.iter_mut().zip(&mut work.moments).zip(columns) {
-            let mut gradient = Lanes::all(0.0);
-            for (w, slope) in column.iter().zip(&work.logits) {
-                for l in 0..LANES {
-                    gradient.0[l] += w * slope.0[l];
-                }
-            }
-            move_along(x, (m, v), &gradient, pace);
-        }
+/// One step of every feature, from the slopes that `evaluate` left.
+fn step(x: &mut [Lanes], pace: &Pace, logits: &mut dyn LogitBlock, work: &mut Workspace) {
+    logits.pull_back(&work.logits, &mut work.gradient);
+    for ((x, (m, v)), gradient) in x.iter_mut().zip(&mut work.moments).zip(&work.gradient) {
+        move_along(x, (m, v), gradient, pace);
     }
 }
 

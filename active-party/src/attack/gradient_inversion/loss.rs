@@ -1,20 +1,7 @@
 //! Distances between released scores c and the scores ĉ = softmax(z) of an estimate, with their slopes in the logits z, for
 //! a block of records at a time.
 
-/// Records of a block. Its numbers lie side by side, so that loops over them become vector instructions.
-pub(super) const LANES: usize = 8;
-
-/// One number for each record of a block.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-pub(super) struct Lanes(pub(super) [f64; LANES]);
-
-impl Lanes {
-    /// The same number for all records.
-    pub(super) const fn all(value: f64) -> Self {
-        Self([value; LANES])
-    }
-}
+use crate::attack::differentiable::{LANES, Lanes};
 
 /// How far the estimate's scores ĉ are from the released scores c. All are 0 at ĉ = c and none elsewhere is lower, for c
 /// that sum to 1. Logarithms are natural.

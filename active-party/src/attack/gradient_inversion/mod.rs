@@ -16,7 +16,11 @@ use rand::{Rng, RngExt};
 use rayon::prelude::*;
 
 use self::descent::{Descents, Workspace};
-use super::{AdversaryView, Attack, AttackError, Ended, Reconstruction, RecordOutcome, Requirements, Status};
+use super::method::{Entry, Group};
+use super::settings::Setting;
+use super::{
+    AdversaryView, Attack, AttackError, Ended, Needs, Parameters, Reconstruction, RecordOutcome, Settings, Status,
+};
 
 /// Most steps of a descent.
 pub const MAX_STEPS: u32 = 1_000_000;
@@ -212,22 +216,77 @@ impl GradientInversion {
     }
 }
 
+static LOSS: Setting<Loss> = Setting {
+    key: "loss",
+    takes: "what gradient inversion lessens: `mse`, `kl`, `rkl` or `logsq` (default kl)",
+    read: Loss::named,
+};
+static START: Setting<Start> = Setting {
+    key: "start",
+    takes: "where gradient inversion starts: `zero`, `half` or `random` (default zero)",
+    read: Start::named,
+};
+static PROJECTED: Setting<bool> = Setting {
+    key: "projected",
+    takes: "whether gradient inversion stays in [0, 1]: `true` or `false` (default true)",
+    read: |value| value.parse().ok(),
+};
+static STEPS: Setting<u32> = Setting {
+    key: "steps",
+    takes: "steps of gradient inversion: a whole number from 1 to 1000000 (default 1000)",
+    read: |value| value.parse().ok().filter(|steps| (1..=MAX_STEPS).contains(steps)),
+};
+static LEARNING_RATE: Setting<f64> = Setting {
+    key: "learning_rate",
+    takes: "of gradient inversion: a number above 0 and at most 1 (default 0.01)",
+    read: |value| value.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0),
+};
+static STOP_LOSS: Setting<f64> = Setting {
+    key: "stop_loss",
+    takes: "loss at which gradient inversion stops on a record: a number of at least 0 (default 0, never)",
+    read: |value| value.parse().ok().filter(|loss: &f64| *loss >= 0.0 && loss.is_finite()),
+};
+static ITERATE: Setting<Iterate> = Setting {
+    key: "iterate",
+    takes: "which point gradient inversion takes: `final` or `best` (default final)",
+    read: Iterate::named,
+};
+
+/// `gradient_inversion`.
+pub(super) static GRADIENT_INVERSION: Entry = Entry {
+    settings: &[&LOSS, &START, &PROJECTED, &STEPS, &LEARNING_RATE, &STOP_LOSS, &ITERATE],
+    ..Entry::new("gradient_inversion", Group::General, |settings| Box::new(GradientInversion::from(settings)))
+};
+
+impl From<&Settings> for GradientInversion {
+    fn from(settings: &Settings) -> Self {
+        let default = Self::default();
+        Self {
+            loss: settings.get(&LOSS).unwrap_or(default.loss),
+            start: settings.get(&START).unwrap_or(default.start),
+            projected: settings.get(&PROJECTED).unwrap_or(default.projected),
+            steps: settings.get(&STEPS).unwrap_or(default.steps),
+            learning_rate: settings.get(&LEARNING_RATE).unwrap_or(default.learning_rate),
+            stop_loss: settings.get(&STOP_LOSS).unwrap_or(default.stop_loss),
+            iterate: settings.get(&ITERATE).unwrap_or(default.iterate),
+        }
+    }
+}
+
 impl Attack for GradientInversion {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        Needs { parameters: Parameters::Differentiable, ..Needs::RELEASE }
     }
 
     /// Each outcome's objective is the loss at the estimate. With a `stop_loss`, a record that has not reached it ends at
     /// the step limit; without, taking all steps is what was asked for.
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let (system, weights) = (view.system()?, view.model().passive_weights()?);
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let model = view.differentiable()?;
         let (features, records, classes) = (view.target_features(), view.records(), view.model().classes());
         let descents = Descents {
             settings: *self,
-            weights,
-            transposed: weights.transpose(),
-            known_logits: view.known_logits(),
-            scores: view.scores(),
+            model: &*model,
+            scores: view.scores()?,
             start: self.start.points(features, records, rng),
         };
         let blocks: Vec<_> = (0..descents.blocks())
@@ -248,7 +307,11 @@ impl Attack for GradientInversion {
                 objective: block.losses.0[l],
             });
         }
-        let solved = system.solved(&estimates, view.b_prime());
-        Ok(Reconstruction { estimates, status: Status::Descent, solved: Some(solved), outcomes, remarks: Vec::new() })
+        let status = Status::Descent;
+        let found = match view.linear() {
+            Ok(_) => Reconstruction::solving(view, estimates, |_| status)?,
+            Err(_) => Reconstruction::new(estimates, status),
+        };
+        Ok(Reconstruction { status, outcomes, ..found })
     }
 }

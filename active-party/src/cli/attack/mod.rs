@@ -40,8 +40,9 @@ pub struct AttackArgs {
 
 /// Examples, kinds, attacks and settings; the last two from the lists the code itself reads.
 fn after_help() -> String {
-    let attacks = Method::ALL.into_iter().chain([Method::Agnostic]).map(Method::as_str).collect::<Vec<_>>().join(", ");
-    let settings: String = Settings::KEYS.iter().map(|(name, takes)| format!("\n  {name}: {takes}")).collect();
+    let attacks: Vec<_> = Method::all().filter(|m| *m != Method::ChosenShares).map(Method::as_str).collect();
+    let attacks = attacks.join(", ");
+    let settings: String = Settings::all().iter().map(|s| format!("\n  {}: {}", s.key(), s.takes())).collect();
     format!(
         "\
 Examples:

@@ -1,19 +1,15 @@
 //! Cases of kind `attack`: records of a model whose parameters are known, and the attacks on them that were asked for.
 
-use nalgebra::DMatrix;
-use rand::SeedableRng;
-use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
 use super::case::{columns, own_parameters, weights};
 use super::own_records::{self, Auxiliary, Labelled, Observed};
 use super::{Answer, output};
-use crate::attack::adaptive::UndoTransform;
 use crate::attack::agnostic::AdversaryFit;
 use crate::attack::{
-    AdversaryView, Agnostic, AgnosticFound, Attack, AttackError, AuxiliaryRecords, KnownModel, LabelledRecords, Method,
-    Reconstruction, Seen, Settings,
+    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Beside, EstimatedScores, KnownModel,
+    LabelledRecords, Method, Need, Reconstruction, Seen, Settings,
 };
 
 /// A case file. What an attack must not see has no place to go to.
@@ -120,16 +116,9 @@ struct Given {
     y: FeatureBlock,
     /// What was released of the records; `Err` with the record that has no score.
     released: Result<ReleasedScores, usize>,
-    training: LabelledRecords,
+    training: Option<LabelledRecords>,
     seen: Option<(FeatureBlock, ReleasedScores)>,
     auxiliary: Option<AuxiliaryRecords>,
-}
-
-/// What one attack found.
-struct Found {
-    reconstruction: Reconstruction,
-    model: Option<Model>,
-    scores: Option<DMatrix<f64>>,
 }
 
 /// Runs the attacks.
@@ -140,12 +129,13 @@ pub(super) fn run(text: &str, methods: &[Method], settings: &Settings, seed: u64
     let mut attacks = Vec::with_capacity(methods.len());
     let mut said = Vec::new();
     for method in methods {
-        let Found { reconstruction: found, model, scores } =
-            given.attack(*method, settings, seed).map_err(|e| format!("{method}: {e}"))?;
+        let found = given.attack(*method, settings, seed).map_err(|e| format!("{method}: {e}"))?;
+        let (scores, model) =
+            (found.estimated.as_ref().map(|e| &e.scores), found.estimated.as_deref().map(Model::from));
         let estimates = ids.iter().zip(found.estimates.column_iter()).enumerate().map(|(i, (id, x))| Estimate {
             id: id.to_owned(),
             x: x.iter().copied().collect(),
-            c: scores.as_ref().map(|c| c.column(i).iter().copied().collect()),
+            c: scores.map(|c| c.column(i).iter().copied().collect()),
             residual: found.solved.as_ref().map(|s| s.residuals[i]),
             ended: found.outcomes.get(i).map(|o| o.ended.as_str()),
             iterations: found.outcomes.get(i).map(|o| o.iterations),
@@ -160,10 +150,23 @@ pub(super) fn run(text: &str, methods: &[Method], settings: &Settings, seed: u64
             condition_number: found.solved.as_ref().map(|s| s.condition_number),
             model,
             estimates: estimates.collect(),
-            remarks: found.remarks,
+            remarks: found.remarks.clone(),
         });
     }
     Ok(Answer { content: output(&Output { attacks })?, remarks: said })
+}
+
+impl From<&EstimatedScores> for Model {
+    fn from(estimated: &EstimatedScores) -> Self {
+        let AdversaryFit { objective, iterations, converged, .. } = estimated.fit;
+        let mismatch = estimated.mismatch.as_ref().map(|m| Mismatch {
+            records: m.records,
+            total_variation: m.total_variation,
+            kl_divergence: m.kl_divergence,
+            labels_differ: m.labels_differ,
+        });
+        Self { objective, iterations, converged, mismatch }
+    }
 }
 
 impl Given {
@@ -187,52 +190,46 @@ impl Given {
             }
         };
         let mut observed = case.observed;
-        if settings.agnostic.observed > 0 {
-            observed.truncate(settings.agnostic.observed);
+        let most = AgnosticSettings::from(settings).observed;
+        if most > 0 {
+            observed.truncate(most);
         }
         let seen = if observed.is_empty() { None } else { Some(own_records::observed(k, d_act, &observed)?) };
         let sizes = (k, d_act, w_pas.ncols());
         let auxiliary = match case.auxiliary.as_slice() {
             [] => None,
-            records => Some(own_records::auxiliary(sizes, records, settings.replacement)?),
+            records => Some(own_records::auxiliary(sizes, records, settings.replacement())?),
         };
-        let training = own_records::training(k, d_act, &case.training)?;
+        let training = match case.training.as_slice() {
+            [] => None,
+            records => Some(own_records::training(k, d_act, records)?),
+        };
         let model = KnownModel::white_box(w_act, bias, w_pas).map_err(|e| e.to_string())?;
         Ok(Self { model, y, released, training, seen, auxiliary })
     }
 
-    fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Found, String> {
-        let rng = &mut ChaCha20Rng::seed_from_u64(seed);
+    fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Reconstruction, String> {
         let told = |e: AttackError| e.to_string();
-        if method == Method::Agnostic {
-            let seen = self.seen.as_ref().map(|(y, released)| Seen { y, released });
-            let attack = Agnostic::from(settings);
-            let found = attack.reconstruct(&self.model, &self.training, seen, settings.replacement, &self.y, rng);
-            let AgnosticFound { reconstruction, scores, model, fit } = found.map_err(told)?;
-            let mismatch = seen.map(|seen| model.mismatch(seen)).transpose().map_err(told)?.map(|m| Mismatch {
-                records: m.records,
-                total_variation: m.total_variation,
-                kl_divergence: m.kl_divergence,
-                labels_differ: m.labels_differ,
-            });
-            let AdversaryFit { objective, iterations, converged, .. } = fit;
-            let model = Some(Model { objective, iterations, converged, mismatch });
-            return Ok(Found { reconstruction, model, scores: Some(scores) });
-        }
-        let released = self.released.as_ref().map_err(|at| {
-            format!(
-                "record {at} of `records` has no scores `c`; without them only agnostic runs, on `training` records"
-            )
-        })?;
-        let view = AdversaryView::new(&self.model, &self.y, released, settings.replacement).map_err(told)?;
-        let found = match (method, &self.auxiliary) {
-            (Method::UndoTransform, Some(auxiliary)) => {
-                let mut attack = UndoTransform::from(settings);
-                attack.evidence.auxiliary = Some(auxiliary.clone());
-                attack.reconstruct(&view, rng)
+        let attack = method.build(settings);
+        let view = match (attack.needs().release, &self.released) {
+            (Need::Yes, Err(at)) => {
+                return Err(format!(
+                    "record {at} of `records` has no scores `c`; without them only agnostic runs, on `training` records"
+                ));
             }
-            _ => method.build(settings).reconstruct(&view, rng),
+            (Need::No, _) | (_, Err(_)) => {
+                AdversaryView::without_scores(&self.model, &self.y, settings.replacement()).map_err(told)?
+            }
+            (_, Ok(released)) => {
+                AdversaryView::new(&self.model, &self.y, released, settings.replacement()).map_err(told)?
+            }
         };
-        Ok(Found { reconstruction: found.map_err(told)?, model: None, scores: None })
+        let beside = Beside {
+            labelled: self.training.as_ref(),
+            seen: self.seen.as_ref().map(|(y, released)| Seen { y, released }),
+            auxiliary: self.auxiliary.as_ref(),
+            ..Beside::default()
+        };
+        attack::run(&*attack, &view.beside(beside), seed).map_err(told)
     }
 }

@@ -5,7 +5,9 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::case::{columns, own_parameters};
 use super::output;
-use crate::attack::{AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowEstimate};
+use crate::attack::{
+    AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowBias, ShadowEstimate, ShadowFit,
+};
 
 /// A case file. What an attack must not see has no place to go to.
 #[derive(Deserialize)]
@@ -70,9 +72,10 @@ pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
     let x = block("x_pas", columns("x_pas", d, case.auxiliary.iter().map(|r| &r.x_pas))?)?;
     let released = ReleasedScores::Numbers(columns("c", k, case.auxiliary.iter().map(|r| &r.c))?);
     let told = |e: AttackError| e.to_string();
-    let auxiliary = AuxiliaryRecords::new(y, x, released, settings.replacement).map_err(told)?;
+    let auxiliary = AuxiliaryRecords::new(y, x, released, settings.replacement()).map_err(told)?;
     let model = KnownModel::black_box(w_act, bias, d).map_err(told)?;
-    let found = ShadowEstimate::fit(&model, &auxiliary, settings.shadow_fit, settings.shadow_bias).map_err(told)?;
+    let found =
+        ShadowEstimate::fit(&model, &auxiliary, ShadowFit::of(settings), ShadowBias::of(settings)).map_err(told)?;
     let estimates_bias = found.system.unknowns > d;
     output(&Output {
         w_pas: found.w_pas.row_iter().map(|row| row.iter().copied().collect()).collect(),

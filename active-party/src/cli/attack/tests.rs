@@ -288,7 +288,7 @@ fn one_feature_is_an_attack_on_records_too() {
 #[test]
 fn help_names_all_attacks_and_settings() {
     let help = after_help();
-    for name in Method::ALL.map(Method::as_str).into_iter().chain(Settings::KEYS.iter().map(|(name, _)| *name)) {
+    for name in Method::on_one_release().map(Method::as_str).chain(Settings::all().into_iter().map(|s| s.key())) {
         assert!(help.contains(name), "{name}");
     }
 }
@@ -297,7 +297,7 @@ fn help_names_all_attacks_and_settings() {
 #[test]
 fn estimates_do_not_change_when_the_truth_does() {
     // All attacks but the one for a single feature; there are two here.
-    let methods: Vec<Method> = Method::ALL.into_iter().filter(|m| *m != Method::OneFeature).collect();
+    let methods: Vec<Method> = Method::on_one_release().filter(|m| *m != Method::OneFeature).collect();
     let run = |case: &serde_json::Value| attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap();
     let mut case = small();
     let without = run(&case);

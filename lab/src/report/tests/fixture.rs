@@ -108,7 +108,11 @@ pub(super) fn report() -> Report {
         audit(Policy::new("class_label"), d, utility(0.8305, None, 1.0), [1240.0, 0.311, 0.208, 0.146]),
     ];
     if let Some(last) = report.audits.last_mut() {
-        last.attacks.push(AttackResult::not_run("gradient_inversion", "it needs scores, and a label has none"));
+        last.attacks.push(AttackResult::not_run(
+            "gradient_inversion",
+            Refused::Unsuitable,
+            "it needs scores, and a label has none",
+        ));
         last.remarks.push("Scores of 0 are replaced by 1e-3 before the logarithm.".into());
     }
     report.sweep = Some(sweep(&Policy::new("none")));
@@ -179,9 +183,9 @@ pub(super) fn hostile() -> Report {
         AttackResult::ran("half", Status::Guess, parted(0.0436)),
         AttackResult::ran(EVIL, status, parted(0.0626)),
         AttackResult::ran("half_star", status, parted(0.00613)).within(shares),
-        AttackResult::not_run("rcc2", EVIL),
+        AttackResult::not_run("rcc2", Refused::Numerics, EVIL),
     ];
-    audit.attacks.push(AttackResult::not_scored(EVIL, Status::Search, EVIL));
+    audit.attacks.push(AttackResult::not_scored(EVIL, Status::Descent, EVIL));
     audit.remarks.push(EVIL.into());
     // The same with noise, which may take a figure below 0.
     let mut noised = audit.clone();

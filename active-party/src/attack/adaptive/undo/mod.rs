@@ -2,7 +2,7 @@
 //!
 //! Scores are made by the true parameters, so that a false reading of the released ones shows itself: records whose scores no x
 //! in [0, 1] gives, column means that come out elsewhere, a known record that does not fit. Each [`Hypothesis`] is held
-//! against that [`Evidence`]; if one is left, its model is attacked instead of the one released.
+//! against these [`Grounds`]; if one is left, its model is attacked instead of the one released.
 //!
 //! W and the complement always explain the same records: x solves the one exactly if 1 − x solves the other. What tells them
 //! apart is one bit, which the column means or a single known record give. Every hypothesis has such a
@@ -12,30 +12,40 @@
 //! What is compared is a list, and there are transforms that are not on it (mixtures and rotations of the parameters): where
 //! nothing speaks against a hypothesis, it need not be true.
 
-mod evidence;
+mod grounds;
 mod hypothesis;
+mod remarks;
 mod search;
-mod words;
 
 use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_shared::numerics::row_differences;
 
 use super::KnownPolicy;
-use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Reconstruction, Requirements, Settings};
-use evidence::{Court, exact_columns};
+use crate::attack::method::{Entry, Group};
+use crate::attack::settings::{BASE, Setting, numbers};
+use crate::attack::view::Told;
+use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Method, Need, Needs, Reconstruction, Settings};
+use grounds::{Court, exact_columns};
+use remarks::{AS_RELEASED, told};
 use search::{MAX_SEARCHED, NEIGHBOUR_RECORDS};
-use words::{AS_RELEASED, told};
 
-pub use evidence::{Evidence, Verdict};
+pub use grounds::{Grounds, Verdict};
 pub use hypothesis::Hypothesis;
 
-/// Settings of the attack.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct UndoSettings {
-    /// The mean of each passive feature, if public.
-    pub column_means: Option<Vec<f64>>,
-}
+static COLUMN_MEANS: Setting<Vec<f64>> = Setting {
+    key: "column_means",
+    takes: "the mean of each passive feature, if public, for undo_transform: one number for each, with commas (default unknown)",
+    read: |value| numbers(value, ','),
+};
+
+/// `undo_transform`.
+pub(in crate::attack) static UNDO_TRANSFORM: Entry = Entry {
+    settings: &[&BASE, &COLUMN_MEANS, KnownPolicy::SETTINGS[0], KnownPolicy::SETTINGS[1], KnownPolicy::SETTINGS[2]],
+    // What is known of the features goes to the base, and to the grounds.
+    informed: true,
+    ..Entry::new("undo_transform", Group::Adaptive, |settings| Box::new(UndoTransform::from(settings)))
+};
 
 /// The attack.
 #[derive(Debug)]
@@ -43,7 +53,7 @@ pub struct UndoTransform {
     /// What is run on the model found, or on the one released where it cannot be told.
     pub inner: Box<dyn Attack>,
     /// What is known beside the release.
-    pub evidence: Evidence,
+    pub grounds: Grounds,
     /// The policy of the scores: the evidence counts for exact scores alone.
     pub known: KnownPolicy,
 }
@@ -51,16 +61,15 @@ pub struct UndoTransform {
 impl From<&Settings> for UndoTransform {
     /// The `base`, `column_means`, ranges and `policy` of the settings; no auxiliary record.
     fn from(settings: &Settings) -> Self {
-        let base = settings.agnostic.base;
-        let base = if base.is_base() { base } else { crate::attack::Method::ClampedHalfStar };
+        let base = settings.get(&BASE).unwrap_or(Method::ClampedHalfStar);
         Self {
-            inner: settings.knowledge.wrap(base.plain(settings)),
-            evidence: Evidence {
-                column_means: settings.undo.column_means.clone(),
-                ranges: settings.knowledge.clone(),
-                ..Evidence::default()
+            inner: settings.knowledge().wrap(base.plain(settings)),
+            grounds: Grounds {
+                column_means: settings.get(&COLUMN_MEANS),
+                ranges: settings.knowledge(),
+                ..Grounds::default()
             },
-            known: settings.adaptive.clone(),
+            known: settings.into(),
         }
     }
 }
@@ -103,13 +112,13 @@ impl UndoTransform {
     /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Knowledge`] if means, moments or ranges are about another
     /// number of features; [`AttackError::Decomposition`].
     pub fn examine(&self, view: &AdversaryView<'_>) -> Result<Examination, AttackError> {
-        view.model().passive_weights()?;
+        view.weights()?;
         let mut simple = vec![Hypothesis::Identity, Hypothesis::Negate, Hypothesis::Complement];
-        if self.evidence.second_moments.is_some() {
+        if self.grounds.second_moments.is_some() {
             simple.push(Hypothesis::LeastSquaresOptimal);
         }
         let why = if self.known.policy.is_none() {
-            exact_columns(view.released())
+            exact_columns(view.released()?)
         } else {
             Err("the policy changes the scores")
         };
@@ -119,18 +128,19 @@ impl UndoTransform {
                 let remark =
                     format!("cannot tell: {reason}, and what tells a transform needs exact scores; {AS_RELEASED}");
                 // The lengths are checked all the same.
-                Court::new(view, &self.evidence, Vec::new(), Vec::new())?;
+                Court::new(view, &self.grounds, Vec::new(), Vec::new())?;
                 let undone = Undone { hypothesis: None, left: simple, not_ruled_out: Vec::new(), counts: Vec::new() };
                 return Ok(Examination { undone, remarks: vec![remark] });
             }
         };
         let mut remarks = Vec::new();
-        let auxiliary = self.evidence.auxiliary.as_ref().map_or(Ok(Vec::new()), |a| exact_columns(a.released()));
+        let known = self.grounds.auxiliary.as_ref().or(view.has().auxiliary);
+        let auxiliary = known.map_or(Ok(Vec::new()), |a| exact_columns(a.released()));
         let auxiliary = auxiliary.unwrap_or_else(|reason| {
             remarks.push(format!("the auxiliary records are not made use of: {reason}"));
             Vec::new()
         });
-        let court = Court::new(view, &self.evidence, columns, auxiliary)?;
+        let court = Court::new(view, &self.grounds, columns, auxiliary)?;
         let mut counts = simple.iter().map(|h| court.judge(h)).collect::<Result<Vec<_>, _>>()?;
         let mut searched = None;
         if counts.iter().all(Verdict::rejected) {
@@ -191,15 +201,15 @@ impl UndoTransform {
 
     /// Whether all claims come to the same equations, as R theorem 3's transform and the negation do where A has full rank.
     fn alike(&self, view: &AdversaryView<'_>, first: &Hypothesis, others: &[Hypothesis]) -> Result<bool, AttackError> {
-        let moments = self.evidence.second_moments.as_ref();
+        let moments = self.grounds.second_moments.as_ref();
         let first = first.model(view.model(), moments)?;
         let bias = |model: &KnownModel| {
             row_differences(&DMatrix::from_column_slice(model.classes(), 1, model.bias().as_slice()))
         };
-        let (a, b) = (first.system()?.matrix(), bias(&first));
+        let (a, b) = (first.linear()?.matrix(), bias(&first));
         for other in others {
             let other = other.model(view.model(), moments)?;
-            let off = (other.system()?.matrix() - a).amax().max((bias(&other) - &b).amax());
+            let off = (other.linear()?.matrix() - a).amax().max((bias(&other) - &b).amax());
             if off > ALIKE * a.amax() {
                 return Ok(false);
             }
@@ -212,15 +222,21 @@ impl UndoTransform {
 const ALIKE: f64 = 1e-7;
 
 impl Attack for UndoTransform {
-    fn requirements(&self) -> Requirements {
-        Requirements { parameters: true }
+    fn needs(&self) -> Needs {
+        let base = self.inner.needs();
+        Needs { auxiliary: base.auxiliary.max(Need::IfThere), ..base }
     }
 
-    fn reconstruct(&self, view: &AdversaryView, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        if let Some(Told { model, by }) = view.has().told {
+            let mut found = self.inner.reconstruct(&view.under(model)?, rng)?;
+            found.remarks.insert(0, format!("undone as told, without an attack on the transform: {by}"));
+            return Ok(found);
+        }
         let Examination { undone, remarks } = self.examine(view)?;
         let mut found = match undone.hypothesis {
             Some(hypothesis) => {
-                let model = hypothesis.model(view.model(), self.evidence.second_moments.as_ref())?;
+                let model = hypothesis.model(view.model(), self.grounds.second_moments.as_ref())?;
                 self.inner.reconstruct(&view.under(&model)?, rng)?
             }
             None => self.inner.reconstruct(view, rng)?,

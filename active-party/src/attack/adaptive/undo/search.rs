@@ -1,7 +1,7 @@
 //! Hypotheses of which there are too many to try them all: descent from one to its best neighbour.
 
 use super::Hypothesis;
-use super::evidence::{Court, Verdict};
+use super::grounds::{Court, Verdict};
 use crate::attack::AttackError;
 
 /// The most features whose signs, or order, are searched.

@@ -1,6 +1,6 @@
 //! The outcome of an examination in words.
 
-use super::evidence::Verdict;
+use super::grounds::Verdict;
 use super::search::{MAX_SEARCHED, Search};
 use super::{Hypothesis, Undone};
 

@@ -9,7 +9,7 @@ use crate::attack::{AdversaryView, AttackError, AuxiliaryRecords, FeatureKnowled
 
 /// What the adversary knows beside the release.
 #[derive(Debug, Clone, Default)]
-pub struct Evidence {
+pub struct Grounds {
     /// The mean of each passive feature over the records that those attacked are drawn from: public by agreement.
     pub column_means: Option<Vec<f64>>,
     /// Records whose passive features are known, with their scores.
@@ -85,10 +85,12 @@ pub(super) fn exact_columns(released: &ReleasedScores) -> Result<Vec<usize>, &'s
     Ok((0..c.ncols()).filter(|&at| c.column(at).iter().all(|c| *c > 0.0)).collect())
 }
 
-/// The evidence with the release at hand.
+/// The grounds with the release at hand.
 pub(super) struct Court<'a> {
     view: &'a AdversaryView<'a>,
-    evidence: &'a Evidence,
+    grounds: &'a Grounds,
+    /// Records whose passive features are known.
+    records: Option<&'a AuxiliaryRecords>,
     ranges: FeatureKnowledge,
     /// Columns of the view that are exact.
     columns: Vec<usize>,
@@ -128,7 +130,7 @@ impl Trial {
         for mut column in right.column_iter_mut() {
             column -= at_lower;
         }
-        // What did not converge may fit better than was found: no evidence.
+        // What did not converge may fit better than was found: no grounds.
         let misfit = |o: &BoxOutcome| if o.converged { o.objective.max(0.0).sqrt() / self.norm } else { 0.0 };
         system.least_squares(&right).outcomes.iter().map(misfit).collect()
     }
@@ -137,27 +139,28 @@ impl Trial {
 impl<'a> Court<'a> {
     pub(super) fn new(
         view: &'a AdversaryView<'a>,
-        evidence: &'a Evidence,
+        grounds: &'a Grounds,
         columns: Vec<usize>,
         auxiliary: Vec<usize>,
     ) -> Result<Self, AttackError> {
-        let (expected, ranges) = (view.target_features(), evidence.ranges.about(view.target_features())?);
+        let (expected, ranges) = (view.target_features(), grounds.ranges.about(view.target_features())?);
         let length = |what, got| {
             if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what, expected, got }) }
         };
-        if let Some(means) = &evidence.column_means {
+        if let Some(means) = &grounds.column_means {
             length("column means", means.len())?;
         }
-        if let Some(moments) = &evidence.second_moments {
+        if let Some(moments) = &grounds.second_moments {
             length("second moments", moments.nrows())?;
             length("second moments", moments.ncols())?;
         }
-        let shown = view.b_prime().select_columns(&columns);
-        let shown_auxiliary = match evidence.auxiliary.as_ref().filter(|_| !auxiliary.is_empty()) {
-            Some(records) => Some(records.view_under(view.model())?.b_prime().clone()),
+        let shown = view.b_prime()?.select_columns(&columns);
+        let records = grounds.auxiliary.as_ref().or(view.has().auxiliary);
+        let shown_auxiliary = match records.filter(|_| !auxiliary.is_empty()) {
+            Some(records) => Some(records.view_under(view.model())?.b_prime()?.clone()),
             None => None,
         };
-        Ok(Self { view, evidence, ranges, columns, auxiliary, shown, shown_auxiliary })
+        Ok(Self { view, grounds, records, ranges, columns, auxiliary, shown, shown_auxiliary })
     }
 
     /// How many records can be tried.
@@ -181,7 +184,7 @@ impl<'a> Court<'a> {
     }
 
     fn means(&self) -> Option<&[f64]> {
-        self.evidence.column_means.as_deref().filter(|_| self.columns.len() >= ENOUGH_FOR_MEANS)
+        self.grounds.column_means.as_deref().filter(|_| self.columns.len() >= ENOUGH_FOR_MEANS)
     }
 
     /// What all the evidence says.
@@ -237,9 +240,9 @@ impl<'a> Court<'a> {
 
     fn trial(&self, hypothesis: &Hypothesis) -> Result<Trial, AttackError> {
         let released = self.view.model();
-        let model = hypothesis.model(released, self.evidence.second_moments.as_ref())?;
-        let a = model.system()?.matrix().clone();
-        let norm = model.system()?.singular_values().first().copied().unwrap_or(0.0);
+        let model = hypothesis.model(released, self.grounds.second_moments.as_ref())?;
+        let a = model.linear()?.matrix().clone();
+        let norm = model.linear()?.singular_values().first().copied().unwrap_or(0.0);
         let moved = model.bias() - released.bias();
         let shift =
             row_differences(&DMatrix::from_column_slice(moved.len(), 1, moved.as_slice())).column(0).into_owned();
@@ -268,7 +271,7 @@ impl<'a> Court<'a> {
 
     /// ‖A x − b'‖ of the auxiliary records, relative to ‖A‖ and ‖b'‖.
     fn auxiliary_off(&self, trial: &Trial) -> Result<Vec<f64>, AttackError> {
-        let (Some(records), Some(shown)) = (&self.evidence.auxiliary, &self.shown_auxiliary) else {
+        let (Some(records), Some(shown)) = (self.records, &self.shown_auxiliary) else {
             return Ok(Vec::new());
         };
         let b = trial.right(shown)?;

@@ -1,0 +1,91 @@
+//! The model as a function of the passive features that can be differentiated: what descents on the scores need of it.
+
+use nalgebra::DMatrix;
+
+/// Records of a block. Its numbers lie side by side, so that loops over them become vector instructions.
+pub const LANES: usize = 8;
+
+/// One number for each record of a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(align(64))]
+pub struct Lanes(pub [f64; LANES]);
+
+impl Lanes {
+    /// The same number for all records.
+    #[must_use]
+    pub const fn all(value: f64) -> Self {
+        Self([value; LANES])
+    }
+}
+
+/// The logits of n records as functions of their d passive features.
+pub trait Differentiable: Send + Sync {
+    /// Opens a block: one position of a record, from 0 and below n, in each place. A position may come more than once.
+    fn block(&self, records: [usize; LANES]) -> Box<dyn LogitBlock + '_>;
+}
+
+/// The logits of one block of records.
+pub trait LogitBlock {
+    /// The k logits at the features `x` (d entries).
+    fn logits(&mut self, x: &[Lanes], logits: &mut [Lanes]);
+
+    /// The slopes in the d features at the `x` that [`logits`](Self::logits) was last asked for, from those in the k logits.
+    fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]);
+}
+
+/// The logits of a linear model, W_pas x and a part that is known.
+pub(super) struct LinearLogits<'a> {
+    /// W_pas, k × d.
+    weights: &'a DMatrix<f64>,
+    /// W_pasᵀ, whose columns give a class's weights in a row.
+    transposed: DMatrix<f64>,
+    /// k × n.
+    known: DMatrix<f64>,
+}
+
+impl<'a> LinearLogits<'a> {
+    /// `weights` is k × d, `known` k × n.
+    pub(super) fn new(weights: &'a DMatrix<f64>, known: DMatrix<f64>) -> Self {
+        Self { weights, transposed: weights.transpose(), known }
+    }
+}
+
+struct LinearBlock<'a> {
+    of: &'a LinearLogits<'a>,
+    known: Vec<Lanes>,
+}
+
+impl Differentiable for LinearLogits<'_> {
+    fn block(&self, records: [usize; LANES]) -> Box<dyn LogitBlock + '_> {
+        let of_class = |class| Lanes(std::array::from_fn(|l| self.known[(class, records[l])]));
+        Box::new(LinearBlock { of: self, known: (0..self.known.nrows()).map(of_class).collect() })
+    }
+}
+
+impl LogitBlock for LinearBlock<'_> {
+    fn logits(&mut self, x: &[Lanes], logits: &mut [Lanes]) {
+        let rows = self.of.transposed.as_slice();
+        for (class, (logit, known)) in logits.iter_mut().zip(&self.known).enumerate() {
+            let mut sum = *known;
+            for (w, x) in rows[class * x.len()..][..x.len()].iter().zip(x) {
+                for l in 0..LANES {
+                    sum.0[l] += w * x.0[l];
+                }
+            }
+            *logit = sum;
+        }
+    }
+
+    fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]) {
+        let columns = self.of.weights.as_slice().chunks_exact(self.of.weights.nrows());
+        for (gradient, column) in gradient.iter_mut().zip(columns) {
+            let mut sum = Lanes::all(0.0);
+            for (w, slope) in column.iter().zip(slopes) {
+                for l in 0..LANES {
+                    sum.0[l] += w * slope.0[l];
+                }
+            }
+            *gradient = sum;
+        }
+    }
+}

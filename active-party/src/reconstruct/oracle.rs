@@ -1,0 +1,51 @@
+//! The coordinator behind an audit session, for attacks that ask by themselves.
+
+use std::sync::Arc;
+
+use nalgebra::DMatrix;
+use vfl_shared::rpc::pb::RowStatus;
+use vfl_shared::types::{RecordIds, ReleasedScores};
+
+use crate::attack::adaptive::{Answer, OracleError, ShareOracle};
+use crate::scoring::{ModelDescription, Scorer};
+
+/// The coordinator, behind one audit session.
+pub(super) struct Session {
+    pub(super) scorer: Arc<Scorer>,
+    pub(super) model: ModelDescription,
+    pub(super) audit_session: String,
+    pub(super) ids: RecordIds,
+    pub(super) runtime: tokio::runtime::Handle,
+}
+
+/// The name of a session is a secret.
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({} records)", self.ids.len())
+    }
+}
+
+impl ShareOracle for Session {
+    fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError> {
+        let ids = self.ids.select(records);
+        let asked = self.scorer.ask(&self.model, &ids, shares, &self.audit_session);
+        // On a thread that is not the runtime's.
+        let scored = self.runtime.block_on(asked).map_err(|refusal| OracleError(refusal.message))?;
+        let mut released = 0;
+        let answers = scored.row_status.iter().map(|status| {
+            if *status != RowStatus::Ok {
+                return Answer::Refused;
+            }
+            let record = released;
+            released += 1;
+            match &scored.released {
+                ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
+                    Answer::Scores(m.column(record).iter().copied().collect())
+                }
+                ReleasedScores::Labels { labels, .. } => Answer::Label(labels[record]),
+                ReleasedScores::Ciphertexts(m) => Answer::Ciphertexts(m.column(record).iter().copied().collect()),
+            }
+        });
+        Ok(answers.collect())
+    }
+}

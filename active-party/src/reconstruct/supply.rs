@@ -1,0 +1,109 @@
+//! What the adversary has, gathered for the attacks of one request, and an attack run on it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::rpc::Refusal;
+use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
+
+use super::oracle::Session;
+use crate::attack::adaptive::Averaged;
+use crate::attack::{
+    self, AdversaryView, Attack, AttackError, Beside, KnownModel, LabelledRecords, Reconstruction, Replacement, Seen,
+    Told,
+};
+use crate::parameters::Undone;
+
+/// What the adversary has. What no attack of the request needs is not there.
+#[derive(Clone)]
+pub(super) struct Supply {
+    /// The model, with the parameters as released.
+    pub(super) known: Arc<KnownModel>,
+    /// The model with transforms undone as told.
+    pub(super) undone: Option<Undone>,
+    /// Its own features of the records.
+    pub(super) y: Arc<FeatureBlock>,
+    /// The first release, of all records or of the first ones.
+    pub(super) released: Option<Arc<ReleasedScores>>,
+    /// The mean of several releases of all records.
+    pub(super) mean: Option<(Arc<ReleasedScores>, Averaged)>,
+    /// Its own records with labels.
+    pub(super) labelled: Option<Arc<LabelledRecords>>,
+    /// The coordinator, to ask.
+    pub(super) session: Arc<Session>,
+}
+
+impl Supply {
+    /// Runs an attack on what it needs of this. Blocking.
+    pub(super) fn run(
+        &self,
+        attack: &dyn Attack,
+        floor: Replacement,
+        seed: u64,
+    ) -> Result<Reconstruction, AttackError> {
+        let needs = attack.needs();
+        let seen = match (&self.released, needs.seen) {
+            (Some(released), n @ 1..) => {
+                Some((FeatureBlock::new(self.y.matrix().columns(0, n).into_owned())?, first(released, n)))
+            }
+            _ => None,
+        };
+        let mean = self.mean.as_ref().filter(|_| needs.repeated.wanted());
+        let released = mean.map(|(mean, _)| mean).or(self.released.as_ref()).filter(|_| needs.release.wanted());
+        let view = match released {
+            Some(released) => AdversaryView::new(&self.known, &self.y, released, floor)?,
+            None => AdversaryView::without_scores(&self.known, &self.y, floor)?,
+        };
+        let beside = Beside {
+            repeated: mean.map(|(_, averaged)| *averaged),
+            oracle: needs.chosen_shares.wanted().then_some(&*self.session),
+            labelled: self.labelled.as_deref().filter(|_| needs.labelled.wanted()),
+            seen: seen.as_ref().map(|(y, released)| Seen { y, released }),
+            // An adversary does not estimate the scores that it has.
+            seen_are_targets: true,
+            auxiliary: None,
+            told: self.undone.as_ref().map(|undone| Told { model: &undone.model, by: &undone.told }),
+        };
+        attack::run(attack, &view.beside(beside), seed)
+    }
+}
+
+/// The records of a table that have a label and are not among the targets; none where there are no labels.
+pub(super) fn labelled(table: &FeatureTable, targets: &RecordIds) -> Result<LabelledRecords, Refusal> {
+    let targets: HashSet<usize> = targets.iter().filter_map(|id| table.position(id)).collect();
+    let labels = table.labels().unwrap_or_default();
+    let own: Vec<usize> = (0..labels.len()).filter(|p| !targets.contains(p)).collect();
+    let y = table.fetch_at(&own).map_err(|e| Refusal::internal(e.to_string()))?;
+    Ok(LabelledRecords { y, labels: own.iter().map(|&p| labels[p]).collect() })
+}
+
+/// What was released of the first `n` records.
+fn first(released: &ReleasedScores, n: usize) -> ReleasedScores {
+    match released {
+        ReleasedScores::Probabilities(m) => ReleasedScores::Probabilities(m.columns(0, n).into_owned()),
+        ReleasedScores::Numbers(m) => ReleasedScores::Numbers(m.columns(0, n).into_owned()),
+        ReleasedScores::Ciphertexts(m) => ReleasedScores::Ciphertexts(m.columns(0, n).into_owned()),
+        ReleasedScores::Labels { classes, labels } => {
+            ReleasedScores::Labels { classes: *classes, labels: labels.iter().take(n).copied().collect() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DMatrix;
+    use vfl_shared::data::{FeatureSchema, FeatureSpec};
+
+    use super::*;
+
+    #[test]
+    fn a_table_without_labels_has_no_labelled_record() {
+        let ids = RecordIds::new(["a", "b"]).unwrap();
+        let schema = FeatureSchema::new(vec![FeatureSpec::numeric("f", 0.0, 1.0)], None).unwrap();
+        let block = FeatureBlock::new(DMatrix::from_element(1, 2, 0.5)).unwrap();
+        let table = FeatureTable::new(schema, ids.clone(), block, None).unwrap();
+        let own = labelled(&table, &ids.slice(0, 1)).unwrap();
+        assert!(own.labels.is_empty() && own.y.records() == 0);
+    }
+}
