@@ -7,7 +7,7 @@ mod without;
 
 use tonic::Status;
 use tonic::transport::Channel;
-use vfl_active_party::attack::{Method, adaptive_for};
+use vfl_active_party::attack::{AttackConfig, Method, Settings, adaptive_for};
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::attack_result::{Questions, Refused};
@@ -47,7 +47,9 @@ pub struct Plan {
     pub policies: Vec<Policy>,
     /// The attacks that take a release for the true scores. `agnostic` stands apart: it is run once on the records without
     /// asking for any of them, and once having asked for some without a defense.
-    pub attacks: Vec<Method>,
+    pub attacks: Vec<AttackConfig>,
+    /// What every adversary knows of the passive features beside [0, 1]: settings that all attacks take.
+    pub features: Settings,
     /// Records of the training, at least 100, which `agnostic` is run on as well; no score of them is asked for.
     pub training_ids: Option<RecordIds>,
     /// Whether each policy also meets an adversary that knows it.
@@ -137,13 +139,13 @@ pub async fn run(
     let suspect = shown.iter().all(|s| s.granted)
         && shown.iter().any(|s| s.transformed || s.trained_on_transformed || !s.disclosed);
     let undo = (plan.aware && suspect).then_some(Method::UndoTransform);
-    let agnostic = plan.attacks.contains(&Method::Agnostic);
-    let attacks: Vec<Method> = plan.attacks.iter().copied().filter(|m| *m != Method::Agnostic).collect();
+    let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
+    let attacks: Vec<&AttackConfig> = plan.attacks.iter().filter(|a| a.method() != Method::Agnostic).collect();
     // Without another attack there is nothing to run behind a policy.
     let policies: &[Policy] = if attacks.is_empty() { &[] } else { &plan.policies };
-    let refined = agnostic && plan.ids.len() >= REFINED_FROM;
+    let refined = agnostic.is_some() && plan.ids.len() >= REFINED_FROM;
     let knowing = usize::from(plan.aware) + usize::from(undo.is_some());
-    let alone = usize::from(agnostic) + usize::from(refined);
+    let alone = usize::from(agnostic.is_some()) + usize::from(refined);
     let needs = Needs {
         candidates: policies.len() * (attacks.len() + knowing) + alone,
         parts: policies.len() * (attacks.len().min(2) + knowing) + alone,
@@ -168,7 +170,7 @@ pub async fn run(
             audit_session: session.clone(),
             model_version: model.model_version.clone(),
             ids: Some((&plan.ids).into()),
-            attacks: attacks.iter().map(|m| attack_spec(*m, policy)).collect(),
+            attacks: attacks.iter().map(|a| attack_spec(a, plan, policy)).collect(),
             seed: plan.seed,
             queries: 0,
         };
@@ -178,10 +180,12 @@ pub async fn run(
         .await;
         let mut knowing: Vec<pb::AttackSpec> = Vec::new();
         if let Some(method) = adaptive {
-            knowing.push(pb::AttackSpec { name: method.as_str().into(), settings: vec![setting("policy", policy)] });
+            let mut spec = plain_spec(method, plan);
+            spec.settings.push(setting("policy", policy));
+            knowing.push(spec);
         }
         if let Some(method) = undo {
-            let mut spec = attack_spec(method, policy);
+            let mut spec = attack_spec(&method.into(), plan, policy);
             spec.settings.push(setting("policy", policy));
             // What it ends in knows the policy too, where that is an attack on one release.
             if let Some(base) = adaptive.filter(|m| m.is_base() && *m != Method::Averaging) {
@@ -232,8 +236,9 @@ pub async fn run(
         }
     }
     let mut of_training = Vec::new();
-    if agnostic {
-        let mut without = Without { active: &mut active, targets, model: &model, seed: plan.seed, parameters };
+    if let Some(agnostic) = agnostic {
+        let attack = spec(agnostic, plan);
+        let mut without = Without { active: &mut active, targets, model: &model, seed: plan.seed, parameters, attack };
         on_stage(total, total, "estimating scores instead of asking");
         let policy = PolicyFacts::new("nothing");
         audits.push(without.asking(policy, &plan.ids, &mut scorings, &baselines).await?);
@@ -355,9 +360,24 @@ fn setting(key: &str, value: impl ToString) -> pb::attack_spec::Setting {
 }
 
 /// An attack that takes the release for the true scores, as the auditor asks for it.
-fn attack_spec(method: Method, policy: &Policy) -> pb::AttackSpec {
-    let settings = zero_floor(policy).map(|floor| setting("zero_floor", floor)).into_iter().collect();
-    pb::AttackSpec { name: method.as_str().into(), settings }
+fn attack_spec(attack: &AttackConfig, plan: &Plan, policy: &Policy) -> pb::AttackSpec {
+    let mut spec = spec(attack, plan);
+    if let Some(floor) = zero_floor(policy).filter(|_| spec.settings.iter().all(|s| s.key != "zero_floor")) {
+        spec.settings.push(setting("zero_floor", floor));
+    }
+    spec
+}
+
+/// An attack without settings but what is known of the features.
+fn plain_spec(method: Method, plan: &Plan) -> pb::AttackSpec {
+    spec(&method.into(), plan)
+}
+
+/// An attack as it is asked for: what is known of the features, then its own settings, which count where both say something.
+fn spec(attack: &AttackConfig, plan: &Plan) -> pb::AttackSpec {
+    let all = plan.features.pairs().chain(attack.settings().pairs());
+    let settings = all.map(|(key, value)| setting(key, value)).collect();
+    pb::AttackSpec { name: attack.method().as_str().into(), settings }
 }
 
 /// The report's form of a policy.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use vfl_active_party::attack::Method;
+use vfl_active_party::attack::{AttackConfig, Method, Settings};
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::transform::TransformConfig;
@@ -166,11 +166,12 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
 
     let audited = test_ids.slice(0, plan.records);
-    let attacks: Vec<Method> = Method::general().chain([Method::Agnostic]).collect();
+    let attacks: Vec<AttackConfig> = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).collect();
     let audit_plan = Plan {
         ids: audited.clone(),
         policies: plan.policies.clone(),
         attacks: attacks.clone(),
+        features: Settings::default(),
         training_ids: Some(training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100),
         aware: true,
         queries: 100,
@@ -301,7 +302,8 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
         let audit_plan = Plan {
             ids: ids.clone(),
             policies: vec![Policy::default()],
-            attacks: SWEPT.to_vec(),
+            attacks: SWEPT.map(AttackConfig::from).to_vec(),
+            features: Settings::default(),
             training_ids: None,
             aware: false,
             queries: 1,

@@ -56,6 +56,8 @@ pub struct Needs {
     pub seen: usize,
     /// Records whose passive features the adversary knows, with what was released of them.
     pub auxiliary: Need,
+    /// Passive parties that collude with the adversary.
+    pub colluders: Need,
     /// What it needs to know of the parameters.
     pub parameters: Parameters,
 }
@@ -69,6 +71,7 @@ impl Needs {
         labelled: Need::No,
         seen: 0,
         auxiliary: Need::No,
+        colluders: Need::No,
         parameters: Parameters::Hidden,
     };
 

@@ -187,6 +187,12 @@ impl From<&Settings> for StatedKnowledge {
 }
 
 impl StatedKnowledge {
+    /// Whether the setting of this name states something of the features.
+    #[must_use]
+    pub fn is_setting(key: &str) -> bool {
+        Self::SETTINGS.iter().any(|setting| setting.key() == key)
+    }
+
     /// The settings that state it.
     pub(super) const SETTINGS: &'static [&'static dyn AnySetting] = &[&LOWER, &UPPER, &BINARY, &LEVELS, &DISCRETE];
 

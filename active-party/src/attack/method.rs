@@ -24,6 +24,17 @@ pub enum MethodError {
         /// What came, cut to 80 characters.
         key: String,
     },
+    /// A setting of another attack.
+    #[error(
+        "{method} has no setting `{key}`; it takes: {}",
+        Settings::all().iter().map(|s| s.key()).filter(|key| method.takes(key, &Settings::default())).collect::<Vec<_>>().join(", ")
+    )]
+    NotTaken {
+        /// The attack.
+        method: Method,
+        /// The setting.
+        key: &'static str,
+    },
     /// A value that is not what the setting takes.
     #[error("setting `{key}` is {value:?}, expected {expected}")]
     Value {
@@ -109,6 +120,13 @@ impl Method {
     #[must_use]
     pub fn settings(self) -> &'static [&'static dyn AnySetting] {
         self.0.settings
+    }
+
+    /// Whether it takes the setting of this name: its own ones, those of all attacks, and those of the attack that it runs in the end.
+    #[must_use]
+    pub fn takes(self, key: &str, settings: &Settings) -> bool {
+        let own = |method: Self| method.settings().iter().any(|setting| setting.key() == key);
+        own(self) || Settings::is_common(key) || self.base(settings).is_some_and(own)
     }
 
     /// Whether another attack can be built upon it: it knows the parameters and runs on one release.

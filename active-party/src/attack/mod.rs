@@ -10,6 +10,8 @@ pub mod agnostic;
 mod baseline;
 mod chebyshev_exact;
 mod coalition;
+mod collusion;
+mod config;
 mod constrained;
 mod contract;
 mod differentiable;
@@ -35,6 +37,8 @@ pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, EstimatedScores, L
 pub use baseline::{Constant, Random};
 pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use coalition::{Coalition, Party, Role};
+pub use collusion::{Colluders, Collusion};
+pub use config::AttackConfig;
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
 pub use contract::{
     Attack, AuxiliarySystem, ChosenQuestions, Ended, Need, Needs, Parameters, Questions, Reconstruction, RecordOutcome,
@@ -99,4 +103,5 @@ register! {
     ChosenShares = adaptive::chosen_shares::CHOSEN_SHARES,
     Agnostic = agnostic::AGNOSTIC,
     ShadowModel = shadow_model::SHADOW_MODEL,
+    Coalition = collusion::COALITION,
 }

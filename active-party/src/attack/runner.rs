@@ -35,6 +35,7 @@ fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> 
             needs.auxiliary == Need::Yes && has.auxiliary.is_none(),
             "records whose passive features the adversary knows (`auxiliary` in a case)",
         ),
+        (needs.colluders == Need::Yes && has.colluders.is_none(), "passive parties that collude with the adversary"),
     ];
     match missing.into_iter().find(|(missing, _)| *missing) {
         Some((_, what)) => Err(AttackError::Missing { what }),

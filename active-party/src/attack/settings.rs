@@ -52,7 +52,7 @@ static ZERO_FLOOR: Setting<Replacement> = Setting {
 /// The attack that one which wraps another runs in the end.
 pub(super) static BASE: Setting<Method> = Setting {
     key: "base",
-    takes: "the attack that agnostic, shadow_model and undo_transform run in the end: one that knows the parameters and runs on one \
+    takes: "the attack that agnostic, coalition, shadow_model and undo_transform run in the end: one that knows the parameters and runs on one \
             release (default clamped_half_star)",
     read: |value| value.trim().parse().ok().filter(|method: &Method| method.is_base()),
 };
@@ -78,6 +78,12 @@ impl Settings {
             }
         }
         all
+    }
+
+    /// Whether all attacks take the setting of this name.
+    #[must_use]
+    pub fn is_common(key: &str) -> bool {
+        COMMON.iter().chain(StatedKnowledge::SETTINGS).any(|setting| setting.key() == key)
     }
 
     /// The names of all settings, with commas.

@@ -11,7 +11,7 @@ use super::affine::affine;
 use super::agnostic::{LabelledRecords, Seen};
 use super::differentiable::LinearLogits;
 use super::known_model::same;
-use super::{AttackError, AuxiliaryRecords, Differentiable, Equations, KnownModel, LinearSystem};
+use super::{AttackError, AuxiliaryRecords, Colluders, Differentiable, Equations, KnownModel, LinearSystem};
 
 /// What stands for the logarithm of a score that says nothing: exactly 0 (after rounding, or behind a label) or below (noise).
 /// Any other value, however small, is used as it is.
@@ -62,6 +62,8 @@ pub struct Beside<'a> {
     pub seen_are_targets: bool,
     /// Records whose passive features it knows.
     pub auxiliary: Option<&'a AuxiliaryRecords>,
+    /// What colluding passive parties give.
+    pub colluders: Option<&'a Colluders>,
     /// The model with transforms undone, where their owners tell what they did.
     pub told: Option<Told<'a>>,
 }

@@ -63,6 +63,7 @@ impl Supply {
             // An adversary does not estimate the scores that it has.
             seen_are_targets: true,
             auxiliary: None,
+            colluders: None,
             told: self.undone.as_ref().map(|undone| Told { model: &undone.model, by: &undone.told }),
         };
         attack::run(attack, &view.beside(beside), seed)

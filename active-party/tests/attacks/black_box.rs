@@ -6,9 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, Beside, Coalition, Constant, Descent, HalfStar, KnownModel,
-    Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Replacement, Role, ShadowBias, ShadowEstimate,
-    ShadowFit, ShadowModel, Status, one_feature,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Beside, Coalition, Colluders, Constant, Descent, HalfStar,
+    KnownModel, Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Replacement, Role, Settings, ShadowBias,
+    ShadowEstimate, ShadowFit, ShadowModel, Status, one_feature,
 };
 use vfl_shared::metrics::{mse, squared_error_by_record};
 use vfl_shared::numerics::row_differences;
@@ -537,7 +537,23 @@ proptest! {
         let model = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), world.weights[0].clone()).unwrap();
         let view = AdversaryView::new(&model, &world.y, &released, Replacement::default()).unwrap();
         let want = run(Method::HalfStar, &view).estimates;
-        prop_assert!((found - want).amax() < 10.0 * round_off);
+        prop_assert!((&found - want).amax() < 10.0 * round_off);
+        // The attack `coalition` is given the colluder's logit share, and comes to the same.
+        let (first_weights, second_weights) = (&world.weights[usize::from(!first)], &world.weights[usize::from(first)]);
+        let joint = beside(first_weights, second_weights);
+        let model = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), joint).unwrap();
+        let rows = if first { 0..d } else { other..d + other };
+        let colluders = Colluders {
+            features: (0..d + other).map(|i| !rows.contains(&i)).collect(),
+            shares: &world.weights[1] * world.x[1].matrix(),
+        };
+        let view = AdversaryView::new(&model, &world.y, &world.released, Replacement::default()).unwrap();
+        let view = view.beside(Beside { colluders: Some(&colluders), ..Beside::default() });
+        let attack = Method::Coalition.build(&Settings::read([("base", "half_star")]).unwrap());
+        let by_shares = vfl_active_party::attack::run(&*attack, &view, 1).unwrap().estimates;
+        prop_assert!((by_shares.rows_range(rows.clone()) - &found).amax() < 100.0 * round_off);
+        let others = (0..d + other).filter(|i| !rows.contains(i)).all(|i| by_shares.row(i).iter().all(|x| *x == 0.5));
+        prop_assert!(others, "the colluder's own features are no target");
     }
 
     /// An unknown party never helps against the target, record by record; and theorem 1 holds for the joint block.

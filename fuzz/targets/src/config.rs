@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use vfl_active_party::attack::StatedKnowledge;
 use vfl_lab::cli::AuditConfig;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release, check_training};
 use vfl_shared::config::ConfigFile;
@@ -98,8 +99,9 @@ fn active_party(text: &str) {
 
 fn audit(text: &str) {
     let Some(config) = read::<AuditConfig>(text) else { return };
-    if let Ok((attacks, policies)) = config.check() {
-        assert!(!attacks.is_empty());
+    if let Ok((features, policies)) = config.check() {
+        assert!(!policies.is_empty());
+        assert!(features.pairs().all(|(key, _)| StatedKnowledge::is_setting(key)));
         policies.iter().for_each(policies::exercise);
     }
 }

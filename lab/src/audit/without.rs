@@ -1,7 +1,6 @@
 //! Audits of records that the active party has no score of: `agnostic`, over the sockets.
 
 use tonic::transport::Channel;
-use vfl_active_party::attack::Method;
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -20,6 +19,8 @@ pub(super) struct Without<'a> {
     pub(super) model: &'a pb::DescribeModelResponse,
     pub(super) seed: u64,
     pub(super) parameters: ParameterKnowledge,
+    /// The attack, without how many records it asks about.
+    pub(super) attack: pb::AttackSpec,
 }
 
 impl Without<'_> {
@@ -70,8 +71,8 @@ impl Without<'_> {
         scorings: &mut Scorings,
         baselines: &Baselines,
     ) -> Result<Audit, Refusal> {
-        let spec =
-            pb::AttackSpec { name: Method::Agnostic.as_str().into(), settings: vec![setting("observed", observed)] };
+        let mut spec = self.attack.clone();
+        spec.settings.push(setting("observed", observed));
         let request = pb::ReconstructRequest {
             audit_session,
             model_version: self.model.model_version.clone(),

@@ -1,11 +1,12 @@
 //! `cloison audit`: the auditor of a running deployment.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use vfl_active_party::attack::Method;
+use vfl_active_party::attack::{AttackConfig, Method, Settings, StatedKnowledge};
 use vfl_coordinator::defense::{DefenseConfig, Pipeline};
 use vfl_shared::cli::CliError;
 use vfl_shared::config::{ConfigFile, PeerAddress, TlsFiles};
@@ -50,7 +51,11 @@ pub struct AuditConfig {
     /// A file with ids of training records, which `agnostic` is run on too.
     training_ids: Option<PathBuf>,
     seed: u64,
-    attacks: Vec<String>,
+    /// Attacks by name, or tables with a `name` and settings.
+    attacks: Vec<AttackConfig>,
+    /// What every adversary knows of the passive features: `binary = "all"`, `levels`, `lower`, `upper`, `discrete`.
+    #[serde(default)]
+    features: BTreeMap<String, toml::Value>,
     tls: TlsFiles,
     coordinator: PeerAddress,
     active_party: PeerAddress,
@@ -71,6 +76,11 @@ pub struct AuditConfig {
     rho: Option<f64>,
 }
 
+/// A scalar as text; anything else as it is written, which no setting takes.
+fn scalar(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 fn three() -> u32 {
     3
 }
@@ -80,24 +90,30 @@ fn yes() -> bool {
 }
 
 impl AuditConfig {
-    /// The attacks and the policies it names, at least one of each.
+    /// What it says of the features, and its policies; there must be an attack and a policy.
     ///
     /// # Errors
     /// Which name or policy is wrong, and how to mend it.
-    pub fn check(&self) -> Result<(Vec<Method>, Vec<Policy>), String> {
-        let attacks = self.attacks.iter().map(|a| a.parse::<Method>()).collect::<Result<Vec<_>, _>>();
-        let attacks = attacks.map_err(|e| format!("attacks: {e}"))?;
+    pub fn check(&self) -> Result<(Settings, Vec<Policy>), String> {
+        let features: Vec<(&str, String)> = self.features.iter().map(|(key, v)| (key.as_str(), scalar(v))).collect();
+        if let Some((key, _)) = features.iter().find(|(key, _)| !StatedKnowledge::is_setting(key)) {
+            return Err(format!(
+                "features: `{key}` is nothing that is known of features; there are: lower, upper, binary, levels, discrete"
+            ));
+        }
+        let features = Settings::read(features.iter().map(|(key, value)| (*key, value.as_str())));
+        let features = features.map_err(|e| format!("features: {e}"))?;
         let mut policies: Vec<Policy> = self.defenses.iter().cloned().map(Policy::of).collect();
         for text in &self.policies {
             policies.push(text.parse().map_err(|e| format!("policies: {e}"))?);
         }
-        if attacks.is_empty() || policies.is_empty() {
+        if self.attacks.is_empty() || policies.is_empty() {
             return Err("name at least one attack and one of [[defenses]] or `policies`".into());
         }
         for policy in &policies {
             Pipeline::check(&policy.defenses).map_err(|e| format!("policy `{policy}`: {e}"))?;
         }
-        Ok((attacks, policies))
+        Ok((features, policies))
     }
 }
 
@@ -106,7 +122,7 @@ impl AuditArgs {
         let file = ConfigFile::<AuditConfig>::read(&self.config).map_err(CliError::input)?;
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::Auditor).map_err(CliError::input)?;
-        let (attacks, policies) = v.check().map_err(|e| CliError::input(file.error(e)))?;
+        let (features, policies) = v.check().map_err(|e| CliError::input(file.error(e)))?;
         if v.rho.is_some_and(|rho| !(rho.is_finite() && rho > 0.0)) {
             return Err(CliError::input(file.error("`rho` must be above 0; leave it out to spend all that is left")));
         }
@@ -118,11 +134,21 @@ impl AuditArgs {
             passive: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
         };
         let training_ids = v.training_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
-        if training_ids.is_some() && !attacks.contains(&Method::Agnostic) {
+        if training_ids.is_some() && !v.attacks.iter().any(|a| a.method() == Method::Agnostic) {
             return Err(CliError::input(file.error("`training_ids` is for `agnostic`, which is not among `attacks`")));
         }
-        let plan =
-            Plan { ids, policies, attacks, training_ids, aware: v.aware, queries: v.queries, rho: v.rho, seed: v.seed };
+        let attacks = v.attacks.clone();
+        let plan = Plan {
+            ids,
+            policies,
+            attacks,
+            features,
+            training_ids,
+            aware: v.aware,
+            queries: v.queries,
+            rho: v.rho,
+            seed: v.seed,
+        };
         let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
         let findings = run(&targets, &plan, |done, _, stage| bar.at(done as u64, stage)).await;
         let findings = findings.map_err(CliError::failed)?;
@@ -147,7 +173,8 @@ impl AuditArgs {
             "seed": plan.seed,
             "records": plan.ids.len(),
             "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "attacks": plan.attacks.iter().map(|m| m.as_str()).collect::<Vec<_>>(),
+            "attacks": plan.attacks.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "features": plan.features.pairs().collect::<BTreeMap<_, _>>(),
             "rho": plan.rho,
         });
         let title = format!("Cloison audit of model {}", deployment.model_version);

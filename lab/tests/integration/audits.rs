@@ -36,7 +36,8 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
         queries: 1,
         rho: None,
         policies: ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into(),
-        attacks: attacks.to_vec(),
+        attacks: attacks.iter().copied().map(Into::into).collect(),
+        features: Default::default(),
         seed: 11,
     };
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap()

@@ -309,7 +309,8 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method], aware: bool) 
         queries: 1,
         rho: None,
         policies: vec![Policy::default()],
-        attacks: attacks.to_vec(),
+        attacks: attacks.iter().copied().map(Into::into).collect(),
+        features: Default::default(),
         seed: 11,
     };
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap()
@@ -521,7 +522,8 @@ async fn an_audit_attacks_records_without_a_score() {
         queries: 1,
         rho: None,
         policies: vec![Policy::default()],
-        attacks: vec![Method::LeastSquares, Method::Agnostic],
+        attacks: vec![Method::LeastSquares.into(), Method::Agnostic.into()],
+        features: Default::default(),
         seed: 11,
     };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();

@@ -170,7 +170,8 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
         queries: 3,
         rho: None,
         policies: ["none", "class_label"].map(|p| p.parse().unwrap()).into(),
-        attacks: vec![Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2],
+        attacks: [Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2].map(Into::into).to_vec(),
+        features: Default::default(),
         seed: 11,
     };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();

@@ -1,11 +1,12 @@
 //! What a case of kind `attack` may hold of the adversary's own beside the records: labelled ones, some it asked about before,
 //! and some whose passive features it knows.
 
+use nalgebra::DMatrix;
 use serde::Deserialize;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::case::columns;
-use crate::attack::{AuxiliaryRecords, LabelledRecords, Replacement};
+use crate::attack::{AuxiliaryRecords, Colluders, LabelledRecords, Replacement};
 
 /// A record with its label. Nothing is told of it, so that its id may be missing, or come twice.
 #[derive(Deserialize)]
@@ -38,7 +39,7 @@ pub(super) struct Auxiliary {
     c: Vec<f64>,
 }
 
-fn block(field: &str, matrix: nalgebra::DMatrix<f64>) -> Result<FeatureBlock, String> {
+fn block(field: &str, matrix: DMatrix<f64>) -> Result<FeatureBlock, String> {
     FeatureBlock::new(matrix).map_err(|e| format!("`{field}`: {e}"))
 }
 
@@ -71,4 +72,27 @@ pub(super) fn auxiliary(
     let x = block("auxiliary", columns("x_pas", d, records.iter().map(|r| &r.x_pas)).map_err(told)?)?;
     let c = columns("c", k, records.iter().map(|r| &r.c)).map_err(told)?;
     AuxiliaryRecords::new(y, x, ReleasedScores::Numbers(c), replacement).map_err(|e| told(e.to_string()))
+}
+
+/// What parties give that hold the passive features at these `positions`: `x` has their values, record by record.
+pub(super) fn colluders<'a>(
+    positions: &[usize],
+    w_pas: &DMatrix<f64>,
+    x: impl ExactSizeIterator<Item = &'a Vec<f64>>,
+) -> Result<Colluders, String> {
+    let mut features = vec![false; w_pas.ncols()];
+    for &at in positions {
+        match features.get_mut(at) {
+            Some(held) if !*held => *held = true,
+            Some(_) => return Err(format!("`colluders` names feature {at} twice")),
+            None => {
+                return Err(format!(
+                    "`colluders` names feature {at}, expected 0 to {}",
+                    w_pas.ncols().saturating_sub(1)
+                ));
+            }
+        }
+    }
+    let x = columns("x_colluders", positions.len(), x)?;
+    Ok(Colluders { features, shares: w_pas.select_columns(positions) * x })
 }

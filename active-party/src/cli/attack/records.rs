@@ -8,8 +8,8 @@ use super::own_records::{self, Auxiliary, Labelled, Observed};
 use super::{Answer, output};
 use crate::attack::agnostic::AdversaryFit;
 use crate::attack::{
-    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Beside, EstimatedScores, KnownModel,
-    LabelledRecords, Method, Need, Reconstruction, Seen, Settings,
+    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Beside, Colluders, EstimatedScores,
+    KnownModel, LabelledRecords, Method, Need, Reconstruction, Seen, Settings,
 };
 
 /// A case file. What an attack must not see has no place to go to.
@@ -30,7 +30,11 @@ struct Case {
     /// For `agnostic`: records asked about before.
     #[serde(default)]
     observed: Vec<Observed>,
-    /// For `undo_transform`: records whose passive features are known.
+    /// For `coalition`: positions of the passive features, from 0, that colluding parties hold. Each record has their values in
+    /// `x_colluders`.
+    #[serde(default)]
+    colluders: Vec<usize>,
+    /// For `undo_transform` and `shadow_model`: records whose passive features are known.
     #[serde(default)]
     auxiliary: Vec<Auxiliary>,
     #[serde(default, rename = "truth")]
@@ -47,6 +51,9 @@ struct CaseRecord {
     /// Not there for records that were never asked about.
     #[serde(default)]
     c: Option<Vec<f64>>,
+    /// The features of colluding parties, in the order of `colluders`.
+    #[serde(default)]
+    x_colluders: Vec<f64>,
 }
 
 #[derive(Serialize)]
@@ -119,6 +126,7 @@ struct Given {
     training: Option<LabelledRecords>,
     seen: Option<(FeatureBlock, ReleasedScores)>,
     auxiliary: Option<AuxiliaryRecords>,
+    colluders: Option<Colluders>,
 }
 
 /// Runs the attacks.
@@ -189,6 +197,10 @@ impl Given {
                 Ok(ReleasedScores::Numbers(columns("c", k, scores.into_iter())?))
             }
         };
+        let colluders = match case.colluders.as_slice() {
+            [] => None,
+            positions => Some(own_records::colluders(positions, &w_pas, case.records.iter().map(|r| &r.x_colluders))?),
+        };
         let mut observed = case.observed;
         let most = AgnosticSettings::from(settings).observed;
         if most > 0 {
@@ -205,7 +217,7 @@ impl Given {
             records => Some(own_records::training(k, d_act, records)?),
         };
         let model = KnownModel::white_box(w_act, bias, w_pas).map_err(|e| e.to_string())?;
-        Ok(Self { model, y, released, training, seen, auxiliary })
+        Ok(Self { model, y, released, training, seen, auxiliary, colluders })
     }
 
     fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Reconstruction, String> {
@@ -228,6 +240,7 @@ impl Given {
             labelled: self.training.as_ref(),
             seen: self.seen.as_ref().map(|(y, released)| Seen { y, released }),
             auxiliary: self.auxiliary.as_ref(),
+            colluders: self.colluders.as_ref(),
             ..Beside::default()
         };
         attack::run(&*attack, &view.beside(beside), seed).map_err(told)

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::report::{
     AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, Party, PartyError,
-    Policy, Report, Role, ScoringFacts, ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint,
-    ThreatModel, TrainingFacts, Utility, WithinTolerance,
+    Policy, Refused, Report, Role, ScoringFacts, ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError,
+    SweepPoint, ThreatModel, TrainingFacts, Utility, WithinTolerance,
 };
 
 /// MSE by d, from 1: least_squares, clamped_least_squares, half_star, clamped_half_star.

@@ -1,0 +1,92 @@
+//! Passive parties that help the adversary.
+//!
+//! z = W_act y + Σ W_p x_p + b has one term per passive party. A party that colludes shows the adversary its term W_p x_p of the
+//! records, its logit share, which moves to the known side. The others are attacked as if there were no more.
+//! [`Coalition`](super::Coalition) is the same for an adversary that holds the colluders' features.
+
+use nalgebra::DMatrix;
+use rand::Rng;
+use vfl_shared::types::FeatureBlock;
+
+use super::method::{Entry, Group};
+use super::settings::BASE;
+use super::{AdversaryView, Attack, AttackError, Evidence, KnownModel, Method, Need, Needs, Reconstruction, Settings};
+
+/// What colluding passive parties give: `Debug` shows shapes only.
+#[derive(Clone, PartialEq)]
+pub struct Colluders {
+    /// Whether each of the d passive features belongs to one of them.
+    pub features: Vec<bool>,
+    /// The sum of their logit shares, k × n.
+    pub shares: DMatrix<f64>,
+}
+
+impl std::fmt::Debug for Colluders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (features, n) = (self.features.iter().filter(|f| **f).count(), self.shares.ncols());
+        write!(f, "Colluders({features} of {} features, {n} records, values withheld)", self.features.len())
+    }
+}
+
+/// The attack: colluders' shares to the known side, then the inner attack on the features of the others. The features of the colluders
+/// are no target: their estimates are ½.
+#[derive(Debug)]
+pub struct Collusion {
+    /// The attack on the others.
+    pub inner: Box<dyn Attack>,
+}
+
+/// `coalition`.
+pub(super) static COALITION: Entry = Entry {
+    settings: &[&BASE],
+    // What is known of the features cannot be told apart by party here.
+    informed: true,
+    ..Entry::new("coalition", Group::Helped, |settings| Box::new(Collusion::from(settings)))
+};
+
+impl From<&Settings> for Collusion {
+    fn from(settings: &Settings) -> Self {
+        Self { inner: settings.get(&BASE).unwrap_or(Method::ClampedHalfStar).plain(settings) }
+    }
+}
+
+impl Attack for Collusion {
+    fn needs(&self) -> Needs {
+        Needs { colluders: Need::Yes, ..self.inner.needs() }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let Some(Colluders { features, shares }) = view.has().colluders else {
+            return Err(AttackError::Missing { what: "passive parties that collude with the adversary" });
+        };
+        let (model, w_pas) = (view.model(), view.weights()?);
+        let (k, n) = (model.classes(), view.records());
+        super::known_model::same("features of colluders", "features", w_pas.ncols(), features.len())?;
+        super::known_model::same("shares of colluders", "classes", k, shares.nrows())?;
+        super::known_model::same("shares of colluders", "records", n, shares.ncols())?;
+        let others: Vec<usize> = (0..features.len()).filter(|&i| !features[i]).collect();
+        if others.is_empty() {
+            return Err(AttackError::NoTarget);
+        }
+        // The shares count as k more features of the adversary, whose weights are the unit matrix.
+        let w_act = model.active_weights();
+        let known = DMatrix::from_fn(k, w_act.ncols() + k, |i, j| match j.checked_sub(w_act.ncols()) {
+            None => w_act[(i, j)],
+            Some(class) => f64::from(u8::from(class == i)),
+        });
+        let own = view.active().matrix();
+        let y = DMatrix::from_fn(own.nrows() + k, n, |i, record| match i.checked_sub(own.nrows()) {
+            None => own[(i, record)],
+            Some(class) => shares[(class, record)],
+        });
+        let y = FeatureBlock::new(y)?;
+        let reduced = KnownModel::white_box(known, model.bias().clone(), w_pas.select_columns(&others))?;
+        let found = self.inner.reconstruct(&view.with_active(&reduced, &y)?, rng)?;
+        let mut estimates = DMatrix::from_element(features.len(), n, 0.5);
+        for (row, &feature) in found.estimates.row_iter().zip(&others) {
+            estimates.row_mut(feature).copy_from(&row);
+        }
+        // The evidence is about the others' features, which are not all that the estimates are about.
+        Ok(Reconstruction { estimates, evidence: Evidence::Nothing, ..found })
+    }
+}
