@@ -41,7 +41,7 @@ fn error(audit: &Audit, attack: &str) -> f64 {
     let found = audit.attacks.iter().find(|a| a.name == attack).unwrap();
     match &found.outcome {
         Outcome::Ran { errors, .. } => errors.mse,
-        Outcome::NotScored { reason, .. } | Outcome::NotRun { reason } => panic!("{attack} has no error: {reason}"),
+        Outcome::NotScored { reason, .. } | Outcome::NotRun { reason, .. } => panic!("{attack} has no error: {reason}"),
     }
 }
 
