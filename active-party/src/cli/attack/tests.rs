@@ -255,7 +255,7 @@ fn every_kind_says_which_attacks_it_takes() {
     let error = refusal(&small(), &NONE);
     assert!(error.contains("--attack") && error.contains("half_star"), "{error}");
     let error = refusal(&small(), &["half", "shadow_model"]);
-    assert!(error.contains("\"shadow_model\"") && error.contains("\"attack\""), "{error}");
+    assert!(error.contains("shadow_model") && error.contains("`auxiliary`"), "{error}");
     assert!(refusal(&small(), &["rcc9"]).contains("\"rcc9\""));
     assert!(refusal(&small(), &["one_feature"]).contains("single passive feature, and there are 2"));
     for names in [&["half_star"][..], &["shadow_model", "half"], &["one_feature"]] {
