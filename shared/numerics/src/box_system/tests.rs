@@ -73,7 +73,7 @@ fn by_enumeration(a: &DMatrix<f64>, b: &DMatrix<f64>) -> DMatrix<f64> {
         let mut half = x.clone();
         free.iter().for_each(|&i| half[i] = 0.5);
         let columns = DMatrix::from_fn(a.nrows(), free.len(), |r, c| a[(r, free[c])]);
-        let inverse = crate::numerics::PseudoInverse::new(&columns).unwrap().matrix;
+        let inverse = crate::PseudoInverse::new(&columns).unwrap().matrix;
         let step = inverse * (b - a * &half);
         free.iter().enumerate().for_each(|(c, &i)| x[i] = 0.5 + step[c]);
         if x.iter().any(|v| !(-1e-12..=1.0 + 1e-12).contains(v)) {
@@ -202,6 +202,37 @@ fn a_line_of_solutions() {
         for step in 1..4000 {
             let u = f64::from(step) * 5e-4;
             assert!(value(u) <= here + 1e-9 && value(-u) <= here + 1e-9, "seed {seed}: better at {u}");
+        }
+    }
+}
+
+/// The unconstrained estimate against its formula with the pseudo-inverse, and against the norm: it is a solution, and no
+/// other solution is nearer to ½.
+#[test]
+fn half_star_is_the_solution_nearest_to_one_half() {
+    for seed in 30_000..30_200 {
+        let case = Case::draw(seed, 10, 24);
+        let half = DMatrix::from_element(case.a.ncols(), 1, 0.5);
+        let found = BoxSystem::new(&case.a).unwrap().half_star(&case.b);
+        let inverse = crate::PseudoInverse::new(&case.a).unwrap().matrix;
+        let want = &half + &inverse * (&case.b - &case.a * &half);
+        assert!((&found - &want).amax() <= 1e-9 * want.amax().max(1.0), "seed {seed}");
+        if let Some(truth) = &case.truth {
+            assert!((&case.a * &found - &case.b).amax() <= 1e-9 * case.scale(), "seed {seed}");
+            assert!((&found - &half).norm() <= (truth - &half).norm() + 1e-9, "seed {seed}");
+        }
+    }
+    let none = BoxSystem::new(&DMatrix::zeros(0, 3)).unwrap();
+    assert_eq!(none.half_star(&DMatrix::zeros(0, 2)), DMatrix::from_element(3, 2, 0.5));
+}
+
+#[test]
+fn right_sides_that_are_not_finite_come_to_an_end() {
+    let system = BoxSystem::new(&DMatrix::from_fn(2, 5, |i, j| (i * j) as f64 - 1.0)).unwrap();
+    for value in [f64::NAN, f64::INFINITY, 1e300] {
+        let b = DMatrix::from_element(2, 1, value);
+        for solve in [BoxSystem::project_half, BoxSystem::least_squares, BoxSystem::relaxed_chebyshev] {
+            assert!(!solve(&system, &b).outcomes[0].consistent, "{value}");
         }
     }
 }

@@ -6,8 +6,9 @@
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
-use super::{ActiveSet, Nearest, Polytope};
-use crate::numerics::dense::{axpy, cholesky, dot, solve};
+use super::Polytope;
+use super::active_set::{ActiveSet, Nearest};
+use crate::dense::{axpy, cholesky, dot, solve};
 
 /// Shares of the room between two bounds that a first point within is asked to keep from each, in the order tried.
 const MARGINS: [f64; 7] = [0.2, 0.05, 0.01, 1e-3, 1e-5, 1e-7, 1e-8];

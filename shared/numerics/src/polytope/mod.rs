@@ -9,22 +9,40 @@ mod interior;
 #[cfg(test)]
 mod tests;
 
-use super::dense::dot;
+use crate::dense::dot;
 
-pub use active_set::ActiveSet;
+pub use active_set::{ActiveSet, Nearest};
 pub use interior::{LogDensity, Walk};
 
-/// Bounds closer than this, relative to their size, are one value.
-const EQUAL: f64 = 1e-11;
-
-/// How far a point may miss a bound, relative to its size, and still meet it.
-const FEASIBLE: f64 = 1e-11;
-
-/// How much a row gives where a polytope without a point is asked for its nearest: small, so that the rows count for far
-/// more than the distance.
-const ELASTIC: f64 = 1e-4;
-
 /// A set of points between pairs of parallel planes, in a box.
+///
+/// # Example
+///
+/// The triangle x₁ + x₂ ≤ 1 in the unit square:
+///
+/// ```
+/// use rand::SeedableRng;
+/// use vfl_numerics::{ActiveSet, Nearest, Polytope, Walk};
+///
+/// let mut triangle = Polytope::unit_box(2);
+/// triangle.add(&[1.0, 1.0], f64::NEG_INFINITY, 1.0);
+///
+/// let mut x = [0.0; 2];
+/// let target = [1.0, 0.8];
+/// assert_eq!(triangle.nearest(&target, &mut ActiveSet::default(), &mut x), Nearest::Found);
+/// assert!((x[0] - 0.6).abs() < 1e-12 && (x[1] - 0.4).abs() < 1e-12);
+/// assert!(triangle.misfit(&target) > 0.5 && triangle.misfit(&x) < 1e-12);
+///
+/// // The sides x₁ ≤ 1 and x₂ ≤ 1 count as well, so the analytic centre is not at (⅓, ⅓).
+/// let mut walk = Walk::default();
+/// assert!(triangle.analytic_centre(&mut walk, &mut x));
+/// assert!((x[0] - x[1]).abs() < 1e-9 && x[0] < 1.0 / 3.0);
+///
+/// // The mean of the points is: here from 20 000 steps of hit and run.
+/// let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+/// assert!(triangle.mean(20_000, None, &mut rng, &mut walk, &mut x));
+/// assert!((x[0] - 1.0 / 3.0).abs() < 0.02 && (x[1] - 1.0 / 3.0).abs() < 0.02);
+/// ```
 #[derive(Clone)]
 pub struct Polytope {
     d: usize,
@@ -45,17 +63,6 @@ impl std::fmt::Debug for Polytope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Polytope({} rows, {} unknowns, values withheld)", self.ends.len(), self.d)
     }
-}
-
-/// How a search for a nearest point ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nearest {
-    /// The nearest point was found.
-    Found,
-    /// There is no point.
-    Empty,
-    /// The steps allowed were used up.
-    StepLimit,
 }
 
 impl Polytope {
@@ -140,19 +147,5 @@ impl Polytope {
             }
         }
         worst
-    }
-
-    /// The point nearest to `target`, in `x`; both have d entries. Where there is none, `x` is left as it was.
-    pub fn nearest(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
-        if self.contradiction {
-            return Nearest::Empty;
-        }
-        work.solve(self, 0.0, target, x)
-    }
-
-    /// The point nearest to `target` of those in the box that miss the rows least, in the sum of squares: for a set that
-    /// has no point.
-    pub fn nearest_misfit(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
-        work.solve(self, ELASTIC, target, x)
     }
 }

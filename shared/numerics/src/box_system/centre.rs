@@ -9,41 +9,15 @@
 //! boundary, a slightly smaller box is tried; if no solution lies in it, the proof names coordinates that are the same in all
 //! solutions, and leaving them out restores an interior.
 
-use faer::Mat;
-
-use super::BoxSystem;
-use super::certificate::{Restricted, certified, hadamard_factor};
-use super::dense::dot;
-use super::interior_point::InteriorPoint;
+use super::certificate::{Restricted, certified};
+use super::equations::Equations;
+use super::face::Face;
+use super::interior_point::{Centred, InteriorPoint};
 use super::projection::{Dual, Projected, Rows};
-use crate::numerics::RANK_TOLERANCE;
+use crate::dense::dot;
 
 /// The smaller box is [this, 1 − this]^d.
 const MARGIN: f64 = 1e-9;
-
-/// Equations over some of the coordinates, none of which they settle alone.
-#[derive(Clone, Default)]
-pub(super) struct Face {
-    /// The coordinates.
-    pub(super) index: Vec<usize>,
-    /// Rank.
-    pub(super) r: usize,
-    /// Dimension of the null space.
-    pub(super) n: usize,
-    /// Orthonormal rows, r × d.
-    pub(super) vt: Vec<f64>,
-    /// Orthonormal null-space basis, n × d.
-    pub(super) nt: Vec<f64>,
-    /// Cholesky factor of P⊥∘P⊥, if it has one.
-    pub(super) hadamard: Option<Vec<f64>>,
-}
-
-/// How a centre was found.
-pub(super) struct Centred {
-    pub(super) bound: f64,
-    pub(super) converged: bool,
-    pub(super) iterations: u32,
-}
 
 /// Room for one record.
 #[derive(Default)]
@@ -58,52 +32,20 @@ pub(super) struct Centre {
     interior: InteriorPoint,
 }
 
-impl Face {
-    /// The equations with rows `g` (r × d, row-major) over the coordinates `index`, less those they settle.
-    pub(super) fn new(g: &[f64], r: usize, d: usize, mut index: Vec<usize>) -> Self {
-        loop {
-            let f = index.len();
-            let decomposed =
-                (r > 0 && f > 0).then(|| Mat::from_fn(r, f, |a, i| g[a * d + index[i]]).svd().ok()).flatten();
-            let (rank, v) = match &decomposed {
-                Some(svd) => {
-                    let values = svd.S().column_vector();
-                    let rank = values.iter().filter(|&&s| s > RANK_TOLERANCE * values[0] && s > 1e-14).count();
-                    (rank, svd.V().to_owned())
-                }
-                None => (0, Mat::identity(f, f)),
-            };
-            let settled = |i: usize| (rank..f).map(|a| v[(i, a)] * v[(i, a)]).sum::<f64>() < 1e-20;
-            let kept: Vec<usize> = (0..f).filter(|&i| !settled(i)).map(|i| index[i]).collect();
-            if kept.len() < f {
-                index = kept;
-                continue;
+/// Moves the projection `x` of ½ to the centre of the semidefinite relaxation. `moving` has the coordinates that the
+/// equations leave open.
+pub(super) fn centre(equations: &Equations, moving: &Face, x: &mut [f64], work: &mut Centre) -> Centred {
+    match on_face(moving, x, work) {
+        Some(centred) => centred,
+        None => {
+            // Rare: a face of the box holds all solutions.
+            let mut face = moving.clone();
+            let mut iterations = 0;
+            while let Some(index) = unforced(&face, x, work, &mut iterations) {
+                face = Face::new(&equations.scaled, equations.r, equations.d, index);
             }
-            let rows = |range: std::ops::Range<usize>| {
-                range.flat_map(|a| (0..f).map(|i| v[(i, a)]).collect::<Vec<_>>()).collect::<Vec<f64>>()
-            };
-            let (vt, nt) = (rows(0..rank), rows(rank..f));
-            let hadamard = hadamard_factor(&vt, rank, f);
-            return Self { index, r: rank, n: f - rank, vt, nt, hadamard };
-        }
-    }
-}
-
-impl BoxSystem {
-    /// Moves the projection `x` of ½ to the centre of the semidefinite relaxation.
-    pub(super) fn centre(&self, x: &mut [f64], work: &mut Centre) -> Centred {
-        match on_face(&self.moving, x, work) {
-            Some(centred) => centred,
-            None => {
-                // Rare: a face of the box holds all solutions.
-                let mut face = self.moving.clone();
-                let mut iterations = 0;
-                while let Some(index) = unforced(&face, x, work, &mut iterations) {
-                    face = Face::new(&self.scaled, self.r, self.d, index);
-                }
-                let centred = on_face(&face, x, work).unwrap_or_else(|| interior(&face, x, work));
-                Centred { iterations: iterations + centred.iterations, ..centred }
-            }
+            let centred = on_face(&face, x, work).unwrap_or_else(|| interior(&face, x, work));
+            Centred { iterations: iterations + centred.iterations, ..centred }
         }
     }
 }

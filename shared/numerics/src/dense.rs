@@ -2,7 +2,7 @@
 
 /// Σ a_i b_i, in four running sums so that the loop vectorises.
 #[inline]
-pub(in crate::numerics) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len().min(b.len());
     let (a, b) = (&a[..n], &b[..n]);
     let mut sums = [0.0; 4];
@@ -18,21 +18,21 @@ pub(in crate::numerics) fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// y += s x
 #[inline]
-pub(in crate::numerics) fn axpy(y: &mut [f64], s: f64, x: &[f64]) {
+pub(crate) fn axpy(y: &mut [f64], s: f64, x: &[f64]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += s * x;
     }
 }
 
 /// Largest magnitude.
-pub(in crate::numerics) fn amax(v: &[f64]) -> f64 {
+pub(crate) fn amax(v: &[f64]) -> f64 {
     v.iter().fold(0.0, |m, v| v.abs().max(m))
 }
 
 /// Replaces the lower triangle of a symmetric n × n matrix by its Cholesky factor L. False if the matrix is not positive
 /// definite; the triangle is then half done.
 #[inline]
-pub(in crate::numerics) fn cholesky(a: &mut [f64], n: usize) -> bool {
+pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
     for i in 0..n {
         let (above, rest) = a.split_at_mut(i * n);
         let row = &mut rest[..=i];
@@ -51,7 +51,7 @@ pub(in crate::numerics) fn cholesky(a: &mut [f64], n: usize) -> bool {
 
 /// x ← (L Lᵀ)⁻¹ x
 #[inline]
-pub(in crate::numerics) fn solve(l: &[f64], n: usize, x: &mut [f64]) {
+pub(crate) fn solve(l: &[f64], n: usize, x: &mut [f64]) {
     for i in 0..n {
         let row = &l[i * n..][..=i];
         x[i] = (x[i] - dot(&row[..i], &x[..i])) / row[i];
@@ -66,7 +66,7 @@ pub(in crate::numerics) fn solve(l: &[f64], n: usize, x: &mut [f64]) {
 
 /// X ← L⁻¹ X for an n × d matrix X.
 #[inline]
-pub(in crate::numerics) fn forward(l: &[f64], n: usize, x: &mut [f64], d: usize) {
+pub(crate) fn forward(l: &[f64], n: usize, x: &mut [f64], d: usize) {
     for i in 0..n {
         let (done, rest) = x.split_at_mut(i * d);
         let row = &mut rest[..d];
@@ -80,14 +80,7 @@ pub(in crate::numerics) fn forward(l: &[f64], n: usize, x: &mut [f64], d: usize)
 
 /// out ← rows diag(w) rowsᵀ (n × n, both triangles) for an n × d matrix, by way of `scaled` (d entries).
 #[inline]
-pub(in crate::numerics) fn weighted_gram(
-    rows: &[f64],
-    n: usize,
-    d: usize,
-    w: &[f64],
-    scaled: &mut [f64],
-    out: &mut [f64],
-) {
+pub(crate) fn weighted_gram(rows: &[f64], n: usize, d: usize, w: &[f64], scaled: &mut [f64], out: &mut [f64]) {
     for a in 0..n {
         for ((s, r), w) in scaled.iter_mut().zip(&rows[a * d..][..d]).zip(w) {
             *s = r * w;
@@ -102,7 +95,7 @@ pub(in crate::numerics) fn weighted_gram(
 
 /// The least eigenvalue of a symmetric n × n matrix, from below, to `tolerance` of the spread of its eigenvalues: Householder
 /// reduction to a tridiagonal matrix, then bisection by Sturm's count. Destroys `a`; `work` has 3 n entries.
-pub(in crate::numerics) fn least_eigenvalue(a: &mut [f64], n: usize, tolerance: f64, work: &mut [f64]) -> f64 {
+pub(crate) fn least_eigenvalue(a: &mut [f64], n: usize, tolerance: f64, work: &mut [f64]) -> f64 {
     let (diagonal, work) = work.split_at_mut(n);
     let (beyond, reflector) = work.split_at_mut(n);
     tridiagonal(a, n, diagonal, beyond, reflector);

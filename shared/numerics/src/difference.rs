@@ -5,6 +5,15 @@
 use nalgebra::DMatrix;
 
 /// J M: row i of the result is row i + 1 of M less row i. J itself is never formed. Empty below two rows.
+///
+/// # Example
+///
+/// ```
+/// use nalgebra::DMatrix;
+///
+/// let m = DMatrix::from_column_slice(3, 1, &[1.0, 4.0, 2.0]);
+/// assert_eq!(vfl_numerics::row_differences(&m).as_slice(), [3.0, -2.0]);
+/// ```
 #[must_use]
 pub fn row_differences(m: &DMatrix<f64>) -> DMatrix<f64> {
     let (k, n) = m.shape();

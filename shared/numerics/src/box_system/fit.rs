@@ -6,9 +6,9 @@
 //! no gradient, so the free columns stay independent. All minimisers share A x and hence the gradient; those coordinates
 //! where it is not 0 are settled, and the others are moved as near to ½ as A x allows.
 
-use super::BoxSystem;
-use super::dense::{amax, axpy, dot};
+use super::equations::Equations;
 use super::projection::{Dual, Rows, project_by_faces};
+use crate::dense::{amax, axpy, dot};
 
 /// ε of the first guess, against a largest singular value of 1.
 const EPSILON: f64 = 1e-7;
@@ -33,13 +33,13 @@ pub(super) struct Fit {
     coefficients: Vec<f64>,
 }
 
-impl BoxSystem {
+impl Equations {
     /// Leaves in `x` the minimiser of ‖Σ(Vᵀx − t)‖ over the box nearest to ½·1. Gives whether the active-set method ended, and
     /// the steps taken.
     pub(super) fn fit(&self, t: &[f64], x: &mut [f64], work: &mut Fit) -> (bool, u32) {
         let (r, d) = (self.r, self.d);
         work.target.clear();
-        work.target.extend(t.iter().zip(&self.sigma).map(|(t, s)| t * s / self.sigma[0]));
+        work.target.extend(self.scaled_right_side(t));
         let size = 1.0 + amax(&work.target);
         let rows = Rows { g: &self.scaled, r, d, margin: 0.0, epsilon: EPSILON, tolerance: 1e-10 * size };
         work.dual.lambda.clear();

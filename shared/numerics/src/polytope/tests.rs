@@ -3,7 +3,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{ActiveSet, Nearest, Polytope, Walk};
-use crate::numerics::BoxSystem;
+use crate::BoxSystem;
 use nalgebra::DMatrix;
 
 /// A random polytope around a random point: wide rows, narrow ones, equalities, repeated and dependent ones.

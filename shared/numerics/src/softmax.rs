@@ -16,6 +16,18 @@ pub fn arg_max(values: &[f64]) -> usize {
 
 /// Replaces every column z by softmax(z). Each column's own maximum is taken out first: one maximum for the whole matrix
 /// would flatten the columns that lie far below it.
+///
+/// # Example
+///
+/// ```
+/// use nalgebra::DMatrix;
+/// use vfl_numerics::{arg_max, softmax_columns};
+///
+/// let mut z = DMatrix::from_column_slice(2, 2, &[0.0, 0.0, -900.0, 900.0]);
+/// softmax_columns(&mut z);
+/// assert_eq!(z.as_slice(), [0.5, 0.5, 0.0, 1.0]);
+/// assert_eq!(arg_max(z.column(1).as_slice()), 1);
+/// ```
 pub fn softmax_columns(m: &mut DMatrix<f64>) {
     let rows = m.nrows();
     if rows == 0 {

@@ -11,7 +11,7 @@
 //! whose direction p proves it: pᵀt > max {pᵀG x : x in the box}. With ε the result is the minimiser of
 //! ‖G x − t‖² + ε‖x − ½‖².
 
-use super::dense::{amax, axpy, cholesky, dot, solve};
+use crate::dense::{amax, axpy, cholesky, dot, solve};
 
 /// Newton steps before the iteration is given up. Seen: at most some 30, and 0 to 5 in the mean.
 const MAX_STEPS: u32 = 200;

@@ -19,6 +19,21 @@ pub enum DecompositionError {
 }
 
 /// The Moore–Penrose inverse A⁺ of an m × d matrix and what its singular values say.
+///
+/// # Example
+///
+/// Two equal rows: the rank is 1, and A⁺b is the least-squares solution of least norm.
+///
+/// ```
+/// use nalgebra::DMatrix;
+/// use vfl_numerics::PseudoInverse;
+///
+/// let a = PseudoInverse::new(&DMatrix::from_row_slice(2, 2, &[3.0, 4.0, 3.0, 4.0]))?;
+/// assert_eq!((a.rank, a.condition_number()), (1, 1.0));
+/// let x = &a.matrix * DMatrix::from_column_slice(2, 1, &[4.0, 6.0]);
+/// assert!((x[0] - 0.6).abs() < 1e-12 && (x[1] - 0.8).abs() < 1e-12);
+/// # Ok::<(), vfl_numerics::DecompositionError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PseudoInverse {
     /// A⁺, d × m.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::dense::{axpy, dot};
+use crate::dense::{axpy, dot};
 
 /// Sufficient decrease and curvature of a step, the usual ones for quasi-Newton directions.
 const DECREASE: f64 = 1e-4;
@@ -19,6 +19,22 @@ const IDLE: u32 = 30;
 const ROUND_OFF: f64 = 1e-15;
 
 /// The method and when it stops.
+///
+/// # Example
+///
+/// (x − 1)² + 2 (y + 3)² has its minimum at (1, −3):
+///
+/// ```
+/// use vfl_numerics::Lbfgs;
+///
+/// let found = Lbfgs::default().minimise(&[0.0, 0.0], &mut |at, gradient| {
+///     let (x, y) = (at[0] - 1.0, at[1] + 3.0);
+///     gradient.copy_from_slice(&[2.0 * x, 4.0 * y]);
+///     x * x + 2.0 * y * y
+/// });
+/// assert!(found.converged);
+/// assert!((found.x[0] - 1.0).abs() < 1e-8 && (found.x[1] + 3.0).abs() < 1e-8);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lbfgs {
     /// Pairs of steps and gradient changes remembered, at least 1.

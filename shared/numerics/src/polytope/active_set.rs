@@ -5,8 +5,18 @@
 //! taken are kept as N = Q₁ R with Q orthogonal: z = Q₂ Q₂ᵀ n is the way to a new bound n that leaves the others met, and
 //! r = R⁻¹ Q₁ᵀ n how their multipliers fall.
 
-use super::{EQUAL, FEASIBLE, Nearest, Polytope};
-use crate::numerics::dense::{axpy, dot};
+use super::Polytope;
+use crate::dense::{axpy, dot};
+
+/// Bounds closer than this, relative to their size, are one value.
+const EQUAL: f64 = 1e-11;
+
+/// How far a point may miss a bound, relative to its size, and still meet it.
+const FEASIBLE: f64 = 1e-11;
+
+/// How much a row gives where a polytope without a point is asked for its nearest: small, so that the rows count for far
+/// more than the distance.
+const ELASTIC: f64 = 1e-4;
 
 /// Normals whose part beyond the bounds taken is shorter than this depend on them.
 const DEPENDENT: f64 = 1e-9;
@@ -53,9 +63,36 @@ struct Bound {
 
 const NO_SLOT: usize = usize::MAX;
 
+/// How a search for a nearest point ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nearest {
+    /// The nearest point was found.
+    Found,
+    /// There is no point.
+    Empty,
+    /// The steps allowed were used up.
+    StepLimit,
+}
+
+impl Polytope {
+    /// The point nearest to `target`, in `x`; both have d entries. Where there is none, `x` is left as it was.
+    pub fn nearest(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
+        if self.contradiction {
+            return Nearest::Empty;
+        }
+        work.solve(self, 0.0, target, x)
+    }
+
+    /// The point nearest to `target` of those in the box that miss the rows least, in the sum of squares: for a set that
+    /// has no point.
+    pub fn nearest_misfit(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
+        work.solve(self, ELASTIC, target, x)
+    }
+}
+
 impl ActiveSet {
     /// Solves with rows that give at least `least_give`.
-    pub(super) fn solve(&mut self, p: &Polytope, least_give: f64, target: &[f64], x: &mut [f64]) -> Nearest {
+    fn solve(&mut self, p: &Polytope, least_give: f64, target: &[f64], x: &mut [f64]) -> Nearest {
         let (d, m) = (p.d, p.ends.len());
         self.gives.clear();
         self.gives.extend(p.gives.iter().map(|g| g.max(least_give)));

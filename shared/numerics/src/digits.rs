@@ -2,6 +2,12 @@
 
 /// Rounds to three significant digits: what a scorer or an audit lets out, so that two answers cannot be subtracted to
 /// learn of one record. Non-finite values and 0 are kept.
+///
+/// # Example
+///
+/// ```
+/// assert_eq!(vfl_numerics::three_significant_digits(0.012_345), 0.0123);
+/// ```
 #[must_use]
 pub fn three_significant_digits(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {

@@ -11,8 +11,7 @@
 //! and dS = σB⁻¹ − S − sym(S dB B⁻¹), dm = σ/α − m − m∘dβ/α. α is carried along as a variable of its own, so that it never
 //! cancels to 0. The value Σ α_i x_i (1 − x_i) at any β that keeps B ⪰ 0 is an upper bound of the optimum.
 
-use super::centre::Centred;
-use super::dense::{axpy, cholesky, dot, forward, least_eigenvalue, solve, weighted_gram};
+use crate::dense::{axpy, cholesky, dot, forward, least_eigenvalue, solve, weighted_gram};
 
 /// Steps before the method is given up. Seen: 8 to 30, and more only where the solutions have next to no interior.
 const MAX_STEPS: u32 = 50;
@@ -25,6 +24,14 @@ const STALLED: f64 = 1e-10;
 
 /// Share of the way to the boundary that a step takes at most.
 const FRACTION: f64 = 0.95;
+
+/// How the centre of the semidefinite relaxation was found: its value, which bounds the squared Chebyshev radius from
+/// above, whether the stopping rule was met, and the Newton steps.
+pub(super) struct Centred {
+    pub(super) bound: f64,
+    pub(super) converged: bool,
+    pub(super) iterations: u32,
+}
 
 /// Room for one solve: nothing is allocated once it has grown to size.
 #[derive(Default)]

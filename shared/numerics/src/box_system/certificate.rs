@@ -5,7 +5,7 @@
 //! M = P⊥ diag(s) P⊥ there is one if (P⊥∘P⊥) s = v has a solution s ≥ 0: one solve with a matrix that depends on A alone.
 //! Where x lies on the boundary of the box, v_i = 0 forces row i of M to vanish: the same with A restricted to the others.
 
-use super::dense::{axpy, cholesky, dot, solve, weighted_gram};
+use crate::dense::{axpy, cholesky, dot, forward, solve, weighted_gram};
 
 /// The Cholesky factor of P⊥∘P⊥ (d × d, lower triangle), P⊥ = I − V Vᵀ; `None` if it is singular, or nearly so.
 pub(super) fn hadamard_factor(vt: &[f64], r: usize, d: usize) -> Option<Vec<f64>> {
@@ -92,7 +92,7 @@ impl Restricted {
         }
         self.w.clear();
         self.w.extend_from_slice(&self.rows);
-        super::dense::forward(&self.gram, r, &mut self.w, f);
+        forward(&self.gram, r, &mut self.w, f);
         self.p.clear();
         self.p.resize(f * f, 0.0);
         for i in 0..f {

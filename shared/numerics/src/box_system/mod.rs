@@ -8,20 +8,22 @@
 
 mod centre;
 mod certificate;
-use super::dense;
+mod equations;
+mod face;
 mod fit;
 mod interior_point;
 mod projection;
 
-use faer::Mat;
 use nalgebra::DMatrix;
 use rayon::prelude::*;
 
-use self::centre::{Centre, Face};
-use self::dense::{amax, axpy, dot};
+use self::centre::{Centre, centre};
+use self::equations::Equations;
+use self::face::Face;
 use self::fit::Fit;
 use self::projection::{Dual, Projected, Rows, project_by_faces};
-use super::{DecompositionError, RANK_TOLERANCE};
+use crate::dense::{amax, axpy, dot};
+use crate::pseudo_inverse::DecompositionError;
 
 /// Right sides a thread takes at a time.
 const CHUNK: usize = 32;
@@ -34,30 +36,49 @@ const CONSISTENT: f64 = 1e-9;
 const THIN: f64 = 1e-6;
 
 /// The equations A x = b over the unit box, for one A (m × d) and any number of right sides.
+///
+/// # Example
+///
+/// One equation, 3 x₁ + x₂ = 3.9. Its solutions in the box lie between (1, 0.9) and (0.967, 1).
+///
+/// ```
+/// use nalgebra::DMatrix;
+/// use vfl_numerics::BoxSystem;
+///
+/// let system = BoxSystem::new(&DMatrix::from_row_slice(1, 2, &[3.0, 1.0]))?;
+/// let b = DMatrix::from_element(1, 1, 3.9);
+/// let near = |x: &DMatrix<f64>, y: [f64; 2]| (x - DMatrix::from_column_slice(2, 1, &y)).amax() < 1e-9;
+///
+/// // Half*: the solution nearest to ½, in the box or not.
+/// assert!(near(&system.half_star(&b), [1.07, 0.69]));
+///
+/// // RCC2: the solution in the box nearest to ½.
+/// let rcc2 = system.project_half(&b);
+/// assert!(near(&rcc2.x, [1.0, 0.9]));
+///
+/// // RCC1: a tighter relaxation of the Chebyshev centre. Its objective bounds the squared Chebyshev radius.
+/// let rcc1 = system.relaxed_chebyshev(&b);
+/// assert!(near(&rcc1.x, [0.992_105_263, 0.923_684_211]));
+/// assert!(rcc1.outcomes[0].objective < rcc2.outcomes[0].objective);
+///
+/// // Constrained least squares: no point of the box gives 5, and the corner (1, 1) comes nearest.
+/// let cls = system.least_squares(&DMatrix::from_element(1, 1, 5.0));
+/// assert!(near(&cls.x, [1.0, 1.0]));
+/// assert!(!cls.outcomes[0].consistent);
+/// assert!((cls.outcomes[0].objective - 1.0).abs() < 1e-9);
+/// # Ok::<(), vfl_numerics::DecompositionError>(())
+/// ```
 #[derive(Clone)]
 pub struct BoxSystem {
-    m: usize,
-    d: usize,
-    r: usize,
-    /// Σ⁻¹ Uᵀ, r × m, row-major: t = `to_t` b.
-    to_t: Vec<f64>,
-    /// U, as r rows of m.
-    u: Vec<f64>,
-    /// The r singular values.
-    sigma: Vec<f64>,
-    /// Vᵀ, r × d, row-major.
-    vt: Vec<f64>,
-    /// Σ Vᵀ / σ₁, r × d, row-major.
-    scaled: Vec<f64>,
-    /// Vᵀ ½·1.
-    half: Vec<f64>,
+    equations: Equations,
     /// The coordinates that the equations leave open, with their null space.
     moving: Face,
 }
 
 impl std::fmt::Debug for BoxSystem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BoxSystem({} × {}, rank {})", self.m, self.d, self.r)
+        let Equations { m, d, r, .. } = &self.equations;
+        write!(f, "BoxSystem({m} × {d}, rank {r})")
     }
 }
 
@@ -105,35 +126,32 @@ impl BoxSystem {
     /// # Errors
     /// [`DecompositionError`] for values that are not finite, or a decomposition that does not converge.
     pub fn new(a: &DMatrix<f64>) -> Result<Self, DecompositionError> {
-        if a.iter().any(|v| !v.is_finite()) {
-            return Err(DecompositionError::NotFinite);
+        let equations = Equations::new(a)?;
+        let moving = Face::new(&equations.scaled, equations.r, equations.d, (0..equations.d).collect());
+        Ok(Self { equations, moving })
+    }
+
+    /// The solution of A x = b nearest to ½·1, for each column of `b` (m × n): A⁺b + (I − A⁺A) ½·1 (Half*; R (22)), d × n. It
+    /// may lie outside the box. Where A x = b has no solution, it is one of the least-squares solutions.
+    ///
+    /// # Panics
+    /// If `b` does not have m rows.
+    #[must_use]
+    pub fn half_star(&self, b: &DMatrix<f64>) -> DMatrix<f64> {
+        let Equations { m, d, half, .. } = &self.equations;
+        assert_eq!(b.nrows(), *m, "rows of b");
+        let mut x = DMatrix::from_element(*d, b.ncols(), 0.5);
+        if *m == 0 || *d == 0 {
+            return x;
         }
-        let (m, d) = a.shape();
-        let (mut sigma, mut u, mut vt) = (Vec::new(), Vec::new(), Vec::new());
-        if m > 0 && d > 0 {
-            let svd = Mat::from_fn(m, d, |i, j| a[(i, j)]).thin_svd().map_err(|_| DecompositionError::NoConvergence)?;
-            let values = svd.S().column_vector();
-            let cut = RANK_TOLERANCE * values[0];
-            sigma.extend(values.iter().copied().filter(|&s| s > cut));
-            for a in 0..sigma.len() {
-                u.extend((0..m).map(|i| svd.U()[(i, a)]));
-                vt.extend((0..d).map(|i| svd.V()[(i, a)]));
-            }
-            // A column of zeros comes out of the decomposition as round-off, which a long step would make count.
-            for i in 0..d {
-                if (0..sigma.len()).all(|a| sigma[a] * vt[a * d + i].abs() < 1e-14 * sigma[0]) {
-                    (0..sigma.len()).for_each(|a| vt[a * d + i] = 0.0);
-                }
+        let mut t = Vec::new();
+        for (b, x) in b.as_slice().chunks_exact(*m).zip(x.as_mut_slice().chunks_exact_mut(*d)) {
+            self.equations.turned(b, &mut t);
+            for (a, (t, half)) in t.iter().zip(half).enumerate() {
+                axpy(x, t - half, self.equations.row(a));
             }
         }
-        let r = sigma.len();
-        let to_t = u.chunks_exact(m.max(1)).zip(&sigma).flat_map(|(u, s)| u.iter().map(move |u| u / s)).collect();
-        let largest = sigma.first().copied().unwrap_or(1.0);
-        let scaled = vt.chunks_exact(d.max(1)).zip(&sigma).flat_map(|(v, s)| v.iter().map(move |v| v * s / largest));
-        let scaled: Vec<f64> = scaled.collect();
-        let half = vt.chunks_exact(d.max(1)).map(|v| 0.5 * v.iter().sum::<f64>()).collect();
-        let moving = Face::new(&scaled, r, d, (0..d).collect());
-        Ok(Self { m, d, r, to_t, u, sigma, vt, scaled, half, moving })
+        x
     }
 
     /// The point nearest to ½·1 among those with A x = b, for each column of `b` (m × n): R's second relaxation of the
@@ -162,7 +180,7 @@ impl BoxSystem {
     pub fn least_squares(&self, b: &DMatrix<f64>) -> BoxSolution {
         self.each(b, |b, x, work| {
             let mut outcome = self.projected(b, x, work);
-            outcome.objective = self.misfit(b, x);
+            outcome.objective = self.equations.misfit(b, x);
             outcome
         })
     }
@@ -179,7 +197,7 @@ impl BoxSystem {
     pub fn relaxed_chebyshev(&self, b: &DMatrix<f64>) -> BoxSolution {
         self.each(b, |b, x, work| {
             let mut outcome = self.projected(b, x, work);
-            let centred = self.centre(x, &mut work.centre);
+            let centred = centre(&self.equations, &self.moving, x, &mut work.centre);
             outcome.objective = centred.bound;
             outcome.converged &= centred.converged;
             outcome.iterations += centred.iterations;
@@ -192,22 +210,22 @@ impl BoxSystem {
         b: &DMatrix<f64>,
         solve: impl Fn(&[f64], &mut [f64], &mut Workspace) -> BoxOutcome + Sync,
     ) -> BoxSolution {
-        assert_eq!(b.nrows(), self.m, "rows of b");
-        let (n, d) = (b.ncols(), self.d);
+        let (n, m, d) = (b.ncols(), self.equations.m, self.equations.d);
+        assert_eq!(b.nrows(), m, "rows of b");
         let mut x = DMatrix::zeros(d, n);
         // Of no unknowns, what is to be said at once.
         let blank = |b: &[f64]| {
             let misfit = dot(b, b);
             BoxOutcome { objective: misfit, consistent: misfit == 0.0, converged: true, iterations: 0 }
         };
-        let mut outcomes: Vec<BoxOutcome> = b.as_slice().chunks_exact(self.m.max(1)).map(blank).collect();
+        let mut outcomes: Vec<BoxOutcome> = b.as_slice().chunks_exact(m.max(1)).map(blank).collect();
         outcomes.resize(n, blank(&[]));
         if d > 0 {
             let columns = x.as_mut_slice().par_chunks_mut(CHUNK * d).zip(outcomes.par_chunks_mut(CHUNK));
             columns.enumerate().for_each_init(Workspace::default, |work, (chunk, (x, outcomes))| {
                 for (i, (x, outcome)) in x.chunks_exact_mut(d).zip(outcomes).enumerate() {
                     let record = chunk * CHUNK + i;
-                    *outcome = solve(&b.as_slice()[record * self.m..][..self.m], x, work);
+                    *outcome = solve(&b.as_slice()[record * m..][..m], x, work);
                 }
             });
         }
@@ -216,50 +234,39 @@ impl BoxSystem {
 
     /// The point nearest to ½·1 among those of the box that satisfy the equations best.
     fn projected(&self, b: &[f64], x: &mut [f64], work: &mut Workspace) -> BoxOutcome {
-        let (r, d) = (self.r, self.d);
+        let equations = &self.equations;
+        let Equations { r, d, half, vt, scaled, .. } = equations;
+        let (r, d) = (*r, *d);
         let Workspace { t, dual, fit, .. } = work;
-        t.clear();
-        t.extend((0..r).map(|a| dot(&self.to_t[a * self.m..][..self.m], b)));
+        equations.turned(b, t);
         dual.lambda.clear();
-        dual.lambda.extend(t.iter().zip(&self.half).map(|(t, h)| t - h));
+        dual.lambda.extend(t.iter().zip(half).map(|(t, h)| t - h));
         let size = 1.0 + amax(t);
-        let rows = Rows { g: &self.vt, r, d, margin: 0.0, epsilon: 0.0, tolerance: 1e-13 * size };
+        let rows = Rows { g: vt, r, d, margin: 0.0, epsilon: 0.0, tolerance: 1e-13 * size };
         let (ended, steps) = rows.project(t, dual, x);
         let mut outcome = BoxOutcome { objective: 0.0, consistent: true, converged: true, iterations: steps };
         if ended != Projected::Done && (ended != Projected::Empty || dual.gap < THIN) {
             // In the scale of A x: round-off of b counts there as it is, and not divided by small singular values.
-            let target: Vec<f64> = t.iter().zip(&self.sigma).map(|(t, s)| t * s / self.sigma[0]).collect();
+            let target = equations.scaled_right_side(t);
             let tolerance = 1e-13 * (1.0 + amax(&target));
-            outcome.iterations += project_by_faces(&self.scaled, r, &target, tolerance, dual, x);
+            outcome.iterations += project_by_faces(scaled, r, &target, tolerance, dual, x);
         }
         if ended != Projected::Done && !self.satisfied(t, x) {
-            let (converged, steps) = self.fit(t, x, fit);
+            let (converged, steps) = equations.fit(t, x, fit);
             outcome.converged = converged;
             outcome.iterations += steps;
             outcome.consistent = self.satisfied(t, x);
         }
-        outcome.consistent &=
-            self.misfit(b, x).sqrt() <= CONSISTENT * self.sigma.first().copied().unwrap_or(1.0) * size;
+        outcome.consistent &= equations.misfit(b, x).sqrt() <= CONSISTENT * equations.largest() * size;
         outcome
     }
 
     /// Whether Vᵀx = t as nearly as counts as a solution.
     fn satisfied(&self, t: &[f64], x: &[f64]) -> bool {
-        let misfit = (0..self.r).map(|a| (self.sigma[a] * (dot(self.row(a), x) - t[a])).powi(2)).sum::<f64>().sqrt();
-        misfit <= 0.01 * CONSISTENT * self.sigma.first().copied().unwrap_or(1.0) * (1.0 + amax(t))
-    }
-
-    fn row(&self, a: usize) -> &[f64] {
-        &self.vt[a * self.d..][..self.d]
-    }
-
-    /// ‖A x − b‖²
-    fn misfit(&self, b: &[f64], x: &[f64]) -> f64 {
-        let mut residual: Vec<f64> = b.iter().map(|b| -b).collect();
-        for a in 0..self.r {
-            axpy(&mut residual, self.sigma[a] * dot(self.row(a), x), &self.u[a * self.m..][..self.m]);
-        }
-        dot(&residual, &residual)
+        let Equations { sigma, .. } = &self.equations;
+        let misfit = t.iter().zip(sigma).enumerate();
+        let misfit = misfit.map(|(a, (t, s))| (s * (dot(self.equations.row(a), x) - t)).powi(2)).sum::<f64>().sqrt();
+        misfit <= 0.01 * CONSISTENT * self.equations.largest() * (1.0 + amax(t))
     }
 }
 
