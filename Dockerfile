@@ -24,9 +24,10 @@ COPY coordinator/Cargo.toml coordinator/
 COPY passive-party/Cargo.toml passive-party/
 COPY active-party/Cargo.toml active-party/
 COPY lab/Cargo.toml lab/
+COPY lab/structure/Cargo.toml lab/structure/
 COPY fuzz/targets/Cargo.toml fuzz/targets/
 RUN set -eu; \
-    for crate in shared shared/numerics coordinator passive-party active-party lab fuzz/targets; do \
+    for crate in shared shared/numerics coordinator passive-party active-party lab lab/structure fuzz/targets; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \
