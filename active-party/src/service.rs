@@ -84,9 +84,8 @@ pub async fn run(
     let reconstructor = Arc::new(Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?);
     let staging = Staging::of(&settings.state_dir);
     let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.feature_names()));
-    let stop = tokio_util::sync::CancellationToken::new();
     let identity = credentials.identity().clone();
-    let service = Service {
+    let service = |stop| Service {
         identity,
         scorer,
         reconstructor,
@@ -94,16 +93,14 @@ pub async fn run(
         importer,
         class_names,
         training: Arc::default(),
-        stop: stop.clone(),
+        stop,
     };
-    let routes = Routes::new(
-        ActivePartyServer::new(service)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES),
-    );
-    let shutdown = async move {
-        shutdown.await;
-        stop.cancel();
+    let routes = |stop| {
+        Routes::new(
+            ActivePartyServer::new(service(stop))
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+        )
     };
     Ok(serve(listener, credentials, &settings.limits, routes, shutdown).await?)
 }

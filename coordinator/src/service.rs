@@ -110,16 +110,13 @@ pub async fn run(
     });
     let live = engine.policies.live().clone();
     let imports = Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
-    let stop = tokio_util::sync::CancellationToken::new();
-    let service = Service { engine: engine.clone(), driver, imports, stop: stop.clone() };
-    let routes = Routes::new(
-        CoordinatorServer::new(service)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES),
-    );
-    let shutdown = async move {
-        shutdown.await;
-        stop.cancel();
+    let service = |stop| Service { engine: engine.clone(), driver, imports, stop };
+    let routes = |stop| {
+        Routes::new(
+            CoordinatorServer::new(service(stop))
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+        )
     };
     let ended = serve(listener, &settings.credentials, &settings.limits, routes, shutdown).await;
     engine.account.close().await;

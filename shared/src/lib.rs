@@ -25,11 +25,13 @@ pub mod config;
 pub mod data;
 pub mod files;
 mod hex;
+pub mod json;
 pub mod metrics;
 pub mod model;
 pub mod policy;
 pub mod rpc;
 pub mod service;
+pub mod state_file;
 pub mod telemetry;
 #[cfg(feature = "test-util")]
 pub mod testing;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use vfl_shared::cli::CliError;
+use vfl_shared::cli::{CliError, key_value};
 use vfl_shared::data::DatasetName;
 
 use super::data::BankChoice;
@@ -59,7 +59,7 @@ fn records(text: &str) -> Result<Records, String> {
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    let (key, value) = key_value(text)?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
