@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use vfl_shared::state_file::StateFileError;
+
 use super::request::MAX_REQUEST_ID_CHARS;
 
 /// Why the ledger refuses, or fails. Holds no record id.
@@ -86,12 +88,9 @@ pub enum LedgerError {
         /// Commits it had.
         mark: u64,
     },
-    /// What the state directory knows cannot be read.
-    #[error("{path} is damaged: restore it, or go on without it by `coordinator serve --begin-new-ledger`")]
-    DamagedMark {
-        /// The file.
-        path: String,
-    },
+    /// What the state directory knows is not what was written.
+    #[error("{0}")]
+    DamagedMark(String),
     /// `--begin-new-ledger` without need.
     #[error(
         "--begin-new-ledger was given, but the ledger is the one that this coordinator used last, or its first: start without it"
@@ -130,6 +129,15 @@ impl LedgerError {
         match self {
             Self::Lost { ledger: known, .. } | Self::Another { known, .. } | Self::OldCopy { known, .. } => Some(known),
             _ => None,
+        }
+    }
+}
+
+impl From<StateFileError> for LedgerError {
+    fn from(error: StateFileError) -> Self {
+        match error {
+            StateFileError::Io { .. } => Self::Storage(error.to_string()),
+            _ => Self::DamagedMark(error.to_string()),
         }
     }
 }
