@@ -13,8 +13,8 @@ use rand_chacha::ChaCha20Rng;
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::transport::Channel;
-use vfl_shared::apart::SetsApart;
 use vfl_shared::data::FeatureStore;
+use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, attack_result::Refused, reconstruct_event::Event};
@@ -46,7 +46,7 @@ pub struct Reconstructor {
     passive: Vec<(Peer, PassivePartyClient<Channel>)>,
     timeout: Duration,
     /// The sets of records whose accuracy was told.
-    sets: Arc<Mutex<SetsApart>>,
+    sets: Arc<Mutex<DisjointSets>>,
     /// One attack at a time has the cores.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -97,7 +97,7 @@ impl Reconstructor {
         scorer: Arc<Scorer>,
         passive: &[Peer],
         timeout: Duration,
-        sets: SetsApart,
+        sets: DisjointSets,
     ) -> Result<Self, ReconstructorError> {
         let passive = passive
             .iter()

@@ -14,6 +14,7 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
 use vfl_shared::service::{Role, ServeError, TlsError, caller, serve, until_stopped};
+use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::{Account, described};
@@ -51,7 +52,7 @@ pub enum RunError {
     Ledger(#[from] LedgerError),
     /// The sets of records that audits were summarised over.
     #[error("the sets of earlier audits: {0}")]
-    Audits(std::io::Error),
+    Audits(StateFileError),
     /// The secret that noise is keyed by.
     #[error(transparent)]
     Secret(#[from] SecretError),

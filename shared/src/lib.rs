@@ -18,11 +18,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod apart;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod data;
+pub mod disjoint_sets;
 pub mod files;
 mod hex;
 pub mod json;

@@ -4,13 +4,13 @@
 
 mod adversary_model;
 mod agnostic;
-mod blank;
+mod blank_document;
 mod complement;
 mod contender;
 mod document;
 mod error;
 mod figure;
-mod heat;
+mod heat_map;
 mod moments;
 mod noise;
 mod one_feature;
@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 
 use vfl_shared::files::write_atomic;
 
-use blank::blank;
+use blank_document::blank;
 pub use contender::Pairs;
 pub use document::{
     AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, HeatMap, Measure, ModelFacts, ModelOrigin,

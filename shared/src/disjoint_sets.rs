@@ -4,14 +4,13 @@
 //! Whoever answers means therefore remembers which sets they were over.
 
 use std::collections::HashMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use foldhash::fast::RandomState;
 use rand::Rng;
 use sha2::{Digest, Sha256};
 
-use crate::files::write_atomic;
+use crate::state_file::{StateFile, StateFileError};
 use crate::types::RecordIds;
 
 const MAGIC: &[u8; 16] = b"cloison sets 1\n\0";
@@ -23,29 +22,25 @@ type Member = [u8; 16];
 ///
 /// The file holds salted hashes. They keep ids from a reader who has none, not from one who can guess them.
 #[derive(Debug)]
-pub struct SetsApart {
-    path: PathBuf,
+pub struct DisjointSets {
+    file: StateFile,
     salt: [u8; 16],
     sets: Vec<Vec<Member>>,
     set_of: HashMap<Member, usize, RandomState>,
 }
 
-impl SetsApart {
+impl DisjointSets {
     /// Reads the file; without one, no set was admitted yet, and nothing is made.
     ///
     /// # Errors
-    /// [`io::Error`] from the file system, or of kind `InvalidData` for a file that is not what was written.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    /// [`StateFileError`] naming the file that cannot be read or is damaged.
+    pub fn open(path: &Path) -> Result<Self, StateFileError> {
         let mut salt = [0; 16];
         rand::rng().fill_bytes(&mut salt);
-        let mut all = Self { path: path.to_owned(), salt, sets: Vec::new(), set_of: HashMap::default() };
-        match std::fs::read(path) {
-            Ok(content) => all.read(&content).ok_or_else(|| {
-                let message = format!("{} is damaged; restore it from a backup", path.display());
-                io::Error::new(io::ErrorKind::InvalidData, message)
-            })?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display()))),
+        let file = StateFile::new(path, "it says which sets of records were summarised: restore it from a backup");
+        let mut all = Self { file, salt, sets: Vec::new(), set_of: HashMap::default() };
+        if let Some(content) = all.file.read()? {
+            all.read(&content).ok_or_else(|| all.file.damaged("it is cut off, or no file of sets"))?;
         }
         Ok(all)
     }
@@ -67,8 +62,8 @@ impl SetsApart {
     /// when this returns. Of a set that overlaps others, how many of its records they hold.
     ///
     /// # Errors
-    /// [`io::Error`] if the file cannot be written; the set is not admitted then.
-    pub fn admit(&mut self, ids: &RecordIds) -> io::Result<Result<(), usize>> {
+    /// [`StateFileError`] if the file cannot be written; the set is not admitted then.
+    pub fn admit(&mut self, ids: &RecordIds) -> Result<Result<(), usize>, StateFileError> {
         let mut members: Vec<Member> = ids.iter().map(|id| self.member(id)).collect();
         members.sort_unstable();
         let known = members.iter().filter(|m| self.set_of.contains_key(*m)).count();
@@ -80,7 +75,7 @@ impl SetsApart {
             content.extend((set.len() as u64).to_le_bytes());
             set.iter().for_each(|member| content.extend(member));
         }
-        write_atomic(&self.path, &content, true)?;
+        self.file.write(&content)?;
         self.add(members);
         Ok(Ok(()))
     }
@@ -113,7 +108,7 @@ mod tests {
     fn a_set_that_overlaps_another_is_not_admitted_after_a_restart_either() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sets");
-        let mut sets = SetsApart::open(&path).unwrap();
+        let mut sets = DisjointSets::open(&path).unwrap();
         assert!(!path.exists());
         assert_eq!(sets.admit(&ids(["a", "b", "c"])).unwrap(), Ok(()));
         for _ in 0..2 {
@@ -121,14 +116,14 @@ mod tests {
             assert_eq!(sets.admit(&ids(["a", "b"])).unwrap(), Err(2));
             assert_eq!(sets.admit(&ids(["a", "b", "c", "d"])).unwrap(), Err(3));
             assert_eq!(sets.admit(&ids(["c", "d"])).unwrap(), Err(1));
-            sets = SetsApart::open(&path).unwrap();
+            sets = DisjointSets::open(&path).unwrap();
         }
         assert_eq!(sets.admit(&ids(["d", "e"])).unwrap(), Ok(()));
         assert_eq!(sets.admit(&ids(["a", "b", "c", "d", "e"])).unwrap(), Err(5), "two sets together are another set");
         let content = std::fs::read(&path).unwrap();
         for cut in [0, 5, 16, 31, 33, 40, content.len() - 1] {
             std::fs::write(&path, &content[..cut]).unwrap();
-            let error = SetsApart::open(&path).unwrap_err();
+            let error = DisjointSets::open(&path).unwrap_err();
             assert!(error.to_string().contains("damaged"), "{cut}: {error}");
         }
     }
@@ -139,7 +134,7 @@ mod tests {
             asked in proptest::collection::vec(proptest::collection::btree_set(0u8..8, 1..4), 1..8)
         ) {
             let dir = tempfile::tempdir().unwrap();
-            let mut sets = SetsApart::open(&dir.path().join("sets")).unwrap();
+            let mut sets = DisjointSets::open(&dir.path().join("sets")).unwrap();
             let mut admitted: Vec<BTreeSet<u8>> = Vec::new();
             for set in asked {
                 let ids = RecordIds::new(set.iter().map(u8::to_string)).unwrap();
