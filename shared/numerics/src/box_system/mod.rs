@@ -37,6 +37,8 @@ const THIN: f64 = 1e-6;
 
 /// The equations A x = b over the unit box, for one A (m × d) and any number of right sides.
 ///
+/// Values of b that are not finite come out as records that are not `consistent`; their points mean nothing.
+///
 /// # Example
 ///
 /// One equation, 3 x₁ + x₂ = 3.9. Its solutions in the box lie between (1, 0.9) and (0.967, 1).
