@@ -19,13 +19,15 @@ ENV CARGO_PROFILE_RELEASE_STRIP=debuginfo CARGO_PROFILE_DIST_STRIP=debuginfo CAR
 # to exist, hence the empty stand-ins (also for benches and tests a manifest names).
 COPY Cargo.toml Cargo.lock ./
 COPY shared/Cargo.toml shared/
+COPY shared/numerics/Cargo.toml shared/numerics/
 COPY coordinator/Cargo.toml coordinator/
 COPY passive-party/Cargo.toml passive-party/
 COPY active-party/Cargo.toml active-party/
 COPY lab/Cargo.toml lab/
+COPY lab/structure/Cargo.toml lab/structure/
 COPY fuzz/targets/Cargo.toml fuzz/targets/
 RUN set -eu; \
-    for crate in shared coordinator passive-party active-party lab fuzz/targets; do \
+    for crate in shared shared/numerics coordinator passive-party active-party lab lab/structure fuzz/targets; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \

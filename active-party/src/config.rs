@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
 use vfl_shared::data::FeatureTable;
 use vfl_shared::model::{TrainingConfig, TrainingValues};
@@ -189,6 +190,20 @@ impl Settings {
             audits_allowed: v.audit.allowed,
         };
         Ok((v.listen, settings))
+    }
+}
+
+impl PartySettings for Settings {
+    fn read(path: &Path) -> Result<(SocketAddr, Self), ConfigError> {
+        Self::read(path)
+    }
+
+    fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    fn state_dir(&self) -> &Path {
+        &self.state_dir
     }
 }
 

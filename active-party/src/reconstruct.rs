@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::transport::Channel;
-use vfl_shared::apart::SetsApart;
 use vfl_shared::data::FeatureStore;
+use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::{RowStatus, reconstruct_event::Event};
@@ -47,7 +47,7 @@ pub struct Reconstructor {
     passive: Vec<(Peer, PassivePartyClient<Channel>)>,
     timeout: Duration,
     /// The sets of records whose accuracy was told.
-    sets: Arc<Mutex<SetsApart>>,
+    sets: Arc<Mutex<DisjointSets>>,
     /// One attack at a time has the cores.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -98,7 +98,7 @@ impl Reconstructor {
         scorer: Arc<Scorer>,
         passive: &[Peer],
         timeout: Duration,
-        sets: SetsApart,
+        sets: DisjointSets,
     ) -> Result<Self, ReconstructorError> {
         let passive = passive
             .iter()

@@ -9,13 +9,14 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
-use vfl_shared::apart::SetsApart;
 use vfl_shared::data::FeatureStore;
+use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::model::{ShareStore, Staging, StoreError, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
 use vfl_shared::rpc::pb::{TrainingReply, train_job_event, training_reply::Reply};
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require};
 use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve};
+use vfl_shared::state_file::StateFileError;
 use vfl_shared::training::{Importer, Participant, TrainingEvent};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
@@ -44,7 +45,7 @@ pub enum RunError {
     Tls(#[from] TlsError),
     /// The sets of records whose accuracy was told.
     #[error("the sets of earlier audits: {0}")]
-    Audits(std::io::Error),
+    Audits(StateFileError),
     /// A passive party's address.
     #[error(transparent)]
     Reconstructor(#[from] ReconstructorError),
@@ -79,14 +80,13 @@ pub async fn run(
     let credentials = &settings.credentials;
     let scorer =
         Arc::new(Scorer::new(credentials, settings.coordinator, settings.table, store, settings.peer_timeout)?);
-    let sets = SetsApart::open(&settings.state_dir.join("audited.sets")).map_err(RunError::Audits)?;
+    let sets = DisjointSets::open(&settings.state_dir.join("audited.sets")).map_err(RunError::Audits)?;
     let (passive, timeout) = (&settings.passive_parties, settings.peer_timeout);
     let reconstructor = Arc::new(Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?);
     let staging = Staging::of(&settings.state_dir);
     let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.feature_names()));
-    let stop = tokio_util::sync::CancellationToken::new();
     let identity = credentials.identity().clone();
-    let service = Service {
+    let service = |stop| Service {
         identity,
         scorer,
         reconstructor,
@@ -94,16 +94,14 @@ pub async fn run(
         importer,
         class_names,
         training: Arc::default(),
-        stop: stop.clone(),
+        stop,
     };
-    let routes = Routes::new(
-        ActivePartyServer::new(service)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES),
-    );
-    let shutdown = async move {
-        shutdown.await;
-        stop.cancel();
+    let routes = |stop| {
+        Routes::new(
+            ActivePartyServer::new(service(stop))
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+        )
     };
     Ok(serve(listener, credentials, &settings.limits, routes, shutdown).await?)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use rand::Rng;
-use vfl_shared::apart::SetsApart;
+use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::hex;
 use vfl_shared::metrics::UtilityTotals;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{Refusal, RefusalKind, pb, rough};
+use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
 use crate::config::AuditPolicy;
@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// The means, if they are over all of the session's records, and over a set that may be summarised.
-    fn summary(&self, sets: &Mutex<SetsApart>) -> Result<pb::CloseAuditResponse, Refusal> {
+    fn summary(&self, sets: &Mutex<DisjointSets>) -> Result<pb::CloseAuditResponse, Refusal> {
         let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         let (rows, records) = (measured.rows, measured.records.len());
         let mut response = pb::CloseAuditResponse { rows, records: records as u64, ..Default::default() };
@@ -167,16 +167,16 @@ pub struct Audits {
     /// By the fingerprint of the passive parameters, as long as this process lives.
     bound: Mutex<HashMap<String, Bound>>,
     /// The sets that were summarised.
-    sets: Mutex<SetsApart>,
+    sets: Mutex<DisjointSets>,
 }
 
 impl Audits {
     /// No session yet. Which sets were summarised before, the state directory knows.
     ///
     /// # Errors
-    /// [`io::Error`] naming the file that cannot be read or is damaged.
-    pub fn new(policy: AuditPolicy, state_dir: &Path) -> io::Result<Self> {
-        let sets = SetsApart::open(&state_dir.join("audited.sets"))?;
+    /// [`StateFileError`] naming the file that cannot be read or is damaged.
+    pub fn new(policy: AuditPolicy, state_dir: &Path) -> Result<Self, StateFileError> {
+        let sets = DisjointSets::open(&state_dir.join("audited.sets"))?;
         Ok(Self { policy, sessions: Mutex::default(), bound: Mutex::default(), sets: Mutex::new(sets) })
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
 use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::types::PartyName;
@@ -262,6 +263,20 @@ impl Settings {
             audit: v.audit,
         };
         Ok((v.listen, settings))
+    }
+}
+
+impl PartySettings for Settings {
+    fn read(path: &Path) -> Result<(SocketAddr, Self), ConfigError> {
+        Self::read(path)
+    }
+
+    fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    fn state_dir(&self) -> &Path {
+        &self.state_dir
     }
 }
 

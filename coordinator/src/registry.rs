@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -13,38 +12,26 @@ use foldhash::fast::RandomState;
 use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::model::TrainingConfig;
+use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
 use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
 
 const SCHEMA: u32 = 1;
 
+/// What to do about a damaged file.
+const FIX: &str = "restore it from a backup, or train or import again";
+
 /// Why the registry cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// The disk refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// read or write.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
     /// The journal of trainings.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; restore it from a backup, or train or import again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    /// A file of the registry.
+    #[error(transparent)]
+    File(#[from] StateFileError),
 }
 
 /// One party's part in a published model.
@@ -138,10 +125,8 @@ impl Manifest {
 
     /// The version that the content gives: another one than the file says means that the file was changed.
     fn rehashed(&self) -> Result<ModelVersion, RegistryError> {
-        let ids = RecordIds::new(&self.training_ids).map_err(|e| RegistryError::Damaged {
-            path: PathBuf::from(format!("{}.json", self.version)),
-            reason: e.to_string(),
-        })?;
+        let ids = RecordIds::new(&self.training_ids)
+            .map_err(|e| StateFile::new(format!("{}.json", self.version), FIX).damaged(e))?;
         let again = Self::new(
             self.class_names.clone(),
             self.active_party.clone(),
@@ -212,15 +197,11 @@ impl Registry {
     /// [`RegistryError`] naming the file that cannot be read or is damaged.
     pub fn open(dir: &Path) -> Result<Self, RegistryError> {
         let models = dir.join("models");
-        std::fs::create_dir_all(&models).map_err(|source| RegistryError::Io {
-            action: "make",
-            path: models,
-            source,
-        })?;
+        make_state_dir(&models)?;
         let current = match read(&dir.join("current"))? {
             None => None,
             Some((path, name)) => {
-                let damaged = |path, reason: String| RegistryError::Damaged { path, reason };
+                let damaged = |path: PathBuf, reason: String| StateFile::new(path, FIX).damaged(reason);
                 let name = String::from_utf8_lossy(&name).trim().to_owned();
                 let version = ModelVersion::new(name).map_err(|e| damaged(path, e.to_string()))?;
                 let path = manifest_path(dir, &version);
@@ -298,7 +279,8 @@ impl Registry {
             None => read(&calibration_path(&self.dir, manifest.version.as_str()))?,
         };
         let Some((path, content)) = found else { return Ok(None) };
-        let damaged = |reason: &str| RegistryError::Damaged { path: path.clone(), reason: reason.to_owned() };
+        let file = StateFile::new(path, FIX);
+        let damaged = |reason: &str| RegistryError::from(file.damaged(reason));
         let (words, rest) = content.as_chunks::<8>();
         let (Some((classes, values)), true) = (words.split_first(), rest.is_empty()) else {
             return Err(damaged("it is cut off"));
@@ -322,9 +304,8 @@ impl Registry {
     /// confirmed its share.
     ///
     /// # Errors
-    /// [`RegistryError::Io`]; the old model then stays in service.
+    /// [`RegistryError::File`]; the old model then stays in service.
     pub fn commit(&self, manifest: Manifest, calibration: Option<&ConfidenceScores>) -> Result<(), RegistryError> {
-        let io = |path: &Path, source| RegistryError::Io { action: "write", path: path.to_owned(), source };
         if let Some(scores) = calibration {
             let fingerprint = manifest.passive_fingerprint();
             let path = calibration_path(&self.dir, &fingerprint);
@@ -337,15 +318,12 @@ impl Registry {
                     Some((_, kept)) => kept,
                     None => calibration_content(scores),
                 };
-                write_atomic(&path, &content, true).map_err(|e| io(&path, e))?;
+                StateFile::new(path, FIX).write(&content)?;
             }
         }
-        let path = manifest_path(&self.dir, &manifest.version);
-        let content = serde_json::to_vec(&manifest).map_err(|e| io(&path, e.into()))?;
-        write_atomic(&path, &content, true).map_err(|e| io(&path, e))?;
-        let pointer = self.dir.join("current");
+        StateFile::new(manifest_path(&self.dir, &manifest.version), FIX).write_json(&manifest)?;
         let name = format!("{}\n", manifest.version);
-        write_atomic(&pointer, name.as_bytes(), true).map_err(|e| io(&pointer, e))?;
+        StateFile::new(self.dir.join("current"), FIX).write(name.as_bytes())?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(PublishedModel::new(manifest)));
         Ok(())
     }
@@ -356,11 +334,10 @@ impl Registry {
 /// # Errors
 /// [`RegistryError`] naming the file that cannot be read or is damaged.
 pub fn read_manifest(state_dir: &Path, version: &ModelVersion) -> Result<Option<Manifest>, RegistryError> {
-    let Some((path, content)) = read(&manifest_path(state_dir, version))? else { return Ok(None) };
-    let damaged = |reason: String| RegistryError::Damaged { path: path.clone(), reason };
-    let manifest: Manifest = serde_json::from_slice(&content).map_err(|e| damaged(e.to_string()))?;
-    if manifest.schema != SCHEMA || manifest.version != *version || manifest.rehashed()? != *version {
-        return Err(damaged("its fields contradict each other".into()));
+    let file = StateFile::new(manifest_path(state_dir, version), FIX);
+    let Some(manifest) = file.read_versioned::<Manifest>(SCHEMA)? else { return Ok(None) };
+    if manifest.version != *version || manifest.rehashed()? != *version {
+        return Err(file.damaged("its fields contradict each other").into());
     }
     Ok(Some(manifest))
 }
@@ -386,11 +363,7 @@ fn calibration_content(scores: &ConfidenceScores) -> Vec<u8> {
 }
 
 fn read(path: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, RegistryError> {
-    match std::fs::read(path) {
-        Ok(content) => Ok(Some((path.to_owned(), content))),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(RegistryError::Io { action: "read", path: path.to_owned(), source }),
-    }
+    Ok(StateFile::new(path, FIX).read()?.map(|content| (path.to_owned(), content)))
 }
 
 #[cfg(test)]
@@ -447,7 +420,7 @@ mod tests {
         let path = manifest_path(dir.path(), &model.manifest.version);
         let written = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, written.replace("\"r1\",", "")).unwrap();
-        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::Damaged { .. })));
+        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::File(StateFileError::Damaged { .. }))));
     }
 
     #[test]
@@ -517,11 +490,14 @@ mod tests {
         let path = manifest_path(dir.path(), &manifest(1).version);
         let shortened = std::fs::read_to_string(&path).unwrap().replace("\"r1\",", "");
         std::fs::write(&path, shortened).unwrap();
-        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::Damaged { .. })), "a training id is gone");
+        assert!(
+            matches!(Registry::open(dir.path()), Err(RegistryError::File(StateFileError::Damaged { .. }))),
+            "a training id is gone"
+        );
         std::fs::write(&path, b"{\"schema\":1").unwrap();
         let error = Registry::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("damaged") && error.contains("m-"), "{error}");
         std::fs::write(dir.path().join("current"), b"../../etc").unwrap();
-        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::Damaged { .. })));
+        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::File(StateFileError::Damaged { .. }))));
     }
 }

@@ -1,11 +1,10 @@
 //! The server's secret, which keyed noise is drawn from: made on first start, kept from then on.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use rand::Rng;
-use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
+use vfl_shared::state_file::{StateFile, StateFileError};
 
 use crate::defense::NoiseSecret;
 use crate::ledger::{LedgerConfig, LedgerError, secret_fingerprint};
@@ -13,25 +12,21 @@ use crate::ledger::{LedgerConfig, LedgerError, secret_fingerprint};
 /// The environment variable that holds the secret instead of the file: 64 hexadecimal digits.
 pub const VARIABLE: &str = "CLOISON_NOISE_SECRET";
 
+/// What a secret looks like.
+const FORM: &str = "a noise secret is 64 hexadecimal digits";
+
+/// What to do about a file that holds none.
+const FIX: &str = "restore it from a backup";
+
 /// Why there is no secret. Never shows any of it.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The disk refuses.
-    #[error("cannot {action} the noise secret {}: {source}", path.display())]
-    Io {
-        /// read or write.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Something else than a secret.
-    #[error("{place} does not hold a noise secret: 64 hexadecimal digits; restore it from a backup")]
-    Malformed {
-        /// A file, or the environment.
-        place: String,
-    },
+    /// The file.
+    #[error("the noise secret: {0}")]
+    File(#[from] StateFileError),
+    /// The environment holds something else than a secret.
+    #[error("${VARIABLE}: {FORM}; set it to the secret, or remove the variable to use the file")]
+    Malformed,
     /// Others may read it.
     #[error("the noise secret {} can be read by others (mode {mode:o}); run `chmod 600` on it", path.display())]
     Readable {
@@ -64,7 +59,7 @@ pub enum SecretError {
 /// [`SecretError`] when it cannot be read or written, is malformed, can be read by others, or is lost.
 pub async fn noise_secret(state_dir: &Path, ledger: Option<&LedgerConfig>) -> Result<NoiseSecret, SecretError> {
     if let Ok(text) = std::env::var(VARIABLE) {
-        return parse(text.trim()).ok_or_else(|| SecretError::Malformed { place: format!("${VARIABLE}") });
+        return parse(text.trim()).ok_or(SecretError::Malformed);
     }
     let path = state_dir.join("noise.secret");
     if let Some(secret) = read(&path)? {
@@ -80,21 +75,18 @@ pub async fn noise_secret(state_dir: &Path, ledger: Option<&LedgerConfig>) -> Re
 
 /// The secret of a file; `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<NoiseSecret>, SecretError> {
-    let io = |source| SecretError::Io { action: "read", path: path.to_owned(), source };
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(io(e)),
-    };
+    let file = StateFile::new(path, FIX);
+    let Some(content) = file.read()? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&content);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::metadata(path).map_err(io)?.permissions().mode() & 0o777;
+        let mode = std::fs::metadata(path).map_err(file.io("read"))?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(SecretError::Readable { path: path.to_owned(), mode });
         }
     }
-    let secret = parse(text.trim()).ok_or_else(|| SecretError::Malformed { place: path.display().to_string() })?;
+    let secret = parse(text.trim()).ok_or_else(|| file.damaged(FORM))?;
     Ok(Some(secret))
 }
 
@@ -102,11 +94,7 @@ fn make(path: &Path) -> Result<NoiseSecret, SecretError> {
     let mut secret = [0; 32];
     rand::rng().fill_bytes(&mut secret);
     let text = hex(secret) + "\n";
-    write_atomic(path, text.as_bytes(), true).map_err(|source| SecretError::Io {
-        action: "write",
-        path: path.to_owned(),
-        source,
-    })?;
+    StateFile::new(path, FIX).write(text.as_bytes())?;
     Ok(NoiseSecret::new(secret))
 }
 
@@ -146,7 +134,7 @@ mod tests {
         for bad in ["", "ab", &"g".repeat(64), &"é".repeat(32), &"a".repeat(63)] {
             std::fs::write(&path, bad).unwrap();
             let error = again().unwrap_err();
-            assert!(matches!(error, SecretError::Malformed { .. }), "{error}");
+            assert!(matches!(error, SecretError::File(StateFileError::Damaged { .. })), "{error}");
         }
         std::fs::write(&path, format!("{}\n", "A1".repeat(32))).unwrap();
         assert_eq!(again().unwrap(), NoiseSecret::new([0xa1; 32]).fingerprint());

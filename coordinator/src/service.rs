@@ -14,6 +14,7 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
 use vfl_shared::service::{Role, ServeError, TlsError, caller, serve, until_stopped};
+use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::{Account, described};
@@ -51,7 +52,7 @@ pub enum RunError {
     Ledger(#[from] LedgerError),
     /// The sets of records that audits were summarised over.
     #[error("the sets of earlier audits: {0}")]
-    Audits(std::io::Error),
+    Audits(StateFileError),
     /// The secret that noise is keyed by.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -110,16 +111,13 @@ pub async fn run(
     });
     let live = engine.policies.live().clone();
     let imports = Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
-    let stop = tokio_util::sync::CancellationToken::new();
-    let service = Service { engine: engine.clone(), driver, imports, stop: stop.clone() };
-    let routes = Routes::new(
-        CoordinatorServer::new(service)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES),
-    );
-    let shutdown = async move {
-        shutdown.await;
-        stop.cancel();
+    let service = |stop| Service { engine: engine.clone(), driver, imports, stop };
+    let routes = |stop| {
+        Routes::new(
+            CoordinatorServer::new(service(stop))
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+        )
     };
     let ended = serve(listener, &settings.credentials, &settings.limits, routes, shutdown).await;
     engine.account.close().await;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, TlsFiles};
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::service::{Credentials, Role};
@@ -299,6 +300,20 @@ impl Settings {
             audit: v.audit,
         };
         Ok((v.listen, settings))
+    }
+}
+
+impl PartySettings for Settings {
+    fn read(path: &Path) -> Result<(SocketAddr, Self), ConfigError> {
+        Self::read(path)
+    }
+
+    fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    fn state_dir(&self) -> &Path {
+        &self.state_dir
     }
 }
 

@@ -20,13 +20,13 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::clock::utc;
-use vfl_shared::files::{make_dir, write_atomic};
 use vfl_shared::hex;
 use vfl_shared::metrics::Interpretability;
 use vfl_shared::model::StoredShare;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::Role;
+use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
 use vfl_shared::types::ModelVersion;
 
 use crate::logits::LogitServer;
@@ -39,28 +39,13 @@ const SCHEMA: u32 = 1;
 /// Releases kept in memory.
 const MAX_LOADED: usize = 8;
 
+/// What to do about a damaged file.
+const FIX: &str = "it holds what was shown of a model: restore it from a backup, or train again";
+
 /// Why a stored release cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ReleaseError {
-    /// The disk refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// read, write or make.
-        action: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; it holds what was shown of a model: restore it from a backup, or train again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-}
+#[error(transparent)]
+pub struct ReleaseError(#[from] StateFileError);
 
 /// Parameters as they are shown to a role.
 #[derive(Clone, PartialEq)]
@@ -134,17 +119,12 @@ impl ReleaseFile {
     }
 
     fn read(path: &Path) -> Result<Option<Self>, ReleaseError> {
-        let content = match std::fs::read(path) {
-            Ok(content) => content,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ReleaseError::Io { action: "read", path: path.to_owned(), source }),
-        };
-        let damaged = |reason: String| ReleaseError::Damaged { path: path.to_owned(), reason };
-        let file: Self = serde_json::from_slice(&content).map_err(|e| damaged(vfl_shared::cli::json_error(&e)))?;
+        let state = StateFile::new(path, FIX);
+        let Some(file) = state.read_versioned::<Self>(SCHEMA)? else { return Ok(None) };
         let said = file.sha256.clone();
         let file = file.hashed();
-        if file.schema != SCHEMA || file.sha256 != said {
-            return Err(damaged("its content does not match its hash".into()));
+        if file.sha256 != said {
+            return Err(state.damaged("its content does not match its hash").into());
         }
         Ok(Some(file))
     }
@@ -154,7 +134,7 @@ impl ReleaseFile {
         let fits = |rows: &Vec<Vec<f64>>| rows.len() == k && rows.iter().all(|row| row.len() == d);
         if self.bias_shift.len() != k || !self.weights.as_ref().is_none_or(fits) {
             let reason = format!("it is not of {k} classes and {d} features");
-            return Err(ReleaseError::Damaged { path: path.to_owned(), reason });
+            return Err(StateFile::new(path, FIX).damaged(reason).into());
         }
         Ok(Release {
             transform: self.transform,
@@ -189,10 +169,10 @@ impl Releases {
     /// The releases in a state directory, which is locked; nothing is read before it is asked for.
     ///
     /// # Errors
-    /// [`ReleaseError::Io`] if their directory cannot be made.
+    /// [`ReleaseError`] if their directory cannot be made.
     pub fn open(state_dir: &Path, lock: &Arc<File>) -> Result<Self, ReleaseError> {
         let dir = dir(state_dir);
-        make_dir(&dir).map_err(|source| ReleaseError::Io { action: "make", path: dir.clone(), source })?;
+        make_state_dir(&dir)?;
         Ok(Self { dir, lock: Arc::downgrade(lock), loaded: Arc::default() })
     }
 
@@ -293,8 +273,8 @@ fn load_or_make(
     let w_pas = share.parameters.weights();
     if let Some(file) = ReleaseFile::read(path)? {
         if file.share != share.digest || file.role != role.as_str() {
-            let reason = "it is of another model or role".to_owned();
-            return Err(ReleaseError::Damaged { path: path.to_owned(), reason }.into());
+            let damaged = StateFile::new(path, FIX).damaged("it is of another model or role");
+            return Err(ReleaseError(damaged).into());
         }
         return Ok(file.release(path, w_pas.shape())?);
     }
@@ -331,12 +311,7 @@ fn load_or_make(
         sha256: String::new(),
     }
     .hashed();
-    let content = serde_json::to_vec(&file).unwrap_or_default();
-    write_atomic(path, &content, true).map_err(|source| ReleaseError::Io {
-        action: "write",
-        path: path.to_owned(),
-        source,
-    })?;
+    StateFile::new(path, FIX).write_json(&file).map_err(ReleaseError)?;
     tracing::info!(%version, %role, transform = transform.name(), "parameters made ready for release");
     Ok(file.release(path, w_pas.shape())?)
 }
@@ -347,11 +322,11 @@ fn load_or_make(
 /// [`ReleaseError`] naming the file.
 pub fn releases(state_dir: &Path) -> Result<Vec<ReleaseFacts>, ReleaseError> {
     let dir = dir(state_dir);
-    let io = |source| ReleaseError::Io { action: "read", path: dir.clone(), source };
+    let io = |source| StateFileError::io("read", &dir, source);
     let entries = match std::fs::read_dir(&dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(io(source)),
+        Err(source) => return Err(io(source).into()),
     };
     let mut found = Vec::new();
     for entry in entries {

@@ -122,8 +122,7 @@ pub async fn run(
     tracing::info!(records = table.len(), features, "serving logit shares");
     let staging = Staging::of(&settings.state_dir);
     let importer = Importer::of_passive(staging, logits.store.clone(), logits.feature_names(), map.is_some());
-    let stop = tokio_util::sync::CancellationToken::new();
-    let service = Service {
+    let service = |stop| Service {
         identity: settings.credentials.identity().clone(),
         showing: Arc::new(showing),
         logits: Arc::new(logits),
@@ -131,16 +130,14 @@ pub async fn run(
         audits_allowed: settings.audit.allowed,
         evaluations,
         consent,
-        stop: stop.clone(),
+        stop,
     };
-    let routes = Routes::new(
-        PassivePartyServer::new(service)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES),
-    );
-    let shutdown = async move {
-        shutdown.await;
-        stop.cancel();
+    let routes = |stop| {
+        Routes::new(
+            PassivePartyServer::new(service(stop))
+                .max_decoding_message_size(MAX_MESSAGE_BYTES)
+                .max_encoding_message_size(MAX_MESSAGE_BYTES),
+        )
     };
     let served = serve(listener, &settings.credentials, &settings.limits, routes, shutdown).await;
     drop(lock);

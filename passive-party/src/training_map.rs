@@ -8,8 +8,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
+use vfl_shared::state_file::{StateFile, StateFileError};
 
 use crate::transform::{FeatureMap, TransformConfig, TransformError};
 use crate::words::transform_words;
@@ -19,24 +19,9 @@ const SCHEMA: u32 = 1;
 /// Why there is no map.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainingMapError {
-    /// The disk refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// read or write.
-        action: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; without it no model stored beside it can be served: restore it from a backup", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    /// The file of the map, or the directory.
+    #[error(transparent)]
+    File(#[from] StateFileError),
     /// The models in the directory belong to another map.
     #[error(
         "the models in {} were trained on features transformed by {stored}, `transform` is now {configured}: set it back, or \
@@ -159,49 +144,38 @@ pub fn open(
         sha256: String::new(),
     };
     file.sha256 = file.hash();
-    let path = path(state_dir);
-    let content = serde_json::to_vec(&file).unwrap_or_default();
-    write_atomic(&path, &content, true).map_err(|source| TrainingMapError::Io { action: "write", path, source })?;
+    state_file(state_dir).write_json(&file)?;
     Ok(Some(map))
 }
 
-fn path(state_dir: &Path) -> PathBuf {
-    state_dir.join("feature_map.json")
+fn state_file(state_dir: &Path) -> StateFile {
+    let fix = "without it no model stored beside it can be served: restore it from a backup";
+    StateFile::new(state_dir.join("feature_map.json"), fix)
 }
 
 /// The map on disk, if there is one; an error if it or the models there are of another transform than `config`.
 fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<Option<FeatureMap>, TrainingMapError> {
-    let path = path(state_dir);
+    let state = state_file(state_dir);
     let other = |stored: String| {
         let configured = transform_words(config);
         Err(match holds_models(state_dir)? {
             true => TrainingMapError::Other { dir: state_dir.to_owned(), stored, configured },
-            false => TrainingMapError::Unused { path: path.clone(), stored, configured },
+            false => TrainingMapError::Unused { path: state.path().to_owned(), stored, configured },
         })
     };
-    let content = match std::fs::read(&path) {
-        Ok(content) => content,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            // Models without a map are of the features as they are, or the map is lost.
-            if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
-                return Err(TrainingMapError::Missing {
-                    dir: state_dir.to_owned(),
-                    configured: transform_words(config),
-                });
-            }
-            return Ok(None);
+    let Some(file) = state.read_versioned::<MapFile>(SCHEMA)? else {
+        // Models without a map are of the features as they are, or the map is lost.
+        if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
+            return Err(TrainingMapError::Missing { dir: state_dir.to_owned(), configured: transform_words(config) });
         }
-        Err(source) => return Err(TrainingMapError::Io { action: "read", path: path.clone(), source }),
+        return Ok(None);
     };
-    let damaged = |reason: &str| TrainingMapError::Damaged { path: path.clone(), reason: reason.to_owned() };
-    // What serde says of a file may quote it.
-    let file: MapFile = serde_json::from_slice(&content).map_err(|e| damaged(&vfl_shared::cli::json_error(&e)))?;
     let d = file.shift.len();
-    if file.schema != SCHEMA || file.sha256 != file.hash() || file.matrix.len() != d {
-        return Err(damaged("its content does not match its hash"));
+    if file.sha256 != file.hash() || file.matrix.len() != d {
+        return Err(state.damaged("its content does not match its hash").into());
     }
     if file.matrix.iter().any(|row| row.len() != d) {
-        return Err(damaged("its rows are of different lengths"));
+        return Err(state.damaged("its rows are of different lengths").into());
     }
     if file.transform != *config {
         return other(transform_words(&file.transform));
@@ -218,7 +192,7 @@ fn holds_models(state_dir: &Path) -> Result<bool, TrainingMapError> {
     match std::fs::read_dir(&path) {
         Ok(mut entries) => Ok(entries.next().is_some()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(TrainingMapError::Io { action: "read", path, source }),
+        Err(source) => Err(StateFileError::io("read", path, source).into()),
     }
 }
 
@@ -237,9 +211,9 @@ mod tests {
         check(dir.path(), &COMPLEMENT, 3).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "checking makes nothing");
         let map = open(dir.path(), &COMPLEMENT, 3).unwrap().unwrap();
-        let content = std::fs::read(path(dir.path())).unwrap();
+        let content = std::fs::read(state_file(dir.path()).path()).unwrap();
         assert_eq!(open(dir.path(), &COMPLEMENT, 3).unwrap().unwrap(), map);
-        assert_eq!(std::fs::read(path(dir.path())).unwrap(), content);
+        assert_eq!(std::fs::read(state_file(dir.path()).path()).unwrap(), content);
         for other in [TransformConfig::Negate {}, NONE] {
             let refused = open(dir.path(), &other, 3).unwrap_err().to_string();
             assert!(refused.contains("complement") && refused.contains(other.name()), "{refused}");
@@ -251,7 +225,7 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(path(dir.path())).unwrap().permissions().mode();
+            let mode = std::fs::metadata(state_file(dir.path()).path()).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
     }
@@ -261,7 +235,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("versions")).unwrap();
         open(dir.path(), &COMPLEMENT, 2).map(drop).unwrap();
-        std::fs::remove_file(path(dir.path())).unwrap();
+        std::fs::remove_file(state_file(dir.path()).path()).unwrap();
         std::fs::write(dir.path().join("versions/m-1.json"), "{}").unwrap();
         assert!(open(dir.path(), &NONE, 2).unwrap().is_none());
         let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
@@ -283,10 +257,10 @@ mod tests {
     fn a_changed_file_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         open(dir.path(), &COMPLEMENT, 2).unwrap();
-        let content = std::fs::read_to_string(path(dir.path())).unwrap();
+        let content = std::fs::read_to_string(state_file(dir.path()).path()).unwrap();
         for bad in [content.replacen("-1.0", "-1.5", 1), content[..content.len() / 2].to_owned(), "{}".to_owned()] {
             assert_ne!(bad, content);
-            std::fs::write(path(dir.path()), bad).unwrap();
+            std::fs::write(state_file(dir.path()).path(), bad).unwrap();
             let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
             assert!(refused.contains("feature_map.json") && refused.contains("damaged"), "{refused}");
         }

@@ -1,15 +1,41 @@
 //! What the command lines of all binaries have in common: exit codes and the last words.
 
+pub mod case_file;
+mod key_value;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use crate::service::{Credentials, Peer, check_health, raise_descriptor_limit};
+use crate::config::ConfigError;
+use crate::service::{Credentials, Peer, check_health, raise_descriptor_limit, shutdown_signal};
 use crate::telemetry;
 use crate::training::journal::{Journal, Training};
+
+pub use crate::json::json_error;
+pub use key_value::key_value;
+
+/// What the settings of all parties have in common.
+pub trait PartySettings: Sized {
+    /// Reads a config file and everything it names: where to listen, and the settings.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the file and what is wrong in it.
+    fn read(path: &Path) -> Result<(SocketAddr, Self), ConfigError>;
+
+    /// The party's certificate and key.
+    fn credentials(&self) -> &Credentials;
+
+    /// Where the party keeps its state.
+    fn state_dir(&self) -> &Path;
+}
+
+/// Completes when a service shall stop.
+pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The options of `serve`, alike for the three parties.
 #[derive(Debug, clap::Args)]
@@ -23,21 +49,40 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Starts logging, reads the config and binds its address.
+    /// Starts logging, reads the config, binds its address and runs the service until SIGINT or SIGTERM.
     ///
     /// # Errors
-    /// [`CliError`]: what `read` says of the config, or why the address cannot be bound.
-    pub async fn listen<S, E: std::fmt::Display>(
+    /// [`CliError`]: what is wrong with the config, why the address cannot be bound, or why the service ended.
+    pub async fn serve<S, E, F>(&self, run: impl FnOnce(S, TcpListener, Shutdown) -> F) -> Result<(), CliError>
+    where
+        S: PartySettings,
+        E: std::fmt::Display,
+        F: Future<Output = Result<(), E>>,
+    {
+        self.serve_with(Ok, run).await
+    }
+
+    /// The same with settings that `adjust` changes, or refuses as bad input.
+    ///
+    /// # Errors
+    /// As [`ServeArgs::serve`], and what `adjust` says.
+    pub async fn serve_with<S, E, F>(
         &self,
-        read: impl FnOnce(&Path) -> Result<(SocketAddr, S), E>,
-        credentials: impl FnOnce(&S) -> &Credentials,
-    ) -> Result<(TcpListener, S), CliError> {
+        adjust: impl FnOnce(S) -> Result<S, CliError>,
+        run: impl FnOnce(S, TcpListener, Shutdown) -> F,
+    ) -> Result<(), CliError>
+    where
+        S: PartySettings,
+        E: std::fmt::Display,
+        F: Future<Output = Result<(), E>>,
+    {
         telemetry::init("info", self.log_json);
         raise_descriptor_limit();
-        let (listen, settings) = read(&self.config).map_err(CliError::input)?;
+        let (listen, settings) = S::read(&self.config).map_err(CliError::input)?;
+        let settings = adjust(settings)?;
         let listener = bind(listen).await?;
-        tracing::info!(%listen, identity = %credentials(&settings).identity(), "listening");
-        Ok((listener, settings))
+        tracing::info!(%listen, identity = %settings.credentials().identity(), "listening");
+        run(settings, listener, Box::pin(shutdown_signal())).await.map_err(CliError::failed)
     }
 }
 
@@ -56,15 +101,11 @@ impl CheckArgs {
     /// Reads the config, says that it is good, and if asked whether the service it describes is up.
     ///
     /// # Errors
-    /// [`CliError`]: what `read` says of the config, or why the service cannot be reached.
-    pub async fn run<S, E: std::fmt::Display>(
-        &self,
-        read: impl FnOnce(&Path) -> Result<(SocketAddr, S), E>,
-        credentials: impl FnOnce(&S) -> &Credentials,
-    ) -> Result<(), CliError> {
+    /// [`CliError`]: what is wrong with the config, or why the service cannot be reached.
+    pub async fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         use std::io::Write;
-        let (listen, settings) = read(&self.config).map_err(CliError::input)?;
-        let said = check(&self.config, listen, credentials(&settings), self.health).await?;
+        let (listen, settings) = S::read(&self.config).map_err(CliError::input)?;
+        let said = check(&self.config, listen, settings.credentials(), self.health).await?;
         writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
     }
 }
@@ -84,13 +125,11 @@ impl TrainingsArgs {
     /// Prints the journal of the state directory that the config names. The service may be running.
     ///
     /// # Errors
-    /// [`CliError`]: what `state_dir` says of the config, or why the journal cannot be read.
-    pub fn run<E: std::fmt::Display>(
-        &self,
-        state_dir: impl FnOnce(&Path) -> Result<PathBuf, E>,
-    ) -> Result<(), CliError> {
+    /// [`CliError`]: what is wrong with the config, or why the journal cannot be read.
+    pub fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         use std::io::Write;
-        let dir = state_dir(&self.config).map_err(CliError::input)?.join("trainings");
+        let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
+        let dir = settings.state_dir().join("trainings");
         let trainings = Journal::list(&dir).map_err(CliError::failed)?;
         let text = match self.json {
             true => serde_json::to_string(&trainings).map_err(CliError::failed)? + "\n",
@@ -211,17 +250,4 @@ async fn check(path: &Path, listen: SocketAddr, credentials: &Credentials, healt
         said.push_str(&format!("\n{peer} serves"));
     }
     Ok(said)
-}
-
-/// What is wrong with a JSON text, without the value found there: case files hold features and scores.
-#[must_use]
-pub fn json_error(error: &serde_json::Error) -> String {
-    let words = error.to_string();
-    // "invalid type: VALUE, expected KIND at line L column C"; the other messages name keys and places only.
-    match (words.find(':'), words.rfind(", expected ")) {
-        (Some(kind), Some(expected)) if words.starts_with("invalid ") && kind < expected => {
-            format!("{}{}", &words[..kind], &words[expected..])
-        }
-        _ => words,
-    }
 }

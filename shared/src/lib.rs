@@ -1,6 +1,7 @@
 //! What the parties of Cloison share: domain types, numerics, data, models, metrics, the wire contract and its transport.
 //!
-//! Dependencies point one way: `types` and `numerics` know nothing of the wire; only `rpc`, `service` and `training` know tonic.
+//! Dependencies point one way: [`numerics`], the crate `vfl-numerics`, knows nothing of Cloison; `types` knows nothing of the
+//! wire; only `rpc`, `service` and `training` know tonic.
 //!
 //! # Example
 //!
@@ -17,19 +18,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod apart;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod data;
+pub mod disjoint_sets;
 pub mod files;
 mod hex;
+pub mod json;
 pub mod metrics;
 pub mod model;
-pub mod numerics;
 pub mod policy;
 pub mod rpc;
 pub mod service;
+pub mod state_file;
 pub mod telemetry;
 #[cfg(feature = "test-util")]
 pub mod testing;
@@ -37,3 +39,4 @@ pub mod training;
 pub mod types;
 
 pub use hex::hex;
+pub use vfl_numerics as numerics;

@@ -2,11 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use nalgebra::DMatrix;
-use vfl_shared::data::loaders::UnknownDataset;
 use vfl_shared::data::synthetic::{Origin, generate};
 use vfl_shared::data::{
     BankColumns, DataError, Dataset, DatasetName, DatasetSpec, Encoding, FeatureKind, MeanOver, Normalisation, Part,
-    SyntheticFields, SyntheticParameters, load,
+    SyntheticFields, SyntheticParameters, UnknownDataset, load,
 };
 use vfl_shared::testing::{self, data_dir, data_set};
 

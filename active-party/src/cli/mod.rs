@@ -6,7 +6,6 @@ mod publish;
 
 use clap::{Parser, Subcommand};
 use vfl_shared::cli::{CheckArgs, CliError, ServeArgs};
-use vfl_shared::service::shutdown_signal;
 
 pub use attack::{AttackArgs, attack_case};
 pub use client::{PredictArgs, TrainArgs};
@@ -62,11 +61,8 @@ impl Cli {
     /// [`CliError`] with the exit code.
     pub async fn run(self) -> Result<(), CliError> {
         match self.command {
-            Command::Serve(args) => {
-                let (listener, settings) = args.listen(Settings::read, |s| &s.credentials).await?;
-                crate::service::run(settings, listener, shutdown_signal()).await.map_err(CliError::failed)
-            }
-            Command::Check(args) => args.run(Settings::read, |s| &s.credentials).await,
+            Command::Serve(args) => args.serve(crate::service::run).await,
+            Command::Check(args) => args.run::<Settings>().await,
             Command::Train(args) => args.run().await,
             Command::ImportParameters(args) => args.run(),
             Command::Publish(args) => args.run().await,

@@ -9,10 +9,13 @@ use std::time::SystemTime;
 
 use rand::Rng;
 
+use super::config::LedgerConfig;
 use super::connection::{Arg, Connection, Place};
-use super::decide::{hex, seconds};
+use super::decide::hex;
+use super::error::LedgerError;
+use super::events::record_event;
 use super::mark::{self, Known, Marker};
-use super::{LedgerConfig, LedgerError, erased, models};
+use super::{erased, models};
 
 /// Rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, the id of the ledger it was begun in
 /// place of.
@@ -159,12 +162,6 @@ pub(super) async fn resume(place: &Place, marker: &Marker, secret: &str) -> Resu
         Some(ledger) => Err(LedgerError::Another { ledger, known }),
         None => Err(LedgerError::Lost { ledger: known, mark: marker.reached() }),
     }
-}
-
-/// Adds a line to what operators have done to the ledger.
-pub(super) async fn record_event(connection: &mut Connection, at: SystemTime, what: &str) -> Result<(), LedgerError> {
-    let add = "INSERT INTO events (id, at, what) SELECT coalesce(max(id), 0) + 1, CAST($1 AS BIGINT), $2 FROM events";
-    connection.execute(add, &[Arg::Int(seconds(at)), Arg::Text(what)]).await.map(drop)
 }
 
 async fn new_id(connection: &mut Connection) -> Result<String, LedgerError> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use vfl_shared::files::write_atomic;
+use vfl_shared::state_file::StateFile;
 
 use super::LedgerError;
 
@@ -31,21 +31,14 @@ pub(super) struct Known {
 }
 
 /// The file of a state directory.
-pub(super) fn path(state_dir: &Path) -> PathBuf {
-    state_dir.join("ledger.mark")
+fn state_file(state_dir: &Path) -> StateFile {
+    let fix = "restore it, or go on without it by `coordinator serve --begin-new-ledger`";
+    StateFile::new(state_dir.join("ledger.mark"), fix)
 }
 
 /// What the state directory knows; `None` if it has known no ledger.
 pub(super) fn read(state_dir: &Path) -> Result<Option<Known>, LedgerError> {
-    let path = path(state_dir);
-    match std::fs::read(&path) {
-        Ok(content) => {
-            let known = serde_json::from_slice(&content);
-            known.map(Some).map_err(|_| LedgerError::DamagedMark { path: path.display().to_string() })
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(LedgerError::Storage(format!("cannot read {}: {e}", path.display()))),
-    }
+    Ok(state_file(state_dir).read_json()?)
 }
 
 /// Keeps the file up to date.
@@ -103,9 +96,6 @@ impl Marker {
 
     fn write(&self, known: &Known) -> Result<(), LedgerError> {
         let Some(dir) = &self.state_dir else { return Ok(()) };
-        let path = path(dir);
-        let failed = |e: &dyn std::fmt::Display| LedgerError::Storage(format!("cannot write {}: {e}", path.display()));
-        let content = serde_json::to_vec(known).map_err(|e| failed(&e))?;
-        write_atomic(&path, &content, true).map_err(|e| failed(&e))
+        Ok(state_file(dir).write_json(known)?)
     }
 }

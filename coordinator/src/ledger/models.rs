@@ -5,11 +5,12 @@ use std::time::SystemTime;
 
 use vfl_shared::types::ModelVersion;
 
-use super::begin::record_event;
+use super::config::Derive;
 use super::connection::{Arg, Connection, Place};
 use super::decide::seconds;
+use super::error::LedgerError;
+use super::events::record_event;
 use super::read::existing;
-use super::{Derive, LedgerError};
 
 /// The row of `meta` with the number of approvals so far.
 pub(super) const APPROVALS: &str = "approvals";

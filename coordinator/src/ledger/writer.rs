@@ -14,7 +14,8 @@ use super::erased::{self, Erased};
 use super::mark::{self, Marker};
 use super::models::{self, Models};
 use super::rate::Bucket;
-use super::{Answer, Budgets, LedgerConfig, LedgerError, Spend, Waiting};
+use super::request::{RowVerdict, Spend};
+use super::{Budgets, LedgerConfig, LedgerError};
 
 /// Rows of one commit, about: a group is closed when it has as many. The more, the more rows share a page that is written.
 const GROUP_ROWS: usize = 262_144;
@@ -26,6 +27,15 @@ const PURGE_EVERY_S: i64 = 60;
 const REMEMBERED_BYTES: i64 = 256 << 20;
 /// What a remembered request takes beside its id and its verdicts, about: hash, keys, index.
 const REMEMBERED_OVERHEAD: i64 = 200;
+
+/// What a caller waits for.
+pub(super) type Answer = Result<Vec<RowVerdict>, LedgerError>;
+
+/// A request on its way to the writer.
+pub(super) struct Waiting {
+    pub(super) spend: Spend,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
 
 /// What the writer knows between two commits. Parties, models and policies are few.
 struct Writer {
@@ -428,7 +438,6 @@ mod tests {
     use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
     use super::*;
-    use crate::ledger::RowVerdict;
 
     fn spend(rows: usize) -> Spend {
         Spend {

@@ -14,7 +14,8 @@ use vfl_shared::model::ParameterFile;
 use vfl_shared::types::RecordIds;
 
 use crate::echo::Contents;
-use crate::{bounded, parts, shows_no_value};
+use crate::input::{bounded, parts};
+use crate::shows_no_value;
 
 /// The letter of a command (`a`ttack, `t`ransform, a`s`sess, `d`efend, import-`p`arameters), a byte that chooses among its methods, then parts with zero bytes
 /// between them: the case file and settings, one `key=value` a line; for `defend` the scores, the policy, settings, the case and the

@@ -11,7 +11,8 @@ use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::policy::Policy;
 use vfl_shared::service::Role;
 
-use crate::{bounded, policies};
+use crate::input::bounded;
+use crate::policies;
 
 /// The letter of a config (`c`oordinator, `p`assive party, `a`ctive party, a`u`dit), then its TOML.
 ///

@@ -5,7 +5,8 @@ use std::path::Path;
 use vfl_shared::data::{FeatureSchema, FeatureStore, FeatureTable, Limits};
 use vfl_shared::types::RecordIds;
 
-use crate::{bounded, parts, shows_no_value};
+use crate::input::{bounded, parts};
+use crate::shows_no_value;
 
 /// A schema in TOML, a zero byte, and the CSV file, which is also read as a list of ids.
 ///

@@ -13,6 +13,7 @@ mod case_files;
 mod config;
 mod csv;
 mod echo;
+mod input;
 mod messages;
 mod policies;
 mod schema;
@@ -21,26 +22,10 @@ pub use self::csv::csv;
 pub use case_files::case_files;
 pub use config::config;
 pub use echo::shows_no_value;
+pub use input::{MAX_INPUT, Target};
 pub use messages::{MESSAGES, messages};
 pub use schema::schema;
-
-/// The longest input that is looked at, in bytes: what is beyond is cut off.
-pub const MAX_INPUT: usize = 64 << 10;
-
-/// A function that is fuzzed.
-pub type Target = fn(&[u8]);
 
 /// All targets by name, which is that of their corpus and of their libFuzzer program too.
 pub const TARGETS: [(&str, Target); 5] =
     [("messages", messages), ("csv", csv), ("schema", schema), ("config", config), ("case_files", case_files)];
-
-/// The input up to [`MAX_INPUT`].
-fn bounded(data: &[u8]) -> &[u8] {
-    data.get(..MAX_INPUT).unwrap_or(data)
-}
-
-/// The parts of an input, which zero bytes separate: no text that is fuzzed holds any. Absent parts are empty.
-fn parts<const N: usize>(data: &[u8]) -> [&[u8]; N] {
-    let mut split = data.splitn(N, |byte| *byte == 0);
-    std::array::from_fn(|_| split.next().unwrap_or_default())
-}

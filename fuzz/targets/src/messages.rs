@@ -7,7 +7,8 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
 use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
-use crate::{bounded, policies};
+use crate::input::bounded;
+use crate::policies;
 
 macro_rules! messages {
     ($($name:ident),* $(,)?) => {

@@ -2,7 +2,7 @@
 
 use vfl_shared::data::FeatureSchema;
 
-use crate::bounded;
+use crate::input::bounded;
 
 /// A schema file in TOML.
 ///

@@ -186,7 +186,7 @@ impl AuditArgs {
         if none_missing(&report) {
             report.notes.push("No audit without a defense was made: accuracy is that of the first defense.".into());
         }
-        super::deliver(&report, &self.out, self.json)
+        super::deliver::deliver(&report, &self.out, self.json)
     }
 }
 

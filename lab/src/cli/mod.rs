@@ -1,27 +1,28 @@
 //! The command line of the lab.
 
 mod audit;
+mod data;
+mod deliver;
 mod demo;
 mod parameters;
 mod reproduce;
 mod transcript;
 
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use vfl_shared::cli::CliError;
-use vfl_shared::data::{self, partition};
+use vfl_shared::data::partition;
 use vfl_shared::telemetry;
 
 pub use audit::{AuditArgs, AuditConfig};
-pub use demo::{BankChoice, DataArgs, DemoArgs};
+pub use data::{BankChoice, DataArgs};
+pub use demo::DemoArgs;
 pub use parameters::SplitParametersArgs;
 pub use reproduce::ReproduceArgs;
 pub use transcript::TranscriptArgs;
 
 use crate::progress::say;
-use crate::report::{Report, render_table, write};
 use crate::{certs, load};
 
 /// Cloison: serve predictions of a vertically federated model, and learn how much of the data provider's customers they give
@@ -133,7 +134,7 @@ impl Cli {
                 Ok(())
             }
             Some(Command::Partition(args)) => {
-                let dataset = data::load(&args.data.spec()?).map_err(CliError::input)?;
+                let dataset = vfl_shared::data::load(&args.data.spec()?).map_err(CliError::input)?;
                 let split = args.data.split(&dataset)?;
                 let files = partition::partition(&dataset, &split, &args.out, args.data.seed);
                 let files = files.map_err(CliError::failed)?;
@@ -149,20 +150,4 @@ impl Cli {
             Some(Command::LoadWorker(args)) => load::worker(args).await.map_err(CliError::failed),
         }
     }
-}
-
-/// Prints the table and writes the report's files.
-fn deliver(report: &Report, out: &Path, json: bool) -> Result<(), CliError> {
-    let written = write(report, out).map_err(CliError::failed)?;
-    let mut stdout = std::io::stdout();
-    let text = if json {
-        report.to_json().map_err(CliError::failed)?
-    } else {
-        let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(100);
-        render_table(report, width, stdout.is_terminal())
-    };
-    // A reader that has seen enough (`| head`) is no failure.
-    let _ = writeln!(stdout, "{}", text.trim_end());
-    say(&format!("report: {} and {}", written.html.display(), written.json.display()));
-    Ok(())
 }

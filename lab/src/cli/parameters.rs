@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use nalgebra::DVector;
-use vfl_shared::cli::CliError;
+use vfl_shared::cli::{CliError, key_value};
 use vfl_shared::data::FeatureSchema;
 use vfl_shared::files::write_atomic;
 use vfl_shared::model::{ParameterFile, ParameterFileError};
@@ -66,7 +66,7 @@ impl FromStr for PassiveSchema {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, schema) = text.split_once('=').ok_or("write NAME=SCHEMA, the party's name and its schema file")?;
+        let (name, schema) = key_value(text).map_err(|_| "write NAME=SCHEMA, the party's name and its schema file")?;
         let name = PartyName::new(name).map_err(|e| e.to_string())?;
         Ok(Self { name, schema: schema.into() })
     }

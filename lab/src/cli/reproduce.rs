@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use vfl_shared::cli::CliError;
-use vfl_shared::data::{BankColumns, DatasetName};
+use vfl_shared::cli::{CliError, key_value};
+use vfl_shared::data::DatasetName;
 
-use super::BankChoice;
+use super::data::BankChoice;
 use crate::progress::say;
 use crate::reproduce::{
     Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
@@ -59,7 +59,7 @@ fn records(text: &str) -> Result<Records, String> {
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    let (key, value) = key_value(text)?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -178,10 +178,7 @@ impl ReproduceArgs {
 
     /// The figure on one data set.
     fn document(&self, figure: Figure, dataset: DatasetName) -> Result<Document, CliError> {
-        let bank_columns = match self.bank_columns {
-            BankChoice::WithoutDuration => BankColumns::WithoutDuration,
-            BankChoice::Authors => BankColumns::Authors,
-        };
+        let bank_columns = self.bank_columns.into();
         let training = match (figure.training(), self.over_sockets) {
             (Training::None, _) => Training::None,
             (default, None) => default,

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use vfl_shared::cli::CliError;
 use vfl_shared::model::TrainingValues;
 
-use super::DataArgs;
+use super::data::DataArgs;
 use crate::progress::{Progress, say};
 use crate::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 

@@ -7,13 +7,13 @@ mod bench;
 mod echo;
 pub mod flood;
 mod measure;
+mod print;
 mod strangers;
 mod worker;
 
 use std::time::Duration;
 
 use clap::Args;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use prost::Message;
 use serde::Serialize;
 use vfl_shared::rpc::{STREAM_CHUNK_RECORDS, pb};
@@ -21,6 +21,7 @@ use vfl_shared::rpc::{STREAM_CHUNK_RECORDS, pb};
 use crate::progress::Progress;
 pub use bench::Bench;
 use bench::{CLASSES, PASSIVE, RECORDS, Worker, coordinator_at};
+use print::print;
 pub use worker::{WorkerArgs, worker};
 
 /// `cloison load`
@@ -161,30 +162,6 @@ fn line(what: String, unit: &'static str, per: f64, rounds: &[[measure::Sample; 
         no_ledger_p50_us: of(|r| r[2].p50_us),
         no_ledger_p99_us: of(|r| r[2].p99_us),
     }
-}
-
-/// Prints lines as JSON, or as a table whose columns from `numbers` on are numbers.
-fn print<L: Serialize, const N: usize>(
-    lines: &[L],
-    json: bool,
-    header: [&str; N],
-    numbers: usize,
-    row: impl Fn(&L) -> [String; N],
-) -> anyhow::Result<()> {
-    use std::io::Write;
-    let mut out = std::io::stdout();
-    if json {
-        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(lines)?)?);
-    }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
-    table.set_header(header).add_rows(lines.iter().map(row));
-    for column in numbers..N {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    Ok(writeln!(out, "{table}")?)
 }
 
 const HEADER: [&str; 9] = [

@@ -10,6 +10,7 @@ use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::service::{Credentials, Peer, channel, raise_descriptor_limit};
 
 use super::bench::Bench;
+use super::print::print;
 use super::{flood, measure};
 use crate::progress::Progress;
 
@@ -112,7 +113,7 @@ pub(super) async fn run(
          that takes none, and {HALF_SENT} to one that does; {} s a phase",
         time.as_secs_f64()
     ));
-    super::print(&lines, json, HEADER, 1, row)
+    print(&lines, json, HEADER, 1, row)
 }
 
 fn mib(bytes: u64) -> f64 {

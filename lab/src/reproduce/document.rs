@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 use vfl_shared::model::TrainingValues;
 
 use super::ReproduceError;
-
-/// Version of the document. It changes when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+use super::version::SCHEMA_VERSION;
 
 /// A figure of a paper, computed again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use vfl_shared::metrics::MetricError;
 use vfl_shared::model::TrainingConfigError;
 use vfl_shared::types::ShapeError;
 
+use super::version::SCHEMA_VERSION;
 use crate::report::ReportError;
 
 /// Why a figure could not be computed, read or written.
@@ -171,10 +172,10 @@ pub enum ReproduceError {
     #[error("cannot start threads: {0}")]
     Threads(String),
     /// The JSON is no document of a figure.
-    #[error("not a figure of schema version {version}: {0}", version = super::SCHEMA_VERSION)]
+    #[error("not a figure of schema version {SCHEMA_VERSION}: {0}")]
     Json(#[from] serde_json::Error),
     /// A document of another version.
-    #[error("the figure has schema version {got}, this program reads version {version}", version = super::SCHEMA_VERSION)]
+    #[error("the figure has schema version {got}, this program reads version {SCHEMA_VERSION}")]
     Version {
         /// The version found.
         got: u64,

@@ -3,17 +3,7 @@
 use vfl_shared::data::DatasetName;
 
 use super::ReproduceError;
-use super::subject::Training;
-
-/// Which paper's account of the experiments a figure follows where they differ: split, normalisation, regularisation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Protocol {
-    /// R and J: the official test part where there is one, satellite normalised part by part, L2 as stored by R's authors.
-    #[default]
-    R,
-    /// V section III: a fifth of all records for prediction, normalised over all rows, no regularisation.
-    V,
-}
+use super::protocol::{Protocol, Training};
 
 macro_rules! figures {
     ($($variant:ident = $name:literal, $title:literal, $source:literal, [$($dataset:ident),+], $each:literal, $takes:literal;)*) => {

@@ -2,21 +2,24 @@
 //!
 //! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
 
-mod across;
 mod adversary_model;
 mod agnostic;
+mod blank_document;
 mod complement;
 mod contender;
 mod document;
 mod error;
 mod figure;
-mod heat;
+mod heat_map;
 mod moments;
 mod noise;
 mod one_feature;
+mod options;
 mod page;
 mod plot;
+mod protocol;
 mod retrained;
+mod several_sets;
 mod shadow;
 mod sockets;
 mod starts;
@@ -27,6 +30,7 @@ mod table;
 mod theorem2;
 mod tradeoff;
 mod undo;
+mod version;
 mod white_box;
 mod workers;
 
@@ -34,58 +38,20 @@ use std::path::{Path, PathBuf};
 
 use vfl_shared::files::write_atomic;
 
-pub use across::compare;
+use blank_document::blank;
 pub use contender::Pairs;
 pub use document::{
     AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, HeatMap, Measure, ModelFacts, ModelOrigin,
-    SCHEMA_VERSION,
 };
 pub use error::{ModelFileError, ReproduceError};
-pub use figure::{Figure, Protocol};
+pub use figure::Figure;
+pub use options::Options;
 pub use page::render_page;
-pub use subject::{Subject, SubjectSpec, Training};
+pub use protocol::{Protocol, Training};
+pub use several_sets::compare;
+pub use subject::{Subject, SubjectSpec};
 pub use table::render_table;
-
-/// How to compute a figure.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Test records attacked in every split; all of them if `None`.
-    pub records: Option<usize>,
-    /// Records that gradient inversion, which is slow, attacks in every split at most.
-    pub inversion_records: usize,
-    /// Settings of gradient inversion over the figure's own.
-    pub inversion: Pairs,
-    /// Curves to compute; none named: all.
-    pub attacks: Vec<String>,
-    /// Numbers of passive features; none named: all of the figure.
-    pub dimensions: Vec<usize>,
-    /// Splits for each number of passive features: this many windows, evenly spread; `None`: the figure's own number.
-    pub windows: Option<usize>,
-    /// Training records, the first of these in an order that the seed draws, that an adversary fits a model of its own to, and
-    /// that models are trained on again for a figure; `None`: all.
-    pub own_records: Option<usize>,
-    /// Seed of draws and of attacks.
-    pub seed: u64,
-    /// Threads at work; no figure depends on it.
-    pub threads: usize,
-}
-
-impl Default for Options {
-    /// R's 1000 records and 100 for gradient inversion, everything in the figure, on all cores.
-    fn default() -> Self {
-        Self {
-            records: Some(1000),
-            inversion_records: 100,
-            inversion: Pairs::new(),
-            attacks: Vec::new(),
-            dimensions: Vec::new(),
-            windows: None,
-            own_records: Some(4000),
-            seed: 7,
-            threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        }
-    }
-}
+pub use version::SCHEMA_VERSION;
 
 /// Computes a figure.
 ///
@@ -125,28 +91,6 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         return Err(ReproduceError::NothingToRun { notes: document.notes.join("; ") });
     }
     Ok(document)
-}
-
-/// A document with the facts in, and no curve yet.
-fn blank(figure: Figure, subject: &Subject, seed: u64, records: usize) -> Document {
-    Document {
-        schema_version: SCHEMA_VERSION,
-        figure: figure.as_str().into(),
-        title: figure.title().into(),
-        source: figure.source().into(),
-        program: concat!("cloison ", env!("CARGO_PKG_VERSION")).into(),
-        dataset: subject.dataset.clone(),
-        model: subject.model.clone(),
-        seed,
-        records,
-        axis: Axis { label: String::new(), symbol: String::new(), points: Vec::new(), determined_up_to: None },
-        measure: Measure::default(),
-        attacks: Vec::new(),
-        curves: Vec::new(),
-        heat_map: None,
-        checks: Vec::new(),
-        notes: Vec::new(),
-    }
 }
 
 /// Writes `FIGURE-DATASET.json` and `.html` into `out`, which is made if need be; nothing unless both can be rendered.

@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::ReproduceError;
 use super::document::Document;
-use super::heat::heat;
+use super::heat_map::heat;
 use super::plot::plot;
 use super::table::{capital, facts, with_settings};
 use crate::report::html::{CONTENT_POLICY, STYLE};

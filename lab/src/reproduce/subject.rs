@@ -18,7 +18,7 @@ use vfl_shared::model::{TrainingConfig, TrainingValues, train_central};
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
-use super::figure::Protocol;
+use super::protocol::{Protocol, Training};
 use super::sockets::train_and_serve;
 use super::{ModelFileError, ReproduceError};
 
@@ -39,18 +39,6 @@ pub struct SubjectSpec {
     pub protocol: Protocol,
     /// Where the model is trained. No matter with a file.
     pub training: Training,
-}
-
-/// Where a model is trained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Training {
-    /// In one place; scores are computed there.
-    #[default]
-    InOnePlace,
-    /// By three parties over sockets, which then serve the scores of the test records.
-    OverSockets,
-    /// Nowhere: the figure is of the data alone, and the weights are 0.
-    None,
 }
 
 /// A model with its test set.

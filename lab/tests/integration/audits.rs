@@ -249,7 +249,7 @@ async fn a_party_lost_between_the_phases_of_publishing_leaves_the_old_model() {
         let name = PartyName::new("passive-2")?;
         let credentials = Credentials::new(&authority.issue(Role::PassiveParty, &name)?)?;
         let routes = tonic::service::Routes::new(PassivePartyServer::new(fragile));
-        tokio::spawn(async move { serve(listener, &credentials, &Limits::default(), routes, stopped).await });
+        tokio::spawn(async move { serve(listener, &credentials, &Limits::default(), |_| routes, stopped).await });
         settings.passive_parties.push(Peer { role: Role::PassiveParty, name, address });
         Ok(())
     })

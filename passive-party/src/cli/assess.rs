@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use vfl_shared::cli::CliError;
+use vfl_shared::cli::{CliError, case_file};
 
 use super::case::{self, BY_WEIGHTS, number};
 use crate::assess::{Assessment, BeforeTraining, Candidate, assess, before_training, candidates};
@@ -57,15 +58,17 @@ pub struct AssessArgs {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    schema: u32,
-    kind: String,
+    #[serde(rename = "schema")]
+    _schema: IgnoredAny,
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
     #[serde(default)]
     w_pas: Option<Vec<Vec<f64>>>,
     #[serde(default)]
     classes: Option<usize>,
     x_pas: Vec<Vec<f64>>,
     #[serde(default, rename = "expected")]
-    _expected: serde::de::IgnoredAny,
+    _expected: IgnoredAny,
 }
 
 /// What is found of trained parameters.
@@ -96,21 +99,21 @@ enum Found {
 
 impl AssessArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let text = case::read(&self.case)?;
-        let refused = |reason: String| case::refused(&self.case, &reason);
+        let text = case_file::read(&self.case)?;
+        let refused = |reason: String| case_file::refused(&self.case, &reason);
         let found = assessed(&text, self.before_training, self.seed).map_err(refused)?;
         if let Some(path) = &self.plot {
             let Found::Trained(found) = &found else {
                 return Err(refused("there is nothing to plot without `w_pas`; leave --plot out".into()));
             };
             let svg = plot::svg(&found.candidates, found.assessment.mse_half).map_err(CliError::Failed)?;
-            case::write(path, svg.as_bytes())?;
+            case_file::write(path, svg.as_bytes())?;
         }
         let content = match (&self.out, self.json) {
             (None, false) => found.table().into_bytes(),
             _ => json(&found).map_err(CliError::failed)?,
         };
-        case::write(&self.out.unwrap_or_else(|| "-".into()), &content)
+        case_file::write(&self.out.unwrap_or_else(|| "-".into()), &content)
     }
 }
 
@@ -136,10 +139,7 @@ pub fn assess_case(text: &str, before: Option<usize>, seed: u64) -> Result<(Vec<
 
 /// Assesses the text of a case file.
 fn assessed(text: &str, before: Option<usize>, seed: u64) -> Result<Found, String> {
-    let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
-    if case.schema != 1 || case.kind != "assess" {
-        return Err(format!("expected schema 1 and kind \"assess\", got {} and {:?}", case.schema, case.kind));
-    }
+    let case: Case = case_file::parse(text, "assess")?;
     let rows = case.w_pas.as_ref().map(Vec::len);
     if let (Some(rows), Some(classes)) = (rows, case.classes)
         && rows != classes

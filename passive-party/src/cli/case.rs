@@ -1,31 +1,7 @@
 //! What the case files of `assess` and `transform` have in common.
 
-use std::io::Write;
-use std::path::Path;
-
 use nalgebra::DMatrix;
-use vfl_shared::cli::CliError;
 use vfl_shared::types::FeatureBlock;
-
-/// The text of a case file.
-pub(super) fn read(path: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(path)
-        .map_err(|e| CliError::Input(format!("cannot read the case file {}: {e}", path.display())))
-}
-
-/// Says which case file a reason is about.
-pub(super) fn refused(path: &Path, reason: &str) -> CliError {
-    CliError::Input(format!("case file {}: {reason}", path.display()))
-}
-
-/// Writes to a file, or to standard output for `-`.
-pub(super) fn write(out: &Path, content: &[u8]) -> Result<(), CliError> {
-    if out.as_os_str() == "-" {
-        return std::io::stdout().write_all(content).map_err(CliError::failed);
-    }
-    vfl_shared::files::write_atomic(out, content, true)
-        .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", out.display())))
-}
 
 /// `w_pas`, k × d.
 pub(super) fn weights(w_pas: &[Vec<f64>]) -> Result<DMatrix<f64>, String> {

@@ -9,7 +9,6 @@ mod transform;
 
 use clap::{Parser, Subcommand};
 use vfl_shared::cli::{CheckArgs, CliError, ServeArgs, TrainingsArgs};
-use vfl_shared::service::shutdown_signal;
 
 pub use assess::{AssessArgs, assess_case};
 pub use import::ImportArgs;
@@ -73,16 +72,13 @@ impl Cli {
     /// [`CliError`] with the exit code.
     pub async fn run(self) -> Result<(), CliError> {
         match self.command {
-            Command::Serve(args) => {
-                let (listener, settings) = args.listen(Settings::read, |s| &s.credentials).await?;
-                crate::service::run(settings, listener, shutdown_signal()).await.map_err(CliError::failed)
-            }
-            Command::Check(args) => args.run(Settings::read, |s| &s.credentials).await,
+            Command::Serve(args) => args.serve(crate::service::run).await,
+            Command::Check(args) => args.run::<Settings>().await,
             Command::ImportParameters(args) => args.run(),
             Command::Assess(args) => args.run(),
             Command::Transform(args) => args.run(),
             Command::Releases(args) => args.run(),
-            Command::Trainings(args) => args.run(|path| Settings::read(path).map(|(_, s)| s.state_dir)),
+            Command::Trainings(args) => args.run::<Settings>(),
             Command::Scorings(args) => args.run(),
         }
     }

@@ -10,9 +10,10 @@ use clap::Args;
 use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use vfl_shared::cli::CliError;
+use vfl_shared::cli::{CliError, case_file};
 use vfl_shared::metrics::Interpretability;
 use vfl_shared::types::FeatureBlock;
 
@@ -73,8 +74,10 @@ Transforms and their settings:{}",
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    schema: u32,
-    kind: String,
+    #[serde(rename = "schema")]
+    _schema: IgnoredAny,
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
     #[serde(default)]
     transform: Option<String>,
     #[serde(default)]
@@ -85,7 +88,7 @@ struct Case {
     #[serde(default)]
     settings: Map<String, Value>,
     #[serde(default, rename = "expected")]
-    _expected: serde::de::IgnoredAny,
+    _expected: IgnoredAny,
 }
 
 /// The output file: what is released and nothing else, since the file may be handed on.
@@ -138,10 +141,10 @@ struct Effort {
 
 impl TransformArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let text = case::read(&self.case)?;
+        let text = case_file::read(&self.case)?;
         let (content, summary) = transform_case(&text, self.transform.as_deref(), &self.set, self.seed, self.json)
-            .map_err(|reason| case::refused(&self.case, &reason))?;
-        case::write(&self.out, &content)?;
+            .map_err(|reason| case_file::refused(&self.case, &reason))?;
+        case_file::write(&self.out, &content)?;
         if self.out.as_os_str() == "-" {
             std::io::stderr().write_all(summary.as_bytes()).map_err(CliError::failed)
         } else {
@@ -186,10 +189,7 @@ fn transformed(text: &str, name: Option<&str>, set: &[String], seed: Option<u64>
         Some(seed) => ChaCha20Rng::seed_from_u64(seed),
         None => ChaCha20Rng::from_rng(&mut rand::rng()),
     };
-    let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
-    if case.schema != 1 || case.kind != "transform" {
-        return Err(format!("expected schema 1 and kind \"transform\", got {} and {:?}", case.schema, case.kind));
-    }
+    let case: Case = case_file::parse(text, "transform")?;
     let w_pas = case::weights(&case.w_pas)?;
     let x = case.x_pas.as_deref().map(|x| case::records(x, w_pas.ncols(), BY_WEIGHTS)).transpose()?;
     let named = name.or(case.transform.as_deref()).ok_or("the case names no `transform`; name one with --transform")?;

@@ -5,33 +5,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::files::{self, write_atomic};
+use vfl_shared::files;
 use vfl_shared::hex;
+use vfl_shared::state_file::{StateFile, StateFileError};
 
 use super::accountant::Budget;
 use crate::config::AuditPolicy;
 
+/// What to do about a damaged file.
+const FIX: &str = "it counts what auditors were told: restore it from a backup";
+
 /// Why the record of scorings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluationError {
-    /// The disk refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// read, write or lock.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; it counts what auditors were told: restore it from a backup", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    /// The file of the record, or the lock of the state directory.
+    #[error(transparent)]
+    File(#[from] StateFileError),
     /// The service holds the record in memory.
     #[error("a passive party serves with this state directory; stop it, renew, and start it again")]
     InUse,
@@ -134,21 +123,17 @@ impl ScoredSet {
 impl Record {
     /// Reads it; a directory without one has an empty record.
     pub(super) fn read(path: &Path) -> Result<Self, EvaluationError> {
-        let damaged = |reason: String| EvaluationError::Damaged { path: path.to_owned(), reason };
-        let record: Self = match std::fs::read(path) {
-            Ok(content) => serde_json::from_slice(&content).map_err(|e| damaged(e.to_string()))?,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Self::default(),
-            Err(source) => return Err(EvaluationError::Io { action: "read", path: path.to_owned(), source }),
-        };
+        let file = StateFile::new(path, FIX);
+        let record: Self = file.read_json()?.unwrap_or_default();
         match record.sets.iter().find(|s| !(s.rho_spent.is_finite() && s.rho_spent >= 0.0)) {
-            Some(bad) => Err(damaged(format!("`rho_spent` is {}", bad.rho_spent))),
+            Some(bad) => Err(file.damaged(format!("`rho_spent` is {}", bad.rho_spent)).into()),
             None => Ok(record),
         }
     }
 
     /// Writes it, durably.
-    pub(super) fn write(&self, path: &Path) -> std::io::Result<()> {
-        write_atomic(path, &serde_json::to_vec(self)?, true)
+    pub(super) fn write(&self, path: &Path) -> Result<(), StateFileError> {
+        StateFile::new(path, FIX).write_json(self)
     }
 
     pub(super) fn find(&self, set: &str) -> Option<&ScoredSet> {
@@ -204,7 +189,7 @@ pub fn renew(state_dir: &Path, set: Option<&str>, reason: &str) -> Result<Renewa
     let held = match files::lock(&lock) {
         Ok(Some(held)) => held,
         Ok(None) => return Err(EvaluationError::InUse),
-        Err(source) => return Err(EvaluationError::Io { action: "lock", path: lock, source }),
+        Err(source) => return Err(StateFileError::io("lock", lock, source).into()),
     };
     let path = path(state_dir);
     let mut record = Record::read(&path)?;
@@ -222,7 +207,7 @@ pub fn renew(state_dir: &Path, set: Option<&str>, reason: &str) -> Result<Renewa
         set: set.and_then(|_| renewed.first().map(|s| s.set.clone())),
     };
     record.renewals.push(renewal.clone());
-    record.write(&path).map_err(|source| EvaluationError::Io { action: "write", path, source })?;
+    record.write(&path)?;
     drop(held);
     Ok(renewal)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use nalgebra::DMatrix;
 
 use super::csv_error::{TableError, TableProblem};
-use super::csv_lines::{Fields, Lines};
+use super::csv_lines::{Fields, Limits, Lines};
 use super::schema::{Content, FeatureKind, FeatureSchema, FileColumn, MAX_FEATURES};
 use super::table::{FeatureStore, FeatureTable};
 use crate::types::{FeatureBlock, IdError, RecordIdsBuilder};
@@ -15,25 +15,48 @@ use crate::types::{FeatureBlock, IdError, RecordIdsBuilder};
 /// The longest schema file, in bytes.
 const MAX_SCHEMA_BYTES: u64 = 16 << 20;
 
-/// How large a CSV file may be before it is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of the file.
-    pub file_bytes: u64,
-    /// Records.
-    pub records: usize,
-    /// Bytes of one field.
-    pub field_bytes: usize,
-}
+impl FeatureTable {
+    /// Reads a schema file and the CSV file it describes, with the default [`Limits`].
+    ///
+    /// # Errors
+    /// [`TableError`] names the file, and where it can the line and the column; never a value.
+    pub fn from_csv(schema_path: &Path, csv_path: &Path) -> Result<Self, TableError> {
+        Self::from_csv_with(schema_path, csv_path, &Limits::default())
+    }
 
-impl Default for Limits {
-    /// 4 GiB, 20 million records, 1024 bytes a field.
-    fn default() -> Self {
-        Self { file_bytes: 4 << 30, records: 20_000_000, field_bytes: 1024 }
+    /// As [`FeatureTable::from_csv`], with other limits.
+    ///
+    /// # Errors
+    /// As [`FeatureTable::from_csv`].
+    pub fn from_csv_with(schema_path: &Path, csv_path: &Path, limits: &Limits) -> Result<Self, TableError> {
+        let schema = read_schema(schema_path)?;
+        read_table(schema, csv_path, limits)
+    }
+
+    /// Reads CSV from any source; `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`FeatureTable::from_csv`].
+    pub fn from_reader(
+        schema: FeatureSchema,
+        name: &Path,
+        reader: impl std::io::Read,
+        limits: &Limits,
+    ) -> Result<Self, TableError> {
+        read(schema, name, reader, limits)
+    }
+
+    /// Writes the normalised values as CSV, in the shortest form that reads back as the same doubles. Read it with the
+    /// schema [`FeatureTable::normalised_schema`].
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_csv(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        write(self, out)
     }
 }
 
-pub(super) fn read_schema(path: &Path) -> Result<FeatureSchema, TableError> {
+fn read_schema(path: &Path) -> Result<FeatureSchema, TableError> {
     let fail = |problem| TableError { file: path.to_owned(), line: None, column: None, problem };
     let mut bytes = Vec::new();
     File::open(path)
@@ -46,7 +69,7 @@ pub(super) fn read_schema(path: &Path) -> Result<FeatureSchema, TableError> {
     FeatureSchema::from_toml(&text).map_err(|e| fail(e.into()))
 }
 
-pub(super) fn read_table(schema: FeatureSchema, path: &Path, limits: &Limits) -> Result<FeatureTable, TableError> {
+fn read_table(schema: FeatureSchema, path: &Path, limits: &Limits) -> Result<FeatureTable, TableError> {
     let file = File::open(path).map_err(|e| TableError {
         file: path.to_owned(),
         line: None,
@@ -64,12 +87,7 @@ enum Target<'a> {
     Feature(&'a FileColumn),
 }
 
-pub(super) fn read(
-    schema: FeatureSchema,
-    name: &Path,
-    source: impl Read,
-    limits: &Limits,
-) -> Result<FeatureTable, TableError> {
+fn read(schema: FeatureSchema, name: &Path, source: impl Read, limits: &Limits) -> Result<FeatureTable, TableError> {
     let fail = |line: Option<u64>, column: Option<&str>, problem: TableProblem| {
         Err(TableError { file: name.to_owned(), line, column: column.map(str::to_owned), problem })
     };
@@ -240,7 +258,7 @@ fn number(text: &str) -> Result<f64, TableProblem> {
 }
 
 /// Writes a table whose file has one column per feature with the range 0 to 1.
-pub(super) fn write(table: &FeatureTable, out: &mut dyn Write) -> std::io::Result<()> {
+fn write(table: &FeatureTable, out: &mut dyn Write) -> std::io::Result<()> {
     let schema = table.schema();
     // An id of blanks alone, in a file without any other column, would be a blank line.
     let alone = schema.is_empty() && schema.label().is_none();

@@ -6,10 +6,27 @@
 use std::io::{BufRead, BufReader, Read, Take};
 
 use super::csv_error::TableProblem;
-use super::csv_file::Limits;
 
 /// The longest line, in bytes: room for the largest number of features.
 const MAX_LINE_BYTES: u64 = 16 << 20;
+
+/// How large a CSV file may be before it is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Records.
+    pub records: usize,
+    /// Bytes of one field.
+    pub field_bytes: usize,
+}
+
+impl Default for Limits {
+    /// 4 GiB, 20 million records, 1024 bytes a field.
+    fn default() -> Self {
+        Self { file_bytes: 4 << 30, records: 20_000_000, field_bytes: 1024 }
+    }
+}
 
 /// The fields of one line, end to end, and where each one ends.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use nalgebra::DMatrix;
 use sha2::{Digest, Sha256};
 
 use super::encode::EncodeError;
-use super::loaders::{DatasetName, UnknownDataset};
+use super::names::{DatasetName, UnknownDataset};
 use super::schema::{FeatureSpec, SchemaError};
 use super::split::{Part, Split, SplitError};
 use super::synthetic::SyntheticError;

@@ -1,6 +1,6 @@
 //! The public sets that come with the project (`data/`, with their licence), compressed, in whatever binary reads them.
 
-use super::loaders::DatasetName;
+use super::names::DatasetName;
 
 /// The file's content, compressed with gzip, if it is one of an included set. `file` is the set's name, a slash and the file's
 /// name without `.gz`.

@@ -5,8 +5,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::schema_file::SchemaFile;
-
 /// The most columns a feature block may have, one-hot columns included.
 pub const MAX_FEATURES: usize = 10_000;
 /// The longest name of a feature, a category, a class or a column, in bytes.
@@ -171,23 +169,6 @@ impl FeatureSchema {
             .map(|(first, f)| FileColumn { name: f.name.clone(), content: Content::Number { clamp: false }, first })
             .collect();
         Self::build("id".into(), label, columns, features)
-    }
-
-    /// Reads a schema file (see [`crate::data::table`] for the format).
-    ///
-    /// # Errors
-    /// [`SchemaError`]: not TOML, an unknown key, or anything that [`FeatureSchema::new`] refuses.
-    pub fn from_toml(text: &str) -> Result<Self, SchemaError> {
-        let file: SchemaFile = toml::from_str(text).map_err(|e| SchemaError::Toml(e.to_string().trim_end().into()))?;
-        file.try_into()
-    }
-
-    /// Writes the schema file that [`FeatureSchema::from_toml`] reads back.
-    ///
-    /// # Errors
-    /// [`SchemaError::Toml`] if the serialiser fails.
-    pub fn to_toml(&self) -> Result<String, SchemaError> {
-        toml::to_string(&SchemaFile::from(self)).map_err(|e| SchemaError::Toml(e.to_string()))
     }
 
     pub(super) fn build(

@@ -4,9 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use super::schema::{Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec, SchemaError, check_name};
 
+impl FeatureSchema {
+    /// Reads a schema file (see [`crate::data::table`] for the format).
+    ///
+    /// # Errors
+    /// [`SchemaError`]: not TOML, an unknown key, or anything that [`FeatureSchema::new`] refuses.
+    pub fn from_toml(text: &str) -> Result<Self, SchemaError> {
+        let file: SchemaFile = toml::from_str(text).map_err(|e| SchemaError::Toml(e.to_string().trim_end().into()))?;
+        file.try_into()
+    }
+
+    /// Writes the schema file that [`FeatureSchema::from_toml`] reads back.
+    ///
+    /// # Errors
+    /// [`SchemaError::Toml`] if the serialiser fails.
+    pub fn to_toml(&self) -> Result<String, SchemaError> {
+        toml::to_string(&SchemaFile::from(self)).map_err(|e| SchemaError::Toml(e.to_string()))
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SchemaFile {
+struct SchemaFile {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     label: Option<LabelSpec>,

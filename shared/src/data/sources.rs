@@ -1,6 +1,6 @@
 //! What each public data set looks like: files, columns, classes. Facts from the sets' own descriptions.
 
-use super::loaders::{BankColumns, DatasetName};
+use super::names::{BankColumns, DatasetName};
 use super::schema::FeatureKind;
 use super::split::Part;
 

@@ -31,12 +31,9 @@
 //! like any other and must be declared.
 
 use std::fmt;
-use std::path::Path;
 
 use nalgebra::DMatrix;
 
-use super::csv_error::TableError;
-use super::csv_file::{self, Limits};
 use super::index::IdIndex;
 use super::schema::FeatureSchema;
 use crate::types::{FeatureBlock, RecordIds, ShapeError};
@@ -144,45 +141,6 @@ impl FeatureTable {
         }
         let index = IdIndex::new(&ids);
         Ok(Self { schema, ids, index, block, labels })
-    }
-
-    /// Reads a schema file and the CSV file it describes, with the default [`Limits`].
-    ///
-    /// # Errors
-    /// [`TableError`] names the file, and where it can the line and the column; never a value.
-    pub fn from_csv(schema_path: &Path, csv_path: &Path) -> Result<Self, TableError> {
-        Self::from_csv_with(schema_path, csv_path, &Limits::default())
-    }
-
-    /// As [`FeatureTable::from_csv`], with other limits.
-    ///
-    /// # Errors
-    /// As [`FeatureTable::from_csv`].
-    pub fn from_csv_with(schema_path: &Path, csv_path: &Path, limits: &Limits) -> Result<Self, TableError> {
-        let schema = csv_file::read_schema(schema_path)?;
-        csv_file::read_table(schema, csv_path, limits)
-    }
-
-    /// Reads CSV from any source; `name` stands for the file in errors.
-    ///
-    /// # Errors
-    /// As [`FeatureTable::from_csv`].
-    pub fn from_reader(
-        schema: FeatureSchema,
-        name: &Path,
-        reader: impl std::io::Read,
-        limits: &Limits,
-    ) -> Result<Self, TableError> {
-        csv_file::read(schema, name, reader, limits)
-    }
-
-    /// Writes the normalised values as CSV, in the shortest form that reads back as the same doubles. Read it with the
-    /// schema [`FeatureTable::normalised_schema`].
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub fn write_csv(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
-        csv_file::write(self, out)
     }
 
     /// The schema of what [`FeatureTable::write_csv`] writes: one number per feature, range 0 to 1.

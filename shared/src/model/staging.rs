@@ -2,15 +2,14 @@
 //! which share it is; the running service reads that when it is asked to publish. The file is the operator's consent: it names
 //! the active party that it is for, and is good for one model version.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
 use super::{ParameterFile, ParameterFileError, ShareStore, StoreError};
-use crate::files::write_atomic;
 use crate::hex;
+use crate::state_file::{StateFile, StateFileError};
 use crate::types::{ModelVersion, PartyName, ShapeError};
 
 const SCHEMA: u32 = 1;
@@ -32,24 +31,9 @@ pub enum ImportError {
     /// The share store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The disk refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// read, write or remove.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; import the parameters again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    /// A file of what is staged.
+    #[error(transparent)]
+    State(#[from] StateFileError),
 }
 
 /// Parameters that an operator has staged. No parameter is in it.
@@ -103,18 +87,13 @@ impl Staging {
     /// # Errors
     /// [`ImportError`] naming the file that cannot be read.
     pub fn staged(&self) -> Result<Option<Staged>, ImportError> {
-        let path = self.staged_path();
-        let Some(staged) = read::<Staged>(&path)? else { return Ok(None) };
-        if staged.schema != SCHEMA {
-            return Err(ImportError::Damaged { path, reason: format!("its schema is {}", staged.schema) });
-        }
-        Ok(Some(staged))
+        Ok(file(self.staged_path()).read_versioned(SCHEMA)?)
     }
 
     /// Stages a stored share for an active party, durably, in place of what was staged before.
     ///
     /// # Errors
-    /// [`ImportError::Io`] if the disk refuses.
+    /// [`ImportError::State`] if the disk refuses.
     pub fn stage(
         &self,
         digest: String,
@@ -124,7 +103,7 @@ impl Staging {
         let mut id = [0; 16];
         rand::rng().fill_bytes(&mut id);
         let staged = Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names };
-        write(&self.staged_path(), &staged)?;
+        file(self.staged_path()).write_json(&staged)?;
         Ok(staged)
     }
 
@@ -134,12 +113,7 @@ impl Staging {
     /// [`ImportError`] naming the file.
     pub fn withdraw(&self) -> Result<Option<Staged>, ImportError> {
         let staged = self.staged()?;
-        let path = self.staged_path();
-        match std::fs::remove_file(&path) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(ImportError::Io { action: "remove", path, source }),
-        }
+        file(self.staged_path()).remove()?;
         Ok(staged)
     }
 
@@ -148,35 +122,22 @@ impl Staging {
     /// # Errors
     /// [`ImportError`] naming the file that cannot be read.
     pub fn used_for(&self, staged: &Staged) -> Result<Option<ModelVersion>, ImportError> {
-        let used = read::<Used>(&self.used_path())?;
+        let used = file(self.used_path()).read_versioned::<Used>(SCHEMA)?;
         Ok(used.filter(|used| used.id == staged.id).map(|used| used.version))
     }
 
     /// Remembers, durably, which version this staging was published as.
     ///
     /// # Errors
-    /// [`ImportError::Io`] if the disk refuses.
+    /// [`ImportError::State`] if the disk refuses.
     pub fn mark_used(&self, staged: &Staged, version: &ModelVersion) -> Result<(), ImportError> {
         let used = Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() };
-        write(&self.used_path(), &used)
+        Ok(file(self.used_path()).write_json(&used)?)
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ImportError> {
-    let content = match std::fs::read(path) {
-        Ok(content) => content,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(ImportError::Io { action: "read", path: path.to_owned(), source }),
-    };
-    let damaged = |e| ImportError::Damaged { path: path.to_owned(), reason: crate::cli::json_error(&e) };
-    serde_json::from_slice(&content).map(Some).map_err(damaged)
-}
-
-fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), ImportError> {
-    let io = |source| ImportError::Io { action: "write", path: path.to_owned(), source };
-    let mut content = serde_json::to_vec(value).map_err(|e| io(e.into()))?;
-    content.push(b'\n');
-    write_atomic(path, &content, true).map_err(io)
+fn file(path: PathBuf) -> StateFile {
+    StateFile::new(path, "import the parameters again")
 }
 
 /// What [`import_parameters`] did. No parameter is in it.

@@ -1,7 +1,6 @@
 //! A party's parameters on its own disk: each share in a file named by the hash of its content, each published version a
 //! small file that names a share. Publishing a version never touches the files of another one.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use nalgebra::{DMatrix, DVector};
@@ -9,25 +8,22 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::PartyParameters;
-use crate::files::{make_dir, write_atomic};
 use crate::hex;
+use crate::json::json_error;
+use crate::state_file::{StateFile, StateFileError, make_state_dir};
 use crate::types::{ModelVersion, ShapeError};
 
 const SCHEMA: u32 = 1;
 
+/// What to do about a damaged file.
+const FIX: &str = "restore it from a backup, or train or import again";
+
 /// Why a share could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// read or write.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    /// A file of the store.
+    #[error(transparent)]
+    File(#[from] StateFileError),
     /// No share of that version.
     #[error("model version {version} is not stored here (in {}); train or import it again, or restore this party's state directory", dir.display())]
     Unknown {
@@ -35,14 +31,6 @@ pub enum StoreError {
         version: ModelVersion,
         /// The store.
         dir: PathBuf,
-    },
-    /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; restore it from a backup, or train or import again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
     },
     /// A version that names another share already.
     #[error("model version {version} is published here with another share; a published version never changes")]
@@ -100,11 +88,11 @@ impl ShareStore {
     /// Opens (and makes) the directory.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if it cannot be made.
+    /// [`StoreError::File`] if it cannot be made.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         for sub in ["shares", "versions"] {
             let path = dir.join(sub);
-            make_dir(&path).map_err(|source| StoreError::Io { action: "make", path, source })?;
+            make_state_dir(&path)?;
         }
         Ok(Self { dir: dir.to_owned(), feature_map: None })
     }
@@ -151,7 +139,7 @@ impl ShareStore {
     /// Reads the share of a version, checking its hash.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`] for a version never published here, [`StoreError::Damaged`] for a changed file.
+    /// [`StoreError::Unknown`] for a version never published here, [`StoreError::File`] for a changed file.
     pub fn load(&self, version: &ModelVersion) -> Result<StoredShare, StoreError> {
         let bound = self.bound(version)?;
         Ok(StoredShare { feature_map: bound.feature_map, ..self.read_share(&bound.share)? })
@@ -167,35 +155,28 @@ impl ShareStore {
 
     /// Which share is a version's.
     fn bound(&self, version: &ModelVersion) -> Result<VersionFile, StoreError> {
-        let path = self.version_path(version);
-        let content = match std::fs::read(&path) {
-            Ok(content) => content,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::Unknown { version: version.clone(), dir: self.dir.clone() });
-            }
-            Err(source) => return Err(StoreError::Io { action: "read", path, source }),
-        };
-        serde_json::from_slice(&content).map_err(|e| StoreError::Damaged { path, reason: e.to_string() })
+        let file = StateFile::new(self.version_path(version), FIX);
+        let unknown = || StoreError::Unknown { version: version.clone(), dir: self.dir.clone() };
+        file.read_versioned(SCHEMA)?.ok_or_else(unknown)
     }
 
     fn read_share(&self, digest: &str) -> Result<StoredShare, StoreError> {
-        let path = self.share_path(digest)?;
-        let content =
-            std::fs::read(&path).map_err(|source| StoreError::Io { action: "read", path: path.clone(), source })?;
-        let damaged = |reason: String| StoreError::Damaged { path: path.clone(), reason };
+        let file = StateFile::new(self.share_path(digest)?, FIX);
+        let content = file.read()?.ok_or_else(|| file.damaged("it is missing"))?;
+        let damaged = |reason: String| file.damaged(reason);
         if self::digest(&content) != digest {
-            return Err(damaged("its content does not match its name".into()));
+            return Err(damaged("its content does not match its name".into()).into());
         }
-        let file: ShareFile = serde_json::from_slice(&content).map_err(|e| damaged(e.to_string()))?;
-        let d = file.feature_names.len();
-        if file.schema != SCHEMA || file.weights.iter().any(|row| row.len() != d) {
-            return Err(damaged("its fields contradict each other".into()));
+        let share: ShareFile = serde_json::from_slice(&content).map_err(|e| damaged(json_error(&e)))?;
+        let d = share.feature_names.len();
+        if share.schema != SCHEMA || share.weights.iter().any(|row| row.len() != d) {
+            return Err(damaged("its fields contradict each other".into()).into());
         }
-        let weights = DMatrix::from_row_iterator(file.weights.len(), d, file.weights.into_iter().flatten());
-        let parameters = PartyParameters::new(weights, file.bias.map(DVector::from_vec))
+        let weights = DMatrix::from_row_iterator(share.weights.len(), d, share.weights.into_iter().flatten());
+        let parameters = PartyParameters::new(weights, share.bias.map(DVector::from_vec))
             .map_err(|e: ShapeError| damaged(e.to_string()))?;
         let digest = digest.to_owned();
-        Ok(StoredShare { parameters, feature_names: file.feature_names, digest, feature_map: None })
+        Ok(StoredShare { parameters, feature_names: share.feature_names, digest, feature_map: None })
     }
 
     fn share_path(&self, digest: &str) -> Result<PathBuf, StoreError> {
@@ -212,11 +193,7 @@ impl ShareStore {
     }
 
     fn write(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
-        write_atomic(path, content, true).map_err(|source| StoreError::Io {
-            action: "write",
-            path: path.to_owned(),
-            source,
-        })
+        Ok(StateFile::new(path, FIX).write(content)?)
     }
 }
 
@@ -290,7 +267,7 @@ mod tests {
         let path = store.share_path(&digest).unwrap();
         let content = std::fs::read(&path).unwrap();
         std::fs::write(&path, &content[..content.len() / 2]).unwrap();
-        assert!(matches!(store.load(&version), Err(StoreError::Damaged { .. })));
+        assert!(matches!(store.load(&version), Err(StoreError::File(StateFileError::Damaged { .. }))));
         assert!(matches!(store.bind(&version, "../../etc/passwd"), Err(StoreError::Digest(_))));
     }
 }

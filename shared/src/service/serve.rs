@@ -37,13 +37,15 @@ pub struct ServeError(#[from] tonic::transport::Error);
 /// Serves the routes, the health service beside them, until `shutdown` completes; then lets calls under way end, for a few
 /// seconds at most. Meanwhile keeps the credentials up to date with their files.
 ///
+/// `routes` is given the token that is cancelled when the service stops, for handlers of long streams (see [`until_stopped`]).
+///
 /// # Errors
 /// [`ServeError`] if the transport fails.
 pub async fn serve(
     listener: TcpListener,
     credentials: &Credentials,
     limits: &Limits,
-    routes: Routes,
+    routes: impl FnOnce(CancellationToken) -> Routes,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -58,7 +60,7 @@ pub async fn serve(
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
         .max_concurrent_streams(limits.max_streams_per_connection)
-        .add_routes(routes)
+        .add_routes(routes(stop.clone()))
         .add_service(health)
         .serve_with_incoming_shutdown(known, stop.clone().cancelled_owned());
     // A server of its own, where there is nothing to be had: strangers share no setting and no queue with peers.

@@ -7,16 +7,18 @@
 //! cut off by a crash is removed on opening: what it would have announced had not happened yet.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::files::{make_dir, write_atomic};
+use crate::files::make_dir;
 use crate::hex;
+use crate::json::json_error;
 use crate::model::TrainingConfig;
+use crate::state_file::{StateFile, StateFileError};
 use crate::types::{ModelVersion, PartyName, RecordIds};
 
 /// The name of the file of lines.
@@ -24,28 +26,13 @@ const FILE: &str = "journal.jsonl";
 /// Seconds of a day.
 const DAY_S: i64 = 86_400;
 
+/// What to do about a damaged file.
+const FIX: &str = "it says which records were trained on: restore it from a backup";
+
 /// Why the journal cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// The disk refuses.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// read, write or make.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file that is not what was written.
-    #[error("{} is damaged: {reason}; it says which records were trained on: restore it from a backup", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-}
+#[error(transparent)]
+pub struct JournalError(#[from] StateFileError);
 
 /// What a party is asked to train.
 #[derive(Debug, Clone)]
@@ -182,7 +169,7 @@ impl Journal {
         let path = dir.join(FILE);
         let io = |action| {
             let path = path.clone();
-            move |source| JournalError::Io { action, path, source }
+            move |source| StateFileError::io(action, path, source)
         };
         make_dir(dir).map_err(io("make"))?;
         let mut options = OpenOptions::new();
@@ -211,7 +198,7 @@ impl Journal {
     /// Writes down that a training begins, durably, and gives its number.
     ///
     /// # Errors
-    /// [`JournalError::Io`]: the training must not begin then.
+    /// [`JournalError`]: the training must not begin then.
     pub fn begin(&self, proposal: &Proposal, at: i64) -> Result<u64, JournalError> {
         let mut content = String::new();
         for id in proposal.ids.iter() {
@@ -221,11 +208,7 @@ impl Journal {
         let ids = hex(Sha256::digest(content.as_bytes()));
         let path = self.ids_path(&ids);
         if !path.exists() {
-            write_atomic(&path, content.as_bytes(), true).map_err(|source| JournalError::Io {
-                action: "write",
-                path,
-                source,
-            })?;
+            StateFile::new(path, FIX).write(content.as_bytes())?;
         }
         let mut state = self.lock();
         let number = state.1.trainings.len() as u64 + 1;
@@ -295,31 +278,27 @@ impl Journal {
     /// # Errors
     /// [`JournalError`] if the file is missing or not what was written.
     pub fn records(&self, training: &Training) -> Result<RecordIds, JournalError> {
-        let path = self.ids_path(&training.ids);
-        let damaged = |reason: String| JournalError::Damaged { path: path.clone(), reason };
-        let content = match std::fs::read_to_string(&path) {
-            Ok(content) => content,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(damaged("it is missing".into())),
-            Err(source) => return Err(JournalError::Io { action: "read", path, source }),
-        };
-        if hex(Sha256::digest(content.as_bytes())) != training.ids {
-            return Err(damaged("its content does not match its name".into()));
+        let file = StateFile::new(self.ids_path(&training.ids), FIX);
+        let content = file.read()?.ok_or_else(|| file.damaged("it is missing"))?;
+        if hex(Sha256::digest(&content)) != training.ids {
+            return Err(file.damaged("its content does not match its name").into());
         }
-        RecordIds::new(content.split_terminator('\n')).map_err(|e| damaged(e.to_string()))
+        let content = String::from_utf8(content).map_err(|e| file.damaged(e.utf8_error()))?;
+        Ok(RecordIds::new(content.split_terminator('\n')).map_err(|e| file.damaged(e))?)
     }
 
     fn append(&self, state: &mut (File, Known), line: Line) -> Result<(), JournalError> {
-        let path = self.dir.join(FILE);
-        let io = |source| JournalError::Io { action: "write", path: path.clone(), source };
+        let file = StateFile::new(self.dir.join(FILE), FIX);
+        let io = file.io("write");
         let mut text = serde_json::to_vec(&line).map_err(|e| io(e.into()))?;
         text.push(b'\n');
-        let before = state.0.metadata().map_err(io)?.len();
+        let before = state.0.metadata().map_err(&io)?.len();
         if let Err(error) = state.0.write_all(&text).and_then(|()| state.0.sync_data()) {
             // A half-written line in the middle would be damage.
             let _ = state.0.set_len(before);
-            return Err(io(error));
+            return Err(io(error).into());
         }
-        state.1.add(line).map_err(|reason| JournalError::Damaged { path: path.clone(), reason })
+        Ok(state.1.add(line).map_err(|reason| file.damaged(reason))?)
     }
 
     fn ids_path(&self, digest: &str) -> PathBuf {
@@ -333,16 +312,13 @@ impl Journal {
 
 /// The lines of a file, and how many bytes of it are whole lines.
 fn read(path: &Path) -> Result<(Known, u64), JournalError> {
-    let content =
-        std::fs::read(path).map_err(|source| JournalError::Io { action: "read", path: path.to_owned(), source })?;
+    let file = StateFile::new(path, FIX);
+    let content = file.read()?.unwrap_or_default();
     let whole = content.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
     let mut known = Known::default();
     for (position, line) in content[..whole].split_inclusive(|&b| b == b'\n').enumerate() {
-        let damaged = |reason: String| JournalError::Damaged {
-            path: path.to_owned(),
-            reason: format!("line {}: {reason}", position + 1),
-        };
-        let line = serde_json::from_slice(line).map_err(|e| damaged(e.to_string()))?;
+        let damaged = |reason: String| file.damaged(format!("line {}: {reason}", position + 1));
+        let line = serde_json::from_slice(line).map_err(|e| damaged(json_error(&e)))?;
         known.add(line).map_err(damaged)?;
     }
     Ok((known, whole as u64))
@@ -412,7 +388,10 @@ mod tests {
         let error = Journal::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("line 1") && error.contains("damaged"), "{error}");
         std::fs::write(&path, &whole[first..]).unwrap();
-        assert!(matches!(Journal::open(dir.path()), Err(JournalError::Damaged { .. })), "its first line is gone");
+        assert!(
+            matches!(Journal::open(dir.path()), Err(JournalError(StateFileError::Damaged { .. }))),
+            "its first line is gone"
+        );
     }
 
     #[test]
@@ -423,8 +402,8 @@ mod tests {
         let training = journal.trainings().remove(0);
         let path = journal.ids_path(&training.ids);
         std::fs::write(&path, "r1\n").unwrap();
-        assert!(matches!(journal.records(&training), Err(JournalError::Damaged { .. })));
+        assert!(matches!(journal.records(&training), Err(JournalError(StateFileError::Damaged { .. }))));
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(journal.records(&training), Err(JournalError::Damaged { .. })));
+        assert!(matches!(journal.records(&training), Err(JournalError(StateFileError::Damaged { .. }))));
     }
 }

@@ -1,6 +1,7 @@
 //! The policy of `defend`: names, texts and settings of the command line.
 
 use toml::{Table, Value};
+use vfl_shared::cli::key_value;
 use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
 
 /// A setting of the command line.
@@ -124,9 +125,8 @@ const ZERO_FLOOR: f64 = 1e-300;
 pub(super) fn policy(defenses: &[String], set: &[String], classes: usize) -> Result<Asked, String> {
     let mut pairs = Vec::with_capacity(set.len());
     for pair in set {
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| format!("--set `{pair}` is not of the form key=value"))?;
-        pairs.push((key.trim(), value.trim(), false));
+        let (key, value) = key_value(pair).map_err(|e| format!("--set {e}"))?;
+        pairs.push((key, value, false));
     }
     let mut asked = Asked { policy: Policy::default(), zero_floor: ZERO_FLOOR };
     for text in defenses {

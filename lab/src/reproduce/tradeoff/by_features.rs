@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::checks::{above_true, as_told, at_distance, levels_rise};
-use super::{Case, Experiment, Found, average, common_note};
+use super::experiment::{Case, Experiment, Found, LEVELS, average, common_note};
 use crate::progress::Progress;
 use crate::reproduce::document::{AttackFacts, Curve, CurveRole, Document};
 use crate::reproduce::subject::Subject;
@@ -12,9 +12,6 @@ use crate::reproduce::white_box::{axis, eight};
 use crate::reproduce::workers::in_order;
 use crate::reproduce::{Figure, Options, ReproduceError, blank};
 
-/// The three levels of figure 12.
-pub(super) const LEVELS: [(f64, &str); 3] =
-    [(0.02, "epsilon_2_percent"), (0.1, "epsilon_10_percent"), (0.4, "epsilon_40_percent")];
 /// Computes figure 12.
 pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);

@@ -1,8 +1,6 @@
 //! What V claims of its trade-offs, held against the figures.
 
-use super::by_features::LEVELS;
-use super::curves::{Line, SHARES};
-use super::{Case, EXAMINED, Found, average};
+use super::experiment::{Case, EXAMINED, Found, LEVELS, Line, SHARES, average};
 use crate::reproduce::document::{Check, Document};
 use crate::reproduce::sweep::EQUAL;
 

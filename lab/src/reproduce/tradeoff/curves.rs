@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::checks::{as_told, at_distance, more_general, reached, rises, shows};
-use super::{Case, Experiment, Found, average, common_note};
+use super::experiment::{Case, Experiment, Found, Line, SHARES, average, common_note};
 use crate::progress::Progress;
 use crate::reproduce::document::{AttackFacts, Axis, Curve, CurveRole, Document};
 use crate::reproduce::subject::Subject;
@@ -11,21 +11,8 @@ use crate::reproduce::sweep::starts;
 use crate::reproduce::workers::in_order;
 use crate::reproduce::{Figure, Options, ReproduceError, blank};
 
-/// Distances as shares of the mean square of a weight: squares in equal steps, since ‖W_n − W_pas‖ is their root.
-pub(super) const SHARES: [f64; 9] = [0.0, 0.01, 0.04, 0.09, 0.16, 0.25, 0.36, 0.49, 0.64];
 /// Windows of each number of passive features unless told otherwise, where the transform is searched for.
 const WINDOWS: usize = 3;
-/// One curve of a figure of trade-offs.
-pub(super) struct Line {
-    pub(super) case: Case,
-    pub(super) d: usize,
-}
-
-impl Line {
-    pub(super) fn name(&self) -> String {
-        format!("{}_d{}", self.case.name(), self.d)
-    }
-}
 
 fn lines(figure: Figure, subject: &Subject, options: &Options) -> Result<Vec<Line>, ReproduceError> {
     let (total, k) = (subject.features(), subject.classes());

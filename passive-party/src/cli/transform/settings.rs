@@ -1,6 +1,7 @@
 //! The settings of `transform`, from a case and from the command line.
 
 use serde_json::{Map, Value};
+use vfl_shared::cli::key_value;
 
 use crate::transform::TransformConfig;
 
@@ -92,10 +93,9 @@ pub(super) fn config(name: &str, given: Given<'_>, unit: f64) -> Result<Transfor
         }
     }
     for pair in given.set {
-        let (key, text) =
-            pair.split_once('=').ok_or_else(|| format!("--set `{}` is not of the form key=value", shortened(pair)))?;
-        let setting = find(key.trim()).ok_or_else(|| format!("--set: {}", unknown(key.trim())))?;
-        table.insert(setting.key.into(), value(text.trim(), setting.list));
+        let (key, text) = key_value(pair).map_err(|e| format!("--set {e}"))?;
+        let setting = find(key).ok_or_else(|| format!("--set: {}", unknown(key)))?;
+        table.insert(setting.key.into(), value(text, setting.list));
     }
     table.insert("name".into(), Value::from(*name));
     serde_json::from_value(Value::Object(table)).map_err(|e| {

@@ -1,0 +1,74 @@
+//! Where the ledger is and what it allows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::budgets::Budgets;
+use super::connection::Place;
+use super::error::LedgerError;
+
+/// Where the ledger is and what it allows.
+#[derive(Clone)]
+pub struct LedgerConfig {
+    /// `sqlite:PATH` or `postgres://…`.
+    pub url: String,
+    /// What each active party may ask.
+    pub budgets: Budgets,
+    /// For how long a request id is remembered; a retry within that time costs nothing. 24 hours are usual.
+    pub request_memory: Duration,
+    /// Where it is remembered which ledger this is and how far it had come; `None`: a ledger that is lost is not missed.
+    pub state_dir: Option<PathBuf>,
+    /// Go on with what is at the URL, whatever the state directory remembers; refused where it remembers nothing else.
+    pub begin_new: bool,
+    /// Finds the fingerprints of versions that an older program recorded without.
+    pub derive: Option<Derive>,
+}
+
+impl LedgerConfig {
+    /// Default budgets, request ids remembered for a day, and no state directory.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            budgets: Budgets::default(),
+            request_memory: Duration::from_secs(24 * 3600),
+            state_dir: None,
+            begin_new: false,
+            derive: None,
+        }
+    }
+
+    /// Checks the URL, without a connection.
+    ///
+    /// # Errors
+    /// [`LedgerError::Url`], which does not quote it.
+    pub fn check(&self) -> Result<(), LedgerError> {
+        Place::parse(&self.url).map(drop)
+    }
+}
+
+impl std::fmt::Debug for LedgerConfig {
+    /// Without the URL, which may hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LedgerConfig({:?}, request ids for {:?})", self.budgets, self.request_memory)
+    }
+}
+
+/// From a version to the fingerprint of its passive parameters.
+type FingerprintOf = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Gives the fingerprint of a version's passive parameters, if its manifest is there.
+#[derive(Clone)]
+pub struct Derive(Arc<FingerprintOf>);
+
+impl Derive {
+    /// A way to find fingerprints.
+    pub fn new(of: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(of))
+    }
+
+    pub(super) fn of(&self, version: &str) -> Option<String> {
+        (self.0)(version)
+    }
+}

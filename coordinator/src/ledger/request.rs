@@ -1,0 +1,66 @@
+//! A request to the ledger, and its verdict on each row.
+
+use std::time::{Duration, SystemTime};
+
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+
+/// The longest request id, in characters.
+pub const MAX_REQUEST_ID_CHARS: usize = 128;
+
+/// One request, to be recorded before anything is computed for it.
+#[derive(Clone)]
+pub struct Spend {
+    /// Who asks.
+    pub party: PartyName,
+    /// The model asked.
+    pub model: ModelVersion,
+    /// The fingerprint of its passive parties' parameters: shares are bound and models counted by it, not by the version.
+    pub passive: String,
+    /// The policy the answer is released under, as it is displayed.
+    pub policy: String,
+    /// The client's name for the request, 1 to [`MAX_REQUEST_ID_CHARS`] characters; with it, a retry costs nothing.
+    pub request_id: Option<String>,
+    /// A hash of the whole request but its id.
+    pub body_hash: [u8; 32],
+    /// The records.
+    pub ids: RecordIds,
+    /// A hash of each record's logit share, to be bound to it; empty where shares are not bound.
+    pub share_hashes: Vec<[u8; 16]>,
+    /// When.
+    pub at: SystemTime,
+    /// When by the clock of the process, which nobody sets: the rate goes by it.
+    pub uptime: Duration,
+}
+
+impl std::fmt::Debug for Spend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Spend({}, {}, {:?})", self.party, self.model, self.ids)
+    }
+}
+
+/// What became of one row. A row that is granted costs a query of its record, whatever becomes of it later; one that is refused
+/// is counted in the party's sums, and takes of the rate, but writes nothing of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowVerdict {
+    /// It may be answered.
+    Granted,
+    /// Another logit share is bound to this record and model.
+    ShareChanged,
+    /// The record's budget is spent.
+    RecordBudget,
+    /// The record was answered under as many models as allowed, and this is a further one.
+    ModelBudget,
+}
+
+impl RowVerdict {
+    pub(super) const ALL: [Self; 4] = [Self::Granted, Self::ShareChanged, Self::RecordBudget, Self::ModelBudget];
+
+    pub(super) const fn letter(self) -> char {
+        match self {
+            Self::Granted => 'G',
+            Self::ShareChanged => 'S',
+            Self::RecordBudget => 'R',
+            Self::ModelBudget => 'M',
+        }
+    }
+}

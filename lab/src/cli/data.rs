@@ -1,0 +1,92 @@
+//! The options that name data and split.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use vfl_shared::cli::CliError;
+use vfl_shared::data::{BankColumns, Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit};
+
+use crate::demo::vertical_split;
+
+/// Columns of the bank data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum BankChoice {
+    /// Without `duration`, which leaks the label, as R's text says.
+    #[default]
+    WithoutDuration,
+    /// Without `campaign`, with `duration`, as R's authors ran it.
+    Authors,
+}
+
+impl From<BankChoice> for BankColumns {
+    fn from(choice: BankChoice) -> Self {
+        match choice {
+            BankChoice::WithoutDuration => Self::WithoutDuration,
+            BankChoice::Authors => Self::Authors,
+        }
+    }
+}
+
+/// Which data, and how its columns are dealt out.
+#[derive(Debug, Clone, Args)]
+pub struct DataArgs {
+    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the program), adult, grid, credit,
+    /// drive.
+    #[arg(long, value_name = "NAME", default_value = "synthetic")]
+    pub dataset: String,
+    /// Directory of the public data sets that do not come with the program (scripts/fetch-datasets.sh fetches them).
+    #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Columns of the bank data set.
+    #[arg(long, value_enum, default_value_t)]
+    pub bank_columns: BankChoice,
+    /// Number of passive features. Default: one less than the classes, the most that exact scores give away whole.
+    #[arg(long, value_name = "D")]
+    pub passive_features: Option<usize>,
+    /// First passive column, from 0; the others follow it, wrapping round.
+    #[arg(long, value_name = "K0", default_value_t = 0)]
+    pub first_column: usize,
+    /// Number of passive parties that share the passive features.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub passive_parties: u8,
+    /// Seed of everything random.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub seed: u64,
+}
+
+impl Default for DataArgs {
+    fn default() -> Self {
+        Self {
+            dataset: "synthetic".into(),
+            data_dir: None,
+            bank_columns: BankChoice::default(),
+            passive_features: None,
+            first_column: 0,
+            passive_parties: 1,
+            seed: 7,
+        }
+    }
+}
+
+impl DataArgs {
+    /// The data set as the loader wants it.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] for an unknown name.
+    pub fn spec(&self) -> Result<DatasetSpec, CliError> {
+        let name: DatasetName = self.dataset.parse().map_err(CliError::input)?;
+        let mut spec = DatasetSpec::new(name, self.data_dir.clone(), self.seed);
+        spec.encoding = Encoding::Ordinal;
+        spec.bank_columns = self.bank_columns.into();
+        Ok(spec)
+    }
+
+    /// The split by columns.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] if the columns do not suffice.
+    pub fn split(&self, dataset: &Dataset) -> Result<VerticalSplit, CliError> {
+        vertical_split(dataset, self.first_column, self.passive_features, self.passive_parties.into())
+            .map_err(CliError::input)
+    }
+}

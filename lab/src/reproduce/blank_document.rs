@@ -1,0 +1,28 @@
+//! What every figure begins with.
+
+use super::document::{Axis, Document, Measure};
+use super::figure::Figure;
+use super::subject::Subject;
+use super::version::SCHEMA_VERSION;
+
+/// A document with the facts in, and no curve yet.
+pub(super) fn blank(figure: Figure, subject: &Subject, seed: u64, records: usize) -> Document {
+    Document {
+        schema_version: SCHEMA_VERSION,
+        figure: figure.as_str().into(),
+        title: figure.title().into(),
+        source: figure.source().into(),
+        program: concat!("cloison ", env!("CARGO_PKG_VERSION")).into(),
+        dataset: subject.dataset.clone(),
+        model: subject.model.clone(),
+        seed,
+        records,
+        axis: Axis { label: String::new(), symbol: String::new(), points: Vec::new(), determined_up_to: None },
+        measure: Measure::default(),
+        attacks: Vec::new(),
+        curves: Vec::new(),
+        heat_map: None,
+        checks: Vec::new(),
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,23 @@
+//! Whose account of the experiments is followed, and where models are trained.
+
+/// Which paper's account of the experiments a figure follows where they differ: split, normalisation, regularisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// R and J: the official test part where there is one, satellite normalised part by part, L2 as stored by R's authors.
+    #[default]
+    R,
+    /// V section III: a fifth of all records for prediction, normalised over all rows, no regularisation.
+    V,
+}
+
+/// Where a model is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Training {
+    /// In one place; scores are computed there.
+    #[default]
+    InOnePlace,
+    /// By three parties over sockets, which then serve the scores of the test records.
+    OverSockets,
+    /// Nowhere: the figure is of the data alone, and the weights are 0.
+    None,
+}

@@ -1,0 +1,3 @@
+pub fn first() {
+    println!("{}", crate::by_macro_too::second());
+}

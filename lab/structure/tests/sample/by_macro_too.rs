@@ -1,0 +1,5 @@
+use crate::by_macro::first;
+
+pub fn second() {
+    first();
+}

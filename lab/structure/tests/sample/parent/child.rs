@@ -1,0 +1,5 @@
+use super::{Leaf, Parent};
+
+pub fn child() -> (Parent, Leaf) {
+    (Parent, Leaf)
+}

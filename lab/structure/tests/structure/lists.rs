@@ -1,0 +1,107 @@
+//! The edges, where generated types are at home, and what is owed.
+
+/// What a place that uses generated types is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Messages arrive or leave here.
+    Edge,
+    /// It should use domain types, and does not yet.
+    Debt,
+}
+
+/// Whether `path` is `file`, or a directory (it ends with `/`) that holds it.
+fn holds(path: &str, file: &str) -> bool {
+    if path.ends_with('/') { file.starts_with(path) } else { file == path }
+}
+
+/// A file or directory that may use generated types.
+pub(crate) struct Edge {
+    pub(crate) path: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) why: &'static str,
+}
+
+impl Edge {
+    pub(crate) fn holds(&self, file: &str) -> bool {
+        holds(self.path, file)
+    }
+}
+
+const fn edge(path: &'static str, why: &'static str) -> Edge {
+    Edge { path, kind: Kind::Edge, why }
+}
+
+const fn debt(path: &'static str, why: &'static str) -> Edge {
+    Edge { path, kind: Kind::Debt, why }
+}
+
+/// Where paths through `pb` may stand.
+pub(crate) const EDGES: &[Edge] = &[
+    edge("shared/src/rpc/", "generated code, codec and checked conversions"),
+    edge("shared/src/policy/wire.rs", "policies as messages"),
+    edge("coordinator/src/service.rs", "the coordinator's calls"),
+    edge("coordinator/src/passive.rs", "client of a passive party"),
+    edge("passive-party/src/service.rs", "the passive party's calls"),
+    edge("passive-party/src/evaluation/stream.rs", "the messages of one scoring"),
+    edge("active-party/src/service.rs", "the active party's calls"),
+    edge("active-party/src/scoring.rs", "client of the coordinator"),
+    edge("active-party/src/parameters.rs", "client of the passive parties"),
+    edge("active-party/src/cli/client.rs", "client of the running service"),
+    edge("active-party/src/cli/publish.rs", "client of the running service"),
+    edge("lab/src/load/", "drives the coordinator with bare messages, to measure it"),
+    edge("fuzz/targets/src/messages.rs", "fuzzes the conversions of every message"),
+    debt("shared/src/model/schedule.rs", "the training configuration is converted beside its definition"),
+    debt("shared/src/training/gate.rs", "checks messages and not domain types"),
+    debt("shared/src/training/participant.rs", "a party's side of training works on messages"),
+    debt("coordinator/src/account.rs", "describes the ledger as a message"),
+    debt("coordinator/src/audit.rs", "sums an audit up as a message"),
+    debt("coordinator/src/engine.rs", "answers in messages"),
+    debt("coordinator/src/import.rs", "drives an import with messages"),
+    debt("coordinator/src/publish.rs", "reports what is published as a message"),
+    debt("coordinator/src/training.rs", "drives a training with messages"),
+    debt("passive-party/src/logits.rs", "computes shares from and to messages"),
+    debt("passive-party/src/showing.rs", "answers in messages"),
+    debt("active-party/src/publish.rs", "drives its side of an import with messages"),
+    debt("active-party/src/reconstruct.rs", "runs a job that is a message"),
+    debt("lab/src/audit.rs", "asks and reads results as messages"),
+    debt("lab/src/audit/", "asks and reads results as messages"),
+    debt("lab/src/demo.rs", "predicts with messages"),
+    debt("lab/src/deployment.rs", "trains with messages"),
+    debt("lab/src/reproduce/sockets.rs", "predicts with messages"),
+];
+
+/// Files that still depend on each other in a circle.
+pub(crate) struct Circle {
+    /// Files and directories: a circle within them is known.
+    pub(crate) among: &'static [&'static str],
+    pub(crate) why: &'static str,
+}
+
+impl Circle {
+    pub(crate) fn holds(&self, file: &str) -> bool {
+        self.among.iter().any(|path| holds(path, file))
+    }
+}
+
+/// The circles that are owed.
+pub(crate) const CIRCLES: &[Circle] = &[
+    Circle {
+        among: &["active-party/src/attack/"],
+        why: "the trait, the view and the register of methods are in files that the methods use",
+    },
+    Circle { among: &["active-party/src/cli/attack/"], why: "the answer is defined beside the register of commands" },
+    Circle {
+        among: &["active-party/src/reconstruct.rs", "active-party/src/reconstruct/"],
+        why: "the job is defined beside the runner that bounds it",
+    },
+    Circle {
+        among: &["lab/src/audit.rs", "lab/src/audit/"],
+        why: "results are defined beside the audit that makes them",
+    },
+    Circle { among: &["lab/src/report/html/"], why: "the plots of a page are defined beside the page" },
+    Circle { among: &["lab/src/report/noised.rs", "lab/src/report/verdict.rs"], why: "each uses a bound of the other" },
+    Circle {
+        among: &["passive-party/src/transform/"],
+        why: "result and error are defined beside the register of transforms",
+    },
+];

@@ -1,0 +1,132 @@
+//! Two rules of the source, checked on the source itself:
+//!
+//! 1. The files of a crate do not depend on each other in a circle.
+//! 2. Types generated from `proto/` (paths through `pb`) are used at the edges only.
+//!
+//! `cargo test -p vfl-structure` runs the check and prints what is still owed; `lists.rs` has the edges and the debts. Tests
+//! (`#[cfg(test)]`) may do as they like.
+
+#![allow(clippy::unwrap_used)]
+
+mod circles;
+mod lists;
+mod modules;
+mod paths;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::circles::circles;
+use crate::lists::{CIRCLES, Circle, EDGES, Kind};
+use crate::modules::Crate;
+
+/// The crates, by the directory of their `src`.
+const CRATES: [&str; 7] =
+    ["shared/numerics", "shared", "coordinator", "passive-party", "active-party", "lab", "fuzz/targets"];
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+#[test]
+fn files_do_not_depend_on_each_other_in_a_circle() {
+    let root = root();
+    let mut faults = Vec::new();
+    let mut owed = BTreeSet::new();
+    for name in CRATES {
+        let of_crate = Crate::read(&root, &Path::new(name).join("src/lib.rs"));
+        for circle in circles(&paths::dependencies(&of_crate)) {
+            let files: BTreeSet<&str> = circle.keys().map(|(from, _)| of_crate.file(*from)).collect();
+            match CIRCLES.iter().position(|debt| files.iter().all(|file| debt.holds(file))) {
+                Some(debt) => {
+                    owed.insert(debt);
+                }
+                None => {
+                    let lines = circle
+                        .iter()
+                        .map(|((from, to), path)| {
+                            format!("    {} uses {} through `{path}`", of_crate.file(*from), of_crate.file(*to))
+                        })
+                        .collect::<Vec<_>>();
+                    faults.push(format!("  a circle of {} files:\n{}", files.len(), lines.join("\n")));
+                }
+            }
+        }
+    }
+    for (i, Circle { among, why }) in CIRCLES.iter().enumerate() {
+        let among = among.join(", ");
+        if owed.contains(&i) {
+            println!("debt: a circle among {among} ({why})");
+        } else {
+            faults.push(format!("  no circle any more among {among}: delete its entry in CIRCLES"));
+        }
+    }
+    println!("{} places with circles are debt", owed.len());
+    assert!(
+        faults.is_empty(),
+        "circles among files; move what both need into a file of its own:\n{}",
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn generated_types_stay_at_the_edges() {
+    let root = root();
+    let mut uses: BTreeMap<String, usize> = BTreeMap::new();
+    for name in CRATES {
+        for entry in ["src/lib.rs", "src/main.rs"] {
+            let entry = Path::new(name).join(entry);
+            if root.join(&entry).exists() {
+                uses.extend(
+                    paths::through(&Crate::read(&root, &entry), "pb").into_iter().filter(|(_, count)| *count > 0),
+                );
+            }
+        }
+    }
+    let mut faults = Vec::new();
+    let mut debt = (0, 0);
+    for edge in EDGES {
+        let matched: Vec<(&String, &usize)> = uses.iter().filter(|(file, _)| edge.holds(file)).collect();
+        if matched.is_empty() {
+            faults.push(format!("  {} does not use `pb` any more: delete its entry in EDGES", edge.path));
+        }
+        if edge.kind == Kind::Debt {
+            for (file, count) in matched {
+                println!("debt: {file} uses `pb` in {count} paths ({})", edge.why);
+                debt = (debt.0 + 1, debt.1 + count);
+            }
+        }
+    }
+    println!("`pb` outside the edges: {} files and {} paths are debt", debt.0, debt.1);
+    for (file, count) in &uses {
+        if !EDGES.iter().any(|edge| edge.holds(file)) {
+            faults.push(format!("  {file} uses `pb` in {count} paths and is no edge"));
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "generated types away from the edges; convert them to domain types where a message arrives or leaves:\n{}",
+        faults.join("\n")
+    );
+}
+
+/// The checks on a small crate with every case: what must be found, and what must not.
+#[test]
+fn the_check_itself() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sample = Crate::read(here, Path::new("tests/sample/lib.rs"));
+    let found: Vec<BTreeSet<&str>> = circles(&paths::dependencies(&sample))
+        .iter()
+        .map(|circle| circle.keys().map(|(from, _)| sample.file(*from).rsplit('/').next().unwrap()).collect())
+        .collect();
+    let expected = [
+        BTreeSet::from(["by_macro.rs", "by_macro_too.rs"]),
+        BTreeSet::from(["child.rs", "parent.rs"]),
+        BTreeSet::from(["one.rs", "three.rs", "two.rs"]),
+    ];
+    assert_eq!(found.iter().collect::<BTreeSet<_>>(), expected.iter().collect());
+    let uses = paths::through(&sample, "pb");
+    let of = |file: &str| uses[&format!("tests/sample/{file}")];
+    assert_eq!((of("one.rs"), of("two.rs"), of("lib.rs")), (2, 0, 0));
+}

@@ -1,0 +1,41 @@
+//! The difference matrix J: (k − 1) × k with −1 on the diagonal and +1 right of it (R section II).
+//!
+//! J takes away what softmax cannot see, the common shift of all classes: J ln c = J z.
+
+use nalgebra::DMatrix;
+
+/// J M: row i of the result is row i + 1 of M less row i. J itself is never formed. Empty below two rows.
+///
+/// # Example
+///
+/// ```
+/// use nalgebra::DMatrix;
+///
+/// let m = DMatrix::from_column_slice(3, 1, &[1.0, 4.0, 2.0]);
+/// assert_eq!(vfl_numerics::row_differences(&m).as_slice(), [3.0, -2.0]);
+/// ```
+#[must_use]
+pub fn row_differences(m: &DMatrix<f64>) -> DMatrix<f64> {
+    let (k, n) = m.shape();
+    if k == 0 {
+        return DMatrix::zeros(0, n);
+    }
+    let mut out = Vec::with_capacity((k - 1) * n);
+    for column in m.as_slice().chunks_exact(k) {
+        out.extend(column.windows(2).map(|w| w[1] - w[0]));
+    }
+    DMatrix::from_vec(k - 1, n, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equals_the_dense_product() {
+        let m = DMatrix::from_fn(5, 4, |i, j| ((i * 7 + j * 3) % 11) as f64 - 4.5);
+        let j = DMatrix::from_fn(4, 5, |r, c| if c == r { -1.0 } else { f64::from(c == r + 1) });
+        assert_eq!(row_differences(&m), j * m);
+        assert_eq!(row_differences(&DMatrix::zeros(1, 3)).shape(), (0, 3));
+    }
+}

@@ -1,0 +1,149 @@
+//! Sets of records that are equal or have none in common.
+//!
+//! A mean over one hundred records says little of each of them. Two means over sets that differ in one record say all of it.
+//! Whoever answers means therefore remembers which sets they were over.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use foldhash::fast::RandomState;
+use rand::Rng;
+use sha2::{Digest, Sha256};
+
+use crate::state_file::{StateFile, StateFileError};
+use crate::types::RecordIds;
+
+const MAGIC: &[u8; 16] = b"cloison sets 1\n\0";
+
+/// A record, hashed with the file's salt: 128 bits.
+type Member = [u8; 16];
+
+/// The sets admitted so far, kept in a file.
+///
+/// The file holds salted hashes. They keep ids from a reader who has none, not from one who can guess them.
+#[derive(Debug)]
+pub struct DisjointSets {
+    file: StateFile,
+    salt: [u8; 16],
+    sets: Vec<Vec<Member>>,
+    set_of: HashMap<Member, usize, RandomState>,
+}
+
+impl DisjointSets {
+    /// Reads the file; without one, no set was admitted yet, and nothing is made.
+    ///
+    /// # Errors
+    /// [`StateFileError`] naming the file that cannot be read or is damaged.
+    pub fn open(path: &Path) -> Result<Self, StateFileError> {
+        let mut salt = [0; 16];
+        rand::rng().fill_bytes(&mut salt);
+        let file = StateFile::new(path, "it says which sets of records were summarised: restore it from a backup");
+        let mut all = Self { file, salt, sets: Vec::new(), set_of: HashMap::default() };
+        if let Some(content) = all.file.read()? {
+            all.read(&content).ok_or_else(|| all.file.damaged("it is cut off, or no file of sets"))?;
+        }
+        Ok(all)
+    }
+
+    fn read(&mut self, content: &[u8]) -> Option<()> {
+        let (salt, mut rest) = content.strip_prefix(MAGIC)?.split_first_chunk::<16>()?;
+        self.salt = *salt;
+        while !rest.is_empty() {
+            let (count, after) = rest.split_first_chunk::<8>()?;
+            let bytes = usize::try_from(u64::from_le_bytes(*count)).ok()?.checked_mul(16)?;
+            let (members, after) = after.split_at_checked(bytes)?;
+            self.add(members.as_chunks::<16>().0.to_vec());
+            rest = after;
+        }
+        Some(())
+    }
+
+    /// Whether the set equals each admitted one or has no record in common with it; if so it is admitted, and that is on disk
+    /// when this returns. Of a set that overlaps others, how many of its records they hold.
+    ///
+    /// # Errors
+    /// [`StateFileError`] if the file cannot be written; the set is not admitted then.
+    pub fn admit(&mut self, ids: &RecordIds) -> Result<Result<(), usize>, StateFileError> {
+        let mut members: Vec<Member> = ids.iter().map(|id| self.member(id)).collect();
+        members.sort_unstable();
+        let known = members.iter().filter(|m| self.set_of.contains_key(*m)).count();
+        if known > 0 {
+            return Ok(if self.sets.contains(&members) { Ok(()) } else { Err(known) });
+        }
+        let mut content = [&MAGIC[..], &self.salt].concat();
+        for set in self.sets.iter().chain([&members]) {
+            content.extend((set.len() as u64).to_le_bytes());
+            set.iter().for_each(|member| content.extend(member));
+        }
+        self.file.write(&content)?;
+        self.add(members);
+        Ok(Ok(()))
+    }
+
+    fn add(&mut self, members: Vec<Member>) {
+        let set = self.sets.len();
+        self.set_of.extend(members.iter().map(|m| (*m, set)));
+        self.sets.push(members);
+    }
+
+    fn member(&self, id: &str) -> Member {
+        let hash = Sha256::new_with_prefix(self.salt).chain_update(id.as_bytes()).finalize();
+        let mut member = [0; 16];
+        member.copy_from_slice(&hash[..16]);
+        member
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn ids<'a>(ids: impl IntoIterator<Item = &'a str>) -> RecordIds {
+        RecordIds::new(ids).unwrap()
+    }
+
+    #[test]
+    fn a_set_that_overlaps_another_is_not_admitted_after_a_restart_either() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sets");
+        let mut sets = DisjointSets::open(&path).unwrap();
+        assert!(!path.exists());
+        assert_eq!(sets.admit(&ids(["a", "b", "c"])).unwrap(), Ok(()));
+        for _ in 0..2 {
+            assert_eq!(sets.admit(&ids(["c", "a", "b"])).unwrap(), Ok(()), "the same set, in another order");
+            assert_eq!(sets.admit(&ids(["a", "b"])).unwrap(), Err(2));
+            assert_eq!(sets.admit(&ids(["a", "b", "c", "d"])).unwrap(), Err(3));
+            assert_eq!(sets.admit(&ids(["c", "d"])).unwrap(), Err(1));
+            sets = DisjointSets::open(&path).unwrap();
+        }
+        assert_eq!(sets.admit(&ids(["d", "e"])).unwrap(), Ok(()));
+        assert_eq!(sets.admit(&ids(["a", "b", "c", "d", "e"])).unwrap(), Err(5), "two sets together are another set");
+        let content = std::fs::read(&path).unwrap();
+        for cut in [0, 5, 16, 31, 33, 40, content.len() - 1] {
+            std::fs::write(&path, &content[..cut]).unwrap();
+            let error = DisjointSets::open(&path).unwrap_err();
+            assert!(error.to_string().contains("damaged"), "{cut}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn admitted_sets_are_equal_or_disjoint(
+            asked in proptest::collection::vec(proptest::collection::btree_set(0u8..8, 1..4), 1..8)
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut sets = DisjointSets::open(&dir.path().join("sets")).unwrap();
+            let mut admitted: Vec<BTreeSet<u8>> = Vec::new();
+            for set in asked {
+                let ids = RecordIds::new(set.iter().map(u8::to_string)).unwrap();
+                let apart = admitted.iter().all(|other| *other == set || other.is_disjoint(&set));
+                prop_assert_eq!(sets.admit(&ids).unwrap().is_ok(), apart);
+                if apart {
+                    admitted.push(set);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Files of state: what a party must find again after a restart. All of them are written whole or not at all, readable by the
+//! owner alone, and fail with one error, which names the file and the fix.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use vfl_shared::state_file::StateFile;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Content {
+//!     schema: u32,
+//!     count: u64,
+//! }
+//!
+//! let dir = tempfile::tempdir()?;
+//! let file = StateFile::new(dir.path().join("count.json"), "restore it from a backup");
+//! assert!(file.read_versioned::<Content>(1)?.is_none());
+//! file.write_json(&Content { schema: 1, count: 7 })?;
+//! assert_eq!(file.read_versioned::<Content>(1)?.map(|c| c.count), Some(7));
+//!
+//! std::fs::write(file.path(), "{\"schema\": 1, \"co")?;
+//! let error = file.read_versioned::<Content>(1).err().map(|e| e.to_string()).unwrap_or_default();
+//! assert!(error.contains("count.json is damaged") && error.ends_with("restore it from a backup"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::files::{make_dir, write_atomic};
+use crate::json::json_error;
+
+/// Why a file of state cannot be used. No value of the file is in it.
+#[derive(Debug, thiserror::Error)]
+pub enum StateFileError {
+    /// The disk refuses.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// read, write, make, lock or remove.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not what was written.
+    #[error("{} is damaged: {reason}; {fix}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+        /// What an operator does about it.
+        fix: &'static str,
+    },
+    /// Another version of the program wrote it.
+    #[error(
+        "{} has schema {found}, this program reads schema {expected}: use the version of the program that wrote the file, or \
+         restore an older file from a backup", path.display()
+    )]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// The schema in the file.
+        found: u64,
+        /// The schema that is read.
+        expected: u32,
+    },
+}
+
+impl StateFileError {
+    /// The disk refuses to `action` (read, write, make, lock or remove) a file or directory.
+    pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { action, path: path.into(), source }
+    }
+}
+
+/// A file of state at its place, there or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateFile {
+    path: PathBuf,
+    fix: &'static str,
+}
+
+impl StateFile {
+    /// The file at `path`. `fix` is what an operator does if it is damaged, in the imperative: it ends the error's message.
+    pub fn new(path: impl Into<PathBuf>, fix: &'static str) -> Self {
+        Self { path: path.into(), fix }
+    }
+
+    /// Its place.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// That its content is not what was written.
+    pub fn damaged(&self, reason: impl std::fmt::Display) -> StateFileError {
+        StateFileError::Damaged { path: self.path.clone(), reason: reason.to_string(), fix: self.fix }
+    }
+
+    /// That the disk refuses to `action` it.
+    pub fn io(&self, action: &'static str) -> impl Fn(io::Error) -> StateFileError + use<'_> {
+        move |source| StateFileError::io(action, &self.path, source)
+    }
+
+    /// Its bytes; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`].
+    pub fn read(&self) -> Result<Option<Vec<u8>>, StateFileError> {
+        match std::fs::read(&self.path) {
+            Ok(content) => Ok(Some(content)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(self.io("read")(source)),
+        }
+    }
+
+    /// Its content from JSON; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`], or [`StateFileError::Damaged`] if the JSON is not a `T`.
+    pub fn read_json<T: DeserializeOwned>(&self) -> Result<Option<T>, StateFileError> {
+        self.read()?.map(|content| self.parse(&content)).transpose()
+    }
+
+    /// The same of a file with a number `schema`, which must be this one: looked at first, so that a file of another version
+    /// of the program is not taken for damage.
+    ///
+    /// # Errors
+    /// [`StateFileError`].
+    pub fn read_versioned<T: DeserializeOwned>(&self, schema: u32) -> Result<Option<T>, StateFileError> {
+        let Some(content) = self.read()? else { return Ok(None) };
+        let Head { schema: found } = self.parse(&content)?;
+        if found != u64::from(schema) {
+            return Err(StateFileError::Schema { path: self.path.clone(), found, expected: schema });
+        }
+        self.parse(&content).map(Some)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, content: &[u8]) -> Result<T, StateFileError> {
+        serde_json::from_slice(content).map_err(|e| self.damaged(json_error(&e)))
+    }
+
+    /// Replaces it, durably, and makes its directory if need be.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`]; what was there is then still there.
+    pub fn write(&self, content: &[u8]) -> Result<(), StateFileError> {
+        write_atomic(&self.path, content, true).map_err(self.io("write"))
+    }
+
+    /// The same with JSON.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`]; what was there is then still there.
+    pub fn write_json<T: Serialize>(&self, content: &T) -> Result<(), StateFileError> {
+        let content = serde_json::to_vec(content).map_err(|e| self.io("write")(e.into()))?;
+        self.write(&content)
+    }
+
+    /// Removes it; nothing to do if it is not there.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`].
+    pub fn remove(&self) -> Result<(), StateFileError> {
+        match std::fs::remove_file(&self.path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove")(e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes a directory of state.
+///
+/// # Errors
+/// [`StateFileError::Io`].
+pub fn make_state_dir(dir: &Path) -> Result<(), StateFileError> {
+    make_dir(dir).map_err(|source| StateFileError::io("make", dir, source))
+}
+
+/// The number `schema` of an object, whatever else is in it.
+#[derive(Deserialize)]
+struct Head {
+    schema: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Content {
+        schema: u32,
+        weights: Vec<f64>,
+    }
+
+    fn file() -> (tempfile::TempDir, StateFile) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::new(dir.path().join("below/weights.json"), "train again");
+        (dir, file)
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_removed_is_not_there() {
+        let (_dir, file) = file();
+        let content = Content { schema: 2, weights: vec![0.1, -3.0] };
+        assert_eq!(file.read_versioned::<Content>(2).unwrap(), None);
+        file.write_json(&content).unwrap();
+        assert_eq!(file.read_versioned(2).unwrap(), Some(content));
+        assert_eq!(file.read_json::<Content>().unwrap().unwrap().weights.len(), 2);
+        file.remove().unwrap();
+        file.remove().unwrap();
+        assert_eq!(file.read().unwrap(), None);
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_fix_and_no_value() {
+        let (_dir, file) = file();
+        let error = |text: &str| {
+            file.write(text.as_bytes()).unwrap();
+            file.read_versioned::<Content>(2).unwrap_err()
+        };
+        for text in ["", "{\"schema\": 2}", "{\"schema\": 2, \"weights\": [\"s3cret\"]}", "[0.125]", "\"0.125\""] {
+            let error = error(text);
+            let words = error.to_string();
+            assert!(matches!(error, StateFileError::Damaged { .. }), "{error:?}");
+            assert!(words.contains("weights.json") && words.ends_with("train again"), "{words}");
+            assert!(!words.contains("s3cret") && !words.contains("0.125"), "{words}");
+        }
+        // The schema is looked at before fields that this program does not know.
+        let newer = error("{\"weights\": {}, \"schema\": 3, \"new\": 1}");
+        assert!(matches!(newer, StateFileError::Schema { found: 3, expected: 2, .. }), "{newer:?}");
+        assert!(newer.to_string().contains("schema 3, this program reads schema 2"));
+    }
+
+    #[test]
+    fn a_disk_that_refuses_is_no_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let below = StateFile::new(dir.path().join("file/below"), "train again");
+        assert!(matches!(below.write(b""), Err(StateFileError::Io { action: "write", .. })));
+        let directory = StateFile::new(dir.path(), "train again");
+        assert!(matches!(directory.read(), Err(StateFileError::Io { action: "read", .. })));
+        assert!(make_state_dir(&dir.path().join("file/below")).unwrap_err().to_string().starts_with("cannot make"));
+    }
+}
