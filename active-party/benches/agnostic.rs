@@ -12,10 +12,10 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_active_party::attack::adaptive::UndoTransform;
+use vfl_active_party::attack::adaptive::{Grounds, KnownPolicy, UndoTransform};
 use vfl_active_party::attack::agnostic::AdversaryModel;
 use vfl_active_party::attack::{
-    AdversaryView, AgnosticSettings, KnownModel, LabelledRecords, Replacement, Seen, Settings,
+    AdversaryView, AgnosticSettings, HalfStar, KnownModel, LabelledRecords, Replacement, Seen,
 };
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
@@ -68,7 +68,11 @@ fn undo(c: &mut Criterion) {
         let y = FeatureBlock::new(x.view((d, 0), (w.ncols() - d, records)).into_owned()).expect("finite features");
         let released = ReleasedScores::Probabilities(scores.columns(0, records).into_owned());
         let view = AdversaryView::new(&model, &y, &released, Replacement::default()).expect("shapes");
-        let attack = UndoTransform::from(&Settings::default());
+        let attack = UndoTransform {
+            inner: Box::new(HalfStar { clamped: true }),
+            grounds: Grounds::default(),
+            known: KnownPolicy::default(),
+        };
         group.throughput(Throughput::Elements(records as u64));
         group.bench_function(BenchmarkId::new(name, format!("n={records},d={d}")), |bencher| {
             one_thread.install(|| bencher.iter(|| attack.examine(black_box(&view))));

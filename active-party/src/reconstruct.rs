@@ -1,6 +1,7 @@
 //! Runs attacks for the auditor: asks for the session's records as any prediction does, attacks what comes back, and hands
 //! over the estimates. The truth is nowhere near.
 
+mod job;
 mod limits;
 mod oracle;
 mod supply;
@@ -19,15 +20,18 @@ use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::{RowStatus, reconstruct_event::Event};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::{ModelVersion, RecordIds, ReleasedScores};
+use vfl_shared::types::{RecordIds, ReleasedScores};
 
+use job::Task;
 use oracle::Session;
 use supply::Supply;
 
-use crate::attack::adaptive::{Averaged, average};
-use crate::attack::{Method, MethodError, Needs, Settings};
+use crate::attack::adaptive::average;
+use crate::attack::{Averaged, MethodError, Settings};
 use crate::parameters::Known;
 use crate::scoring::{ModelDescription, Scored, Scorer};
+
+pub use job::Job;
 
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
@@ -50,41 +54,6 @@ pub struct Reconstructor {
     sets: Arc<Mutex<DisjointSets>>,
     /// One attack at a time has the cores.
     turn: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// One attack to run.
-struct Task {
-    method: Method,
-    settings: Settings,
-    needs: Needs,
-}
-
-impl Task {
-    fn new(method: Method, settings: Settings) -> Self {
-        Self { needs: method.build(&settings).needs(), method, settings }
-    }
-
-    /// How many of the first of `records` records it needs the scores of.
-    fn asks(&self, records: usize) -> usize {
-        // Whoever asks with shares of its own choice asks honestly first.
-        if self.needs.release.wanted() || self.needs.chosen_shares.wanted() { records } else { self.needs.seen }
-    }
-
-    /// The method that is run in the end: the base of one that wraps another.
-    fn effective_method(&self) -> Method {
-        self.method.base(&self.settings).unwrap_or(self.method)
-    }
-}
-
-/// A checked request.
-pub struct Job {
-    audit_session: String,
-    version: ModelVersion,
-    ids: RecordIds,
-    tasks: Vec<Task>,
-    seed: u64,
-    /// How often every record is asked for.
-    queries: usize,
 }
 
 impl Reconstructor {

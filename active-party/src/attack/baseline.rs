@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
 
-use super::method::{Entry, Group};
+use super::entry::{Entry, Group};
 use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, Status};
 
 /// `random`.

@@ -14,12 +14,10 @@ use rand::Rng;
 use rayon::prelude::*;
 
 use self::ball::Ball;
+pub use self::corners::MAX_NULLITY;
 use self::corners::{Corners, Stop, Walk};
-use super::method::{Entry, Group};
+use super::entry::{Entry, Group};
 use super::{AdversaryView, Attack, AttackError, Ended, LinearSystem, Needs, Reconstruction, RecordOutcome, Status};
-
-/// The most dimensions of S, d − rank A: at 8 a set has some thousands of corners.
-pub const MAX_NULLITY: usize = 8;
 
 /// The most bases of one record's S. A corner at which more than d − rank A features are 0 or 1 counts once for each
 /// basis that stands for it.

@@ -8,25 +8,8 @@ use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_shared::types::FeatureBlock;
 
-use super::method::{Entry, Group};
-use super::settings::BASE;
-use super::{AdversaryView, Attack, AttackError, Evidence, KnownModel, Method, Need, Needs, Reconstruction, Settings};
-
-/// What colluding passive parties give: `Debug` shows shapes only.
-#[derive(Clone, PartialEq)]
-pub struct Colluders {
-    /// Whether each of the d passive features belongs to one of them.
-    pub features: Vec<bool>,
-    /// The sum of their logit shares, k × n.
-    pub shares: DMatrix<f64>,
-}
-
-impl std::fmt::Debug for Colluders {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (features, n) = (self.features.iter().filter(|f| **f).count(), self.shares.ncols());
-        write!(f, "Colluders({features} of {} features, {n} records, values withheld)", self.features.len())
-    }
-}
+use super::entry::{Base, Entry, Group};
+use super::{AdversaryView, Attack, AttackError, Colluders, Evidence, KnownModel, Need, Needs, Reconstruction};
 
 /// The attack: colluders' shares to the known side, then the inner attack on the features of the others. The features of the colluders
 /// are no target: their estimates are ½.
@@ -36,19 +19,9 @@ pub struct Collusion {
     pub inner: Box<dyn Attack>,
 }
 
-/// `coalition`.
-pub(super) static COALITION: Entry = Entry {
-    settings: &[&BASE],
-    // What is known of the features cannot be told apart by party here.
-    informed: true,
-    ..Entry::new("coalition", Group::Helped, |settings| Box::new(Collusion::from(settings)))
-};
-
-impl From<&Settings> for Collusion {
-    fn from(settings: &Settings) -> Self {
-        Self { inner: settings.get(&BASE).unwrap_or(Method::ClampedHalfStar).plain(settings) }
-    }
-}
+/// `coalition`. What is known of the features cannot be told apart by party here, and is not used.
+pub(super) static COALITION: Entry =
+    Entry::upon("coalition", Group::Helped, Base::CHOSEN, |_, base| Box::new(Collusion { inner: base }));
 
 impl Attack for Collusion {
     fn needs(&self) -> Needs {

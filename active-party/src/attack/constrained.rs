@@ -5,7 +5,7 @@
 use rand::Rng;
 use vfl_shared::numerics::BoxSolution;
 
-use super::method::{Entry, Group};
+use super::entry::{Entry, Group};
 use super::{AdversaryView, Attack, AttackError, Ended, Needs, Reconstruction, RecordOutcome, Status};
 
 /// The point of the box with the least ‖A x − b'‖; of several, the one nearest to ½.

@@ -6,8 +6,7 @@
 use nalgebra::DMatrix;
 use rand::Rng;
 
-use super::adaptive::Averaged;
-use super::{AdversaryView, AttackError, EstimatedScores, Evidence};
+use super::{AdversaryView, AttackError, EstimatedScores, Evidence, Questions, Solved};
 
 /// Whether an attack needs something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -169,32 +168,6 @@ impl Ended {
     }
 }
 
-/// The questions behind an estimate, where there was more than one answer for each record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Questions {
-    /// The same question, asked again.
-    Repeated(Averaged),
-    /// Questions with logit shares of the adversary's own choice.
-    Chosen(ChosenQuestions),
-}
-
-/// What questions with chosen shares brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChosenQuestions {
-    /// Questions asked, all records of one question counting once.
-    pub questions: usize,
-    /// Rows asked for.
-    pub asked: usize,
-    /// Rows refused.
-    pub refused: usize,
-    /// Answers about the record that had most.
-    pub most_answers: usize,
-    /// Records of which more was learnt than from their first answer.
-    pub gained: usize,
-    /// Records asked about.
-    pub records: usize,
-}
-
 /// Estimates of the passive features, with how they came about.
 #[derive(Clone, PartialEq)]
 pub struct Reconstruction {
@@ -257,34 +230,6 @@ impl Reconstruction {
             Some(Questions::Chosen(chosen)) => chosen.most_answers,
         }
     }
-}
-
-/// Facts of a solved system.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Solved {
-    /// Rank of A.
-    pub rank: usize,
-    /// Dimension of the null space of A.
-    pub nullity: usize,
-    /// σ₁ / σ_rank of A.
-    pub condition_number: f64,
-    /// ‖A x̂ − b'‖₂ of each record.
-    pub residuals: Vec<f64>,
-    /// Where A is itself an estimate from auxiliary records: what they determined.
-    pub auxiliary: Option<AuxiliarySystem>,
-}
-
-/// Facts of the auxiliary records that a system was estimated from.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AuxiliarySystem {
-    /// Number of auxiliary records.
-    pub records: usize,
-    /// Unknowns of each log-ratio: d, and one more if the bias is unknown.
-    pub unknowns: usize,
-    /// How many of them the records determine: all of them if it equals `unknowns`.
-    pub rank: usize,
-    /// σ₁ / σ_rank of the auxiliary features: how much an error in the scores may grow, relative to them.
-    pub condition_number: f64,
 }
 
 impl std::fmt::Debug for Reconstruction {

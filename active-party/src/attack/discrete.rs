@@ -31,7 +31,7 @@ impl<A: Attack> Attack for Snap<A> {
     /// # Errors
     /// As the attack inside; [`AttackError::Knowledge`] if the levels are about another number of features.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        self.knowledge.fits(view)?;
+        self.knowledge.fits(view.target_features())?;
         let mut found = self.inner.reconstruct(view, rng)?;
         let mut moved = false;
         for (mut row, levels) in found.estimates.row_iter_mut().zip(self.knowledge.levels()) {
@@ -106,7 +106,7 @@ impl<A: Attack> Attack for ExactBinary<A> {
     /// As the attack inside; [`AttackError::Binary`] beyond [`MAX_BINARY`] two-valued features; [`AttackError::Knowledge`] if the
     /// levels are about another number of features.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        self.knowledge.fits(view)?;
+        self.knowledge.fits(view.target_features())?;
         let model = view.model();
         let w_pas = model.passive_weights()?;
         let pair = |i: usize| match self.knowledge.levels()[i].as_deref() {

@@ -4,8 +4,7 @@ use vfl_shared::metrics::MetricError;
 use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::{ReleasedScores, ShapeError};
 
-use super::adaptive::OracleError;
-use super::{KnowledgeError, OneFeatureError};
+use super::{KnowledgeError, OneFeatureError, OracleError};
 
 /// Why an attack cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
-use super::adaptive::Cells;
-use super::{AdversaryView, AttackError};
+use super::Cells;
 
 /// What an attack has worked out of the scores.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -25,32 +24,27 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// Of features x, where this is of u = (x − lower) / (upper − lower) under the model of the view in terms of u: features
-    /// whose range is a point are no part of it.
-    ///
-    /// # Errors
-    /// As [`AdversaryView::linear`].
-    pub(super) fn in_ranges(self, view: &AdversaryView<'_>, ranges: &[(f64, f64)]) -> Result<Self, AttackError> {
-        let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
-        Ok(match self {
+    /// Of features x, where this is of u = (x − lower) / (upper − lower): features whose range is a point are no part of it.
+    /// `weights` (k × d) and `a` = J `weights` are those of x.
+    pub(super) fn in_ranges(self, weights: &DMatrix<f64>, a: Arc<DMatrix<f64>>, lower: &DVector<f64>) -> Self {
+        match self {
             Self::Nothing => Self::Nothing,
             // A_x x = A_u u + A_x lower
             Self::Equations(Equations { b_prime, .. }) => {
-                let a = view.linear()?.shared_matrix();
                 let offset = &*a * lower;
                 let mut b_prime = (*b_prime).clone();
                 b_prime.column_iter_mut().for_each(|mut column| column += &offset);
                 Self::Equations(Equations { a, b_prime: Arc::new(b_prime) })
             }
-            Self::Cells(cells) => Self::Cells(cells.in_terms_of(view.weights()?, &lower)),
+            Self::Cells(cells) => Self::Cells(cells.in_terms_of(weights, lower)),
             Self::NoisyScores(scores) => {
-                let weights = view.weights()?.clone();
+                let weights = weights.clone();
                 let mut known = scores.known;
                 let offset = &weights * lower;
                 known.column_iter_mut().for_each(|mut column| column -= &offset);
                 Self::NoisyScores(NoisyScores { weights, known, ..scores })
             }
-        })
+        }
     }
 
     /// Its name, as in a result file: `nothing`, `equations`, `cells` or `noisy_scores`.

@@ -3,7 +3,7 @@
 
 use rand::Rng;
 
-use super::method::{Entry, Group};
+use super::entry::{Entry, Group};
 use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, Status, contract};
 
 /// A⁺ b' + ½ P⊥ 1, clipped to [0, 1] or not.

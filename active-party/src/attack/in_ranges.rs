@@ -1,6 +1,6 @@
 //! Features in ranges other than [0, 1].
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use super::{
@@ -27,7 +27,7 @@ impl<A: Attack> Attack for InRanges<A> {
     /// [`AttackError::Knowledge`] if the number of ranges is not that of the features; [`AttackError::NeedsParameters`] if the
     /// parameters are hidden and the attack is not a baseline: without them its model cannot be put in terms of u.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        self.knowledge.fits(view)?;
+        self.knowledge.fits(view.target_features())?;
         let ranges = self.knowledge.ranges();
         let open: Vec<usize> = (0..ranges.len()).filter(|&i| ranges[i].0 < ranges[i].1).collect();
         let width = |i: usize| ranges[i].1 - ranges[i].0;
@@ -35,7 +35,7 @@ impl<A: Attack> Attack for InRanges<A> {
         let (w_act, bias) = (model.active_weights().clone(), model.bias().clone());
         let mapped = match model.passive_weights() {
             Ok(w_pas) => {
-                let lower = nalgebra::DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
+                let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
                 let scaled = DMatrix::from_fn(w_pas.nrows(), open.len(), |m, i| w_pas[(m, open[i])] * width(open[i]));
                 KnownModel::white_box(w_act, bias + w_pas * lower, scaled)?
             }
@@ -54,7 +54,10 @@ impl<A: Attack> Attack for InRanges<A> {
             }
         }
         let evidence = match model.passive_weights() {
-            Ok(_) => found.evidence.in_ranges(view, ranges)?,
+            Ok(w_pas) => {
+                let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
+                found.evidence.in_ranges(w_pas, view.linear()?.shared_matrix(), &lower)
+            }
             Err(_) => Evidence::Nothing,
         };
         Ok(Reconstruction { estimates, evidence, ..found })

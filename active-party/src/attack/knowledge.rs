@@ -1,11 +1,6 @@
 //! What the adversary knows of the passive features beyond [0, 1]: other ranges, and values of which there are only a few
 //! (R section IX: "sparse values").
 
-use rand::Rng;
-
-use super::settings::{AnySetting, Setting, numbers};
-use super::{AdversaryView, Attack, AttackError, ExactBinary, InRanges, Needs, Reconstruction, Settings, Snap};
-
 /// Why a statement about the features was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum KnowledgeError {
@@ -103,14 +98,14 @@ impl FeatureKnowledge {
         &self.levels
     }
 
-    /// Refuses a view of another number of features.
-    pub(super) fn fits(&self, view: &AdversaryView<'_>) -> Result<(), KnowledgeError> {
-        let (expected, got) = (view.target_features(), self.features());
+    /// Refuses another number of features.
+    pub(super) fn fits(&self, expected: usize) -> Result<(), KnowledgeError> {
+        let got = self.features();
         if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what: "ranges", expected, got }) }
     }
 
     /// The same in units of each range, (x − lower) / (upper − lower), for the features that are not known already.
-    fn in_units(&self) -> Result<Self, KnowledgeError> {
+    pub(super) fn in_units(&self) -> Result<Self, KnowledgeError> {
         let open = self.ranges.iter().zip(&self.levels).filter(|((lower, upper), _)| lower < upper);
         let unit = |value: f64, (lower, upper): (f64, f64)| ((value - lower) / (upper - lower)).clamp(0.0, 1.0);
         let levels: Vec<_> = open
@@ -135,67 +130,7 @@ pub struct StatedKnowledge {
     pub exact: bool,
 }
 
-static LOWER: Setting<Vec<f64>> = Setting {
-    key: "lower",
-    takes: "the least value of each passive feature: one number for all, or one for each, with commas (default 0)",
-    read: |value| numbers(value, ','),
-};
-static UPPER: Setting<Vec<f64>> = Setting {
-    key: "upper",
-    takes: "the greatest value of each passive feature: one number for all, or one for each, with commas (default 1)",
-    read: |value| numbers(value, ','),
-};
-static BINARY: Setting<Option<Vec<usize>>> = Setting {
-    key: "binary",
-    takes: "which passive features are at one end of their range or the other: `all`, or positions from 0, with commas",
-    read: |value| match value.trim() {
-        "all" => Some(None),
-        positions => Some(Some(positions.split(',').map(|p| p.trim().parse().ok()).collect::<Option<_>>()?)),
-    },
-};
-static LEVELS: Setting<Vec<(usize, Vec<f64>)>> = Setting {
-    key: "levels",
-    takes: "the values that passive features take: position:value/value/..., with commas (as 0:0/0.5/1,3:0/1)",
-    read: |value| {
-        let feature = |text: &str| {
-            let (position, levels) = text.split_once(':')?;
-            Some((position.trim().parse().ok()?, numbers(levels, '/')?))
-        };
-        value.split(',').map(feature).collect()
-    },
-};
-static DISCRETE: Setting<bool> = Setting {
-    key: "discrete",
-    takes: "what is made of `binary` and `levels`: `snap` (to the nearest, the default) or `exact` (all assignments of the two-valued ones)",
-    read: |value| match value.trim() {
-        "snap" => Some(false),
-        "exact" => Some(true),
-        _ => None,
-    },
-};
-
-impl From<&Settings> for StatedKnowledge {
-    fn from(settings: &Settings) -> Self {
-        Self {
-            lower: settings.get(&LOWER).unwrap_or_default(),
-            upper: settings.get(&UPPER).unwrap_or_default(),
-            binary: settings.get(&BINARY),
-            levels: settings.get(&LEVELS).unwrap_or_default(),
-            exact: settings.get(&DISCRETE).unwrap_or_default(),
-        }
-    }
-}
-
 impl StatedKnowledge {
-    /// Whether the setting of this name states something of the features.
-    #[must_use]
-    pub fn is_setting(key: &str) -> bool {
-        Self::SETTINGS.iter().any(|setting| setting.key() == key)
-    }
-
-    /// The settings that state it.
-    pub(super) const SETTINGS: &'static [&'static dyn AnySetting] = &[&LOWER, &UPPER, &BINARY, &LEVELS, &DISCRETE];
-
     /// What it says about `features` features.
     ///
     /// # Errors
@@ -225,42 +160,5 @@ impl StatedKnowledge {
         }
         self.levels.iter().try_for_each(|(at, values)| set(*at, values.clone()))?;
         FeatureKnowledge::new(ranges, levels)
-    }
-
-    /// An attack that makes use of it; `attack` itself if nothing is stated.
-    #[must_use]
-    pub fn wrap(&self, attack: Box<dyn Attack>) -> Box<dyn Attack> {
-        if *self == Self::default() { attack } else { Box::new(Informed { attack, stated: self.clone() }) }
-    }
-}
-
-/// An attack with stated knowledge, put together once the number of features is known.
-#[derive(Debug)]
-struct Informed {
-    attack: Box<dyn Attack>,
-    stated: StatedKnowledge,
-}
-
-impl Attack for Informed {
-    fn needs(&self) -> Needs {
-        self.attack.needs()
-    }
-
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let knowledge = self.stated.about(view.target_features())?;
-        let discrete = knowledge.levels().iter().any(Option::is_some);
-        let attack = &*self.attack;
-        // The attack works on [0, 1], where all assignments are tried too; values are made exact last, in their own units.
-        // A baseline does not look at the scores, and assignments are chosen by them.
-        if discrete && self.stated.exact && attack.needs().white_box() {
-            let exact = ExactBinary { inner: attack, knowledge: knowledge.in_units()? };
-            let mapped = InRanges { inner: exact, knowledge: knowledge.clone() };
-            Snap { inner: mapped, knowledge }.reconstruct(view, rng)
-        } else if discrete {
-            let mapped = InRanges { inner: attack, knowledge: knowledge.clone() };
-            Snap { inner: mapped, knowledge }.reconstruct(view, rng)
-        } else {
-            InRanges { inner: attack, knowledge }.reconstruct(view, rng)
-        }
     }
 }

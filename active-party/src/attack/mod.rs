@@ -8,6 +8,7 @@ pub mod adaptive;
 mod affine;
 pub mod agnostic;
 mod baseline;
+mod cells;
 mod chebyshev_exact;
 mod coalition;
 mod collusion;
@@ -16,37 +17,45 @@ mod constrained;
 mod contract;
 mod differentiable;
 mod discrete;
+mod entry;
 mod error;
+mod estimated_scores;
 mod evidence;
 pub mod gradient_inversion;
 mod half_star;
 mod in_ranges;
+mod informed;
 mod knowledge;
 mod known_model;
 mod least_squares;
-mod method;
 mod one_feature;
+mod one_feature_case;
+mod questions;
+mod records;
+mod replacement;
 mod runner;
 mod settings;
 mod shadow_model;
+mod solved;
 mod system;
+mod text;
 mod view;
 
-pub use adaptive::{Centre, KnownPolicy, adaptive_for};
-pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, EstimatedScores, LabelledRecords, OutOfRange, Seen};
+pub use adaptive::{Centre, KnownPolicy};
+pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, OutOfRange};
 pub use baseline::{Constant, Random};
+pub use cells::{Bound, Cell, Cells};
 pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use coalition::{Coalition, Party, Role};
-pub use collusion::{Colluders, Collusion};
+pub use collusion::Collusion;
 pub use config::AttackConfig;
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
-pub use contract::{
-    Attack, AuxiliarySystem, ChosenQuestions, Ended, Need, Needs, Parameters, Questions, Reconstruction, RecordOutcome,
-    Solved, Status,
-};
+pub use contract::{Attack, Ended, Need, Needs, Parameters, Reconstruction, RecordOutcome, Status};
 pub use differentiable::{Differentiable, LANES, Lanes, LogitBlock};
 pub use discrete::{ExactBinary, MAX_BINARY, Snap};
+pub use entry::{Base, Build, Entry, Group};
 pub use error::{AttackError, NotRun};
+pub use estimated_scores::{AdversaryFit, EstimatedScores};
 pub use evidence::{Equations, Evidence, NoisyScores};
 pub use gradient_inversion::GradientInversion;
 pub use half_star::HalfStar;
@@ -54,13 +63,251 @@ pub use in_ranges::InRanges;
 pub use knowledge::{FeatureKnowledge, KnowledgeError, StatedKnowledge};
 pub use known_model::KnownModel;
 pub use least_squares::LeastSquares;
-pub use method::{Entry, Group, Method, MethodError};
-pub use one_feature::{OneFeature, OneFeatureCase, OneFeatureError, one_feature};
+pub use one_feature::{OneFeature, one_feature};
+pub use one_feature_case::{OneFeatureCase, OneFeatureError};
+pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
+pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, Seen};
+pub use replacement::Replacement;
 pub use runner::run;
-pub use settings::{AnySetting, Setting, Settings};
-pub use shadow_model::{AuxiliaryRecords, Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel};
+pub use settings::{AnySetting, Setting, SettingError, Settings};
+pub use shadow_model::{Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel};
+pub use solved::{AuxiliarySystem, Solved};
 pub use system::LinearSystem;
-pub use view::{AdversaryView, Beside, Replacement, Told};
+pub use view::{AdversaryView, Beside, Told};
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+use rand::Rng;
+use vfl_shared::policy::Policy;
+
+use settings::ZERO_FLOOR;
+use text::clip;
+
+/// Why a name or a setting was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum MethodError {
+    /// No attack of that name.
+    #[error("there is no attack {name:?}; there are: {}", Method::all().map(Method::as_str).collect::<Vec<_>>().join(", "))]
+    Name {
+        /// What came, cut to 80 characters.
+        name: String,
+    },
+    /// No setting of that name, or not a value of it.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A setting of another attack.
+    #[error(
+        "{method} has no setting `{key}`; it takes: {}",
+        Settings::all().iter().map(|s| s.key()).filter(|key| method.takes(key, &Settings::default())).collect::<Vec<_>>().join(", ")
+    )]
+    NotTaken {
+        /// The attack.
+        method: Method,
+        /// The setting.
+        key: &'static str,
+    },
+}
+
+/// An attack of the register, by name.
+#[derive(Clone, Copy)]
+pub struct Method(&'static Entry);
+
+impl Method {
+    /// All attacks there are, in the order of the register.
+    pub fn all() -> impl Iterator<Item = Self> {
+        REGISTER.iter().copied()
+    }
+
+    /// Those that run on one release.
+    pub fn on_one_release() -> impl Iterator<Item = Self> {
+        Self::all().filter(|method| method.0.group != Group::Helped && *method != Self::ChosenShares)
+    }
+
+    /// Those that run on any model whose parameters are known, and take the release for the true scores.
+    pub fn general() -> impl Iterator<Item = Self> {
+        Self::all().filter(|method| method.0.group == Group::General)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.0.name
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn group(self) -> Group {
+        self.0.group
+    }
+
+    /// Its settings, beside those of all attacks.
+    pub fn settings(self) -> impl Iterator<Item = &'static dyn AnySetting> {
+        let base: Option<&'static dyn AnySetting> = match self.0.build {
+            Build::Upon(Base { chosen: true, .. }, _) => Some(&BASE),
+            Build::Upon(..) | Build::Alone(_) => None,
+        };
+        base.into_iter().chain(self.0.settings.iter().copied())
+    }
+
+    /// Whether it takes the setting of this name: its own ones, those of all attacks, and those of the attack that it runs in the end.
+    #[must_use]
+    pub fn takes(self, key: &str, settings: &Settings) -> bool {
+        let own = |method: Self| method.settings().any(|setting| setting.key() == key);
+        own(self) || Settings::common().any(|s| s.key() == key) || self.base(settings).is_some_and(own)
+    }
+
+    /// Whether another attack can be built upon it: it knows the parameters and runs on one release.
+    #[must_use]
+    pub fn is_base(self) -> bool {
+        // What wraps a base is none: it would have to be built to be asked.
+        matches!(self.0.build, Build::Alone(_))
+            && Self::on_one_release().any(|method| method == self)
+            && self.plain(&Settings::default()).needs().white_box()
+    }
+
+    /// The attack that the setting `base` chooses, for one that runs another in the end.
+    #[must_use]
+    pub fn base(self, settings: &Settings) -> Option<Self> {
+        match self.0.build {
+            Build::Upon(Base { chosen: true, name, .. }, _) => {
+                settings.get(&BASE).or_else(|| Self::named(name(settings)))
+            }
+            Build::Upon(..) | Build::Alone(_) => None,
+        }
+    }
+
+    /// The attack of this name.
+    fn named(name: &str) -> Option<Self> {
+        Self::all().find(|method| method.as_str() == name)
+    }
+
+    /// The attack itself, with these settings.
+    #[must_use]
+    pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
+        let attack = self.plain(settings);
+        Box::new(Checked(if self.0.informed { attack } else { StatedKnowledge::from(settings).wrap(attack) }))
+    }
+
+    /// The attack without what is known of the features.
+    fn plain(self, settings: &Settings) -> Box<dyn Attack> {
+        match self.0.build {
+            Build::Alone(build) => build(settings),
+            Build::Upon(base, build) => {
+                let chosen = settings.get(&BASE).filter(|_| base.chosen);
+                let method = chosen.or_else(|| Self::named((base.name)(settings))).unwrap_or(Self::ClampedHalfStar);
+                let unclipped = method.0.unclipped.filter(|_| base.unclipped);
+                build(settings, unclipped.map_or(method, Self).plain(settings))
+            }
+        }
+    }
+}
+
+/// An attack whose estimates are numbers, or an error.
+#[derive(Debug)]
+struct Checked(Box<dyn Attack>);
+
+impl Attack for Checked {
+    fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let found = self.0.reconstruct(view, rng)?;
+        let finite = found.estimates.iter().all(|v| v.is_finite());
+        if finite { Ok(found) } else { Err(AttackError::NotFinite { what: "an estimate" }) }
+    }
+}
+
+/// By name: names are distinct.
+impl PartialEq for Method {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Method {}
+
+impl Hash for Method {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl AsRef<str> for Method {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl FromStr for Method {
+    type Err = MethodError;
+
+    fn from_str(name: &str) -> Result<Self, MethodError> {
+        Self::named(name).ok_or_else(|| MethodError::Name { name: clip(name) })
+    }
+}
+
+static BASE: Setting<Method> = Setting {
+    key: "base",
+    takes: "the attack that agnostic, coalition, shadow_model and undo_transform run in the end: one that knows the parameters and \
+            runs on one release (default clamped_half_star)",
+    read: |value| value.trim().parse().ok().filter(|method: &Method| method.is_base()),
+};
+
+impl Settings {
+    /// The settings that all attacks take: what stands for a score of 0, and what is known of the features.
+    pub fn common() -> impl Iterator<Item = &'static dyn AnySetting> {
+        let floor: &'static dyn AnySetting = &ZERO_FLOOR;
+        [floor].into_iter().chain(StatedKnowledge::SETTINGS.iter().copied())
+    }
+
+    /// The settings there are, those common to all attacks first; each comes once.
+    #[must_use]
+    pub fn all() -> Vec<&'static dyn AnySetting> {
+        let mut all: Vec<&'static dyn AnySetting> = Vec::new();
+        for setting in Self::common().chain(Method::all().flat_map(Method::settings)) {
+            if !all.iter().any(|known| known.key() == setting.key()) {
+                all.push(setting);
+            }
+        }
+        all
+    }
+
+    /// Reads `key`, `value` pairs; the last of a key counts.
+    ///
+    /// # Errors
+    /// [`MethodError::Setting`] naming the setting that is unknown, or whose value it does not take.
+    pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, MethodError> {
+        let (mut settings, all) = (Self::default(), Self::all());
+        for (key, value) in pairs {
+            settings.accept(&all, key, value)?;
+        }
+        Ok(settings)
+    }
+}
+
+/// The strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to.
+///
+/// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
+/// release. Of several defenses the one that leaves the least decides.
+#[must_use]
+pub fn adaptive_for(policy: &Policy) -> Option<Method> {
+    adaptive::strongest_on(policy).and_then(Method::named)
+}
 
 /// Makes the register: the attacks by name, and a constant of each.
 macro_rules! register {

@@ -1,10 +1,32 @@
-//! Settings of attacks, as `key=value` pairs give them: what is common to all attacks, and the means by which each attack states
-//! and reads its own.
+//! Settings of attacks, as `key=value` pairs give them: the means by which each attack states and reads its own.
 
 use std::collections::BTreeMap;
 
-use super::method::{Method, MethodError, clip};
-use super::{Replacement, StatedKnowledge};
+use super::Replacement;
+use super::text::clip;
+
+/// Why a setting was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SettingError {
+    /// No setting of that name.
+    #[error("there is no setting {key:?}; there are: {known}")]
+    Key {
+        /// What came, cut to 80 characters.
+        key: String,
+        /// The settings there are, with commas.
+        known: String,
+    },
+    /// A value that is not what the setting takes.
+    #[error("setting `{key}` is {value:?}, expected {expected}")]
+    Value {
+        /// The setting.
+        key: &'static str,
+        /// What came, cut to 80 characters.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+    },
+}
 
 /// A setting: its name, what it takes, and how a value is read.
 #[derive(Debug)]
@@ -43,22 +65,11 @@ impl<T> AnySetting for Setting<T> {
     }
 }
 
-static ZERO_FLOOR: Setting<Replacement> = Setting {
+pub(super) static ZERO_FLOOR: Setting<Replacement> = Setting {
     key: "zero_floor",
     takes: "what stands for a score of 0: a number above 0 and at most 0.5 (default 1e-12)",
     read: |value| Replacement::new(value.parse().ok()?).ok(),
 };
-
-/// The attack that one which wraps another runs in the end.
-pub(super) static BASE: Setting<Method> = Setting {
-    key: "base",
-    takes: "the attack that agnostic, coalition, shadow_model and undo_transform run in the end: one that knows the parameters and runs on one \
-            release (default clamped_half_star)",
-    read: |value| value.trim().parse().ok().filter(|method: &Method| method.is_base()),
-};
-
-/// Settings that every attack takes: what stands for a score of 0, and what is known of the features.
-static COMMON: &[&dyn AnySetting] = &[&ZERO_FLOOR];
 
 /// Settings of attacks. Every value has been accepted by the setting of its name; each attack looks at its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,62 +78,24 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings there are, those common to all attacks first; each comes once.
-    #[must_use]
-    pub fn all() -> Vec<&'static dyn AnySetting> {
-        let of_attacks = Method::all().flat_map(|method| method.settings().iter().copied());
-        let mut all: Vec<&dyn AnySetting> = Vec::new();
-        for setting in COMMON.iter().chain(StatedKnowledge::SETTINGS).copied().chain(of_attacks) {
-            if !all.iter().any(|known| known.key() == setting.key()) {
-                all.push(setting);
-            }
-        }
-        all
-    }
-
-    /// Whether all attacks take the setting of this name.
-    #[must_use]
-    pub fn is_common(key: &str) -> bool {
-        COMMON.iter().chain(StatedKnowledge::SETTINGS).any(|setting| setting.key() == key)
-    }
-
-    /// The names of all settings, with commas.
-    #[must_use]
-    pub fn names() -> String {
-        Self::all().iter().map(|setting| setting.key()).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Reads `key`, `value` pairs; the last of a key counts.
-    ///
-    /// # Errors
-    /// [`MethodError`] naming the setting that is unknown, or whose value it does not take.
-    pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, MethodError> {
-        let mut settings = Self::default();
-        for (key, value) in pairs {
-            settings.set(key, value)?;
-        }
-        Ok(settings)
-    }
-
-    /// The same with one setting more.
-    ///
-    /// # Errors
-    /// As [`Settings::read`].
-    pub fn with(mut self, key: &str, value: impl ToString) -> Result<Self, MethodError> {
-        self.set(key, &value.to_string())?;
-        Ok(self)
-    }
-
     /// Pairs that are known to be accepted, as they were made from values.
     pub(super) fn accepted(pairs: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         Self { values: pairs.into_iter().collect() }
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), MethodError> {
-        let all = Self::all();
-        let known = all.iter().find(|s| s.key() == key).ok_or_else(|| MethodError::Key { key: clip(key) })?;
+    /// Takes the value in, if one of these settings has this name and takes it.
+    pub(super) fn accept(
+        &mut self,
+        all: &[&'static dyn AnySetting],
+        key: &str,
+        value: &str,
+    ) -> Result<(), SettingError> {
+        let known = all.iter().find(|s| s.key() == key).ok_or_else(|| SettingError::Key {
+            key: clip(key),
+            known: all.iter().map(|s| s.key()).collect::<Vec<_>>().join(", "),
+        })?;
         if !known.accepts(value) {
-            return Err(MethodError::Value { key: known.key(), value: clip(value), expected: known.takes() });
+            return Err(SettingError::Value { key: known.key(), value: clip(value), expected: known.takes() });
         }
         self.values.insert(known.key(), value.to_owned());
         Ok(())
@@ -143,12 +116,6 @@ impl Settings {
     #[must_use]
     pub fn replacement(&self) -> Replacement {
         self.get(&ZERO_FLOOR).unwrap_or_default()
-    }
-
-    /// What is known of the passive features.
-    #[must_use]
-    pub fn knowledge(&self) -> StatedKnowledge {
-        StatedKnowledge::from(self)
     }
 }
 

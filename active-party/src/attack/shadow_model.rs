@@ -11,73 +11,15 @@ use std::fmt;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use vfl_shared::numerics::{DecompositionError, PseudoInverse, softmax_columns};
-use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
+use vfl_shared::types::ShapeError;
 
+use super::entry::{Base, Entry, Group};
 use super::known_model::same;
-use super::method::{Entry, Group};
-use super::settings::{BASE, Setting};
+use super::settings::Setting;
 use super::{
-    AdversaryView, Attack, AttackError, AuxiliarySystem, KnownModel, Method, Need, Needs, Parameters, Reconstruction,
-    Replacement, Settings,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, AuxiliarySystem, KnownModel, Need, Needs, Parameters,
+    Reconstruction, Settings, StatedKnowledge,
 };
-
-/// Records whose passive features the adversary knows, with what was released of them.
-#[derive(Debug, Clone)]
-pub struct AuxiliaryRecords {
-    y: FeatureBlock,
-    x: FeatureBlock,
-    released: ReleasedScores,
-    replacement: Replacement,
-}
-
-impl AuxiliaryRecords {
-    /// Puts n records together: the adversary's own features `y` (d_act × n), the passive features `x` (d × n) and the release
-    /// (k × n), in which `replacement` stands for scores of 0. The records may be few, repeated or made up.
-    ///
-    /// # Errors
-    /// [`AttackError::View`] if the parts differ in records; [`AttackError::NoAuxiliary`] if there is no record.
-    pub fn new(
-        y: FeatureBlock,
-        x: FeatureBlock,
-        released: ReleasedScores,
-        replacement: Replacement,
-    ) -> Result<Self, AttackError> {
-        same("auxiliary active features", "records", released.records(), y.records())?;
-        same("auxiliary passive features", "records", released.records(), x.records())?;
-        if released.records() == 0 {
-            return Err(AttackError::NoAuxiliary);
-        }
-        Ok(Self { y, x, released, replacement })
-    }
-
-    /// Number of records, n.
-    #[must_use]
-    pub fn records(&self) -> usize {
-        self.released.records()
-    }
-
-    /// Number of passive features, d.
-    #[must_use]
-    pub fn features(&self) -> usize {
-        self.x.features()
-    }
-
-    /// The passive features, d × n.
-    pub(super) fn passive(&self) -> &FeatureBlock {
-        &self.x
-    }
-
-    /// What was released.
-    pub(super) fn released(&self) -> &ReleasedScores {
-        &self.released
-    }
-
-    /// The records as a view of a model, which must have as many passive features.
-    pub(super) fn view_under<'a>(&'a self, model: &'a KnownModel) -> Result<AdversaryView<'a>, AttackError> {
-        same("auxiliary passive features", "features", model.target_features(), self.features())?;
-        AdversaryView::new(model, &self.y, &self.released, self.replacement)
-    }
-}
 
 /// How the parameters are fitted to the auxiliary records.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -164,7 +106,7 @@ impl ShadowEstimate {
         bias: ShadowBias,
     ) -> Result<Self, AttackError> {
         same("auxiliary passive features", "features", model.target_features(), auxiliary.features())?;
-        let view = AdversaryView::new(model, &auxiliary.y, &auxiliary.released, auxiliary.replacement)?;
+        let view = AdversaryView::of_auxiliary(model, auxiliary)?;
         let (scores, known) = (view.scores()?, view.known_logits());
         if let Some(at) = known.iter().position(|v| !v.is_finite()) {
             let record = at / known.nrows();
@@ -337,10 +279,12 @@ static BIAS: Setting<ShadowBias> = Setting {
 
 /// `shadow_model`.
 pub(super) static SHADOW_MODEL: Entry = Entry {
-    settings: &[&BASE, &FIT, &BIAS],
-    // What is known of the features goes to the base, which has parameters.
-    informed: true,
-    ..Entry::new("shadow_model", Group::Helped, |settings| Box::new(ShadowModel::from(settings)))
+    settings: &[&FIT, &BIAS],
+    ..Entry::upon("shadow_model", Group::Helped, Base::CHOSEN, |settings, base| {
+        // What is known of the features goes to the base, which has parameters.
+        let inner = StatedKnowledge::from(settings).wrap(base);
+        Box::new(ShadowModel { fit: ShadowFit::of(settings), bias: ShadowBias::of(settings), inner })
+    })
 };
 
 impl ShadowFit {
@@ -356,17 +300,6 @@ impl ShadowBias {
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         settings.get(&BIAS).unwrap_or_default()
-    }
-}
-
-impl From<&Settings> for ShadowModel {
-    fn from(settings: &Settings) -> Self {
-        let base = settings.get(&BASE).unwrap_or(Method::ClampedHalfStar);
-        Self {
-            fit: ShadowFit::of(settings),
-            bias: ShadowBias::of(settings),
-            inner: settings.knowledge().wrap(base.plain(settings)),
-        }
     }
 }
 

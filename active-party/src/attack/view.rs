@@ -6,46 +6,13 @@ use std::sync::Arc;
 use nalgebra::DMatrix;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::adaptive::{Averaged, ShareOracle};
 use super::affine::affine;
-use super::agnostic::{LabelledRecords, Seen};
 use super::differentiable::LinearLogits;
 use super::known_model::same;
-use super::{AttackError, AuxiliaryRecords, Colluders, Differentiable, Equations, KnownModel, LinearSystem};
-
-/// What stands for the logarithm of a score that says nothing: exactly 0 (after rounding, or behind a label) or below (noise).
-/// Any other value, however small, is used as it is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Replacement {
-    zero_floor: f64,
-}
-
-impl Replacement {
-    /// Scores of 0 or below become `zero_floor`, in (0, 0.5]: half a step for rounded scores. A label becomes the vector
-    /// with `zero_floor` everywhere but at the label, where it is 1 − (k − 1) · `zero_floor` (R figure 13's δ).
-    ///
-    /// # Errors
-    /// [`AttackError::Floor`] out of range.
-    pub fn new(zero_floor: f64) -> Result<Self, AttackError> {
-        if zero_floor > 0.0 && zero_floor <= 0.5 {
-            Ok(Self { zero_floor })
-        } else {
-            Err(AttackError::Floor { got: zero_floor })
-        }
-    }
-
-    /// A score, or what stands for it.
-    pub(super) fn of(self, score: f64) -> f64 {
-        if score > 0.0 { score } else { self.zero_floor }
-    }
-}
-
-impl Default for Replacement {
-    /// 1e-12: well below any score a model gives in practice.
-    fn default() -> Self {
-        Self { zero_floor: 1e-12 }
-    }
-}
+use super::{
+    AttackError, AuxiliaryRecords, Averaged, Colluders, Differentiable, Equations, KnownModel, LabelledRecords,
+    LinearSystem, Replacement, Seen, ShareOracle,
+};
 
 /// What the adversary has beside the release, as far as its threat model grants it. The default is nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -171,6 +138,12 @@ impl<'a> AdversaryView<'a> {
     #[must_use]
     pub fn beside(self, beside: Beside<'a>) -> Self {
         Self { beside, ..self }
+    }
+
+    /// Auxiliary records as a view of a model, which must have as many passive features.
+    pub(super) fn of_auxiliary(model: &'a KnownModel, records: &'a AuxiliaryRecords) -> Result<Self, AttackError> {
+        same("auxiliary passive features", "features", model.target_features(), records.features())?;
+        Self::new(model, &records.y, &records.released, records.replacement)
     }
 
     /// Number of records.

@@ -2,7 +2,7 @@
 
 use vfl_shared::rpc::Refusal;
 
-use super::{Job, Task};
+use super::job::{Job, Task};
 use crate::attack::{GradientInversion, Method};
 
 /// The most scores that averaging keeps, 800 MB.

@@ -6,7 +6,7 @@ use nalgebra::DMatrix;
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::types::{RecordIds, ReleasedScores};
 
-use crate::attack::adaptive::{Answer, OracleError, ShareOracle};
+use crate::attack::{Answer, OracleError, ShareOracle};
 use crate::scoring::{ModelDescription, Scorer};
 
 /// The coordinator, behind one audit session.

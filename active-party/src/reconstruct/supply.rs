@@ -8,10 +8,9 @@ use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
 use super::oracle::Session;
-use crate::attack::adaptive::Averaged;
 use crate::attack::{
-    self, AdversaryView, Attack, AttackError, Beside, KnownModel, LabelledRecords, Reconstruction, Replacement, Seen,
-    Told,
+    self, AdversaryView, Attack, AttackError, Averaged, Beside, KnownModel, LabelledRecords, Reconstruction,
+    Replacement, Seen, Told,
 };
 use crate::parameters::Undone;
 

@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::adaptive::{
-    Answer, Averaging, ChosenShares, CodebookCell, Interval, LabelCone, NoiseDirection, OracleError, RankingCone,
-    ShareOracle, average,
+    Averaging, ChosenShares, CodebookCell, Interval, LabelCone, NoiseDirection, RankingCone, average,
 };
 use vfl_active_party::attack::{
-    Attack, AttackError, Centre, Ended, KnownPolicy, Method, Reconstruction, Settings, adaptive_for,
+    Answer, Attack, AttackError, Centre, Ended, KnownPolicy, Method, OracleError, Reconstruction, Settings,
+    ShareOracle, adaptive_for,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::numerics::{Polytope, arg_max};

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::agnostic::AgnosticObjective;
 use vfl_active_party::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel, LabelledRecords, Method,
+    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, Beside, KnownModel, LabelledRecords, Method,
     OutOfRange, Replacement, Seen, Settings,
 };
 use vfl_shared::metrics::{half_error, mse};
@@ -145,14 +145,26 @@ fn optima_scores_and_estimates_are_golden() {
             (OutOfRange::Keep, &case.attack_on_c_hat_am.unclipped),
             (OutOfRange::Clamp, &case.attack_on_c_hat_am.clipped),
         ] {
-            for base in [Method::HalfStar, Method::ClampedHalfStar] {
-                let found = given.attack(AgnosticSettings { base, out_of_range, ..given.settings(&case.am) }, None);
+            let found = given.attack(AgnosticSettings { out_of_range, ..given.settings(&case.am) }, None);
+            {
                 assert!(found.fit.converged, "{}: {:?}", case.model, found.fit);
                 let optimum = case.am.optimum.unwrap();
                 assert!((found.fit.objective - optimum).abs() <= 1e-6 * optimum, "{}: {:?}", case.model, found.fit);
                 close(&found.scores, &matrix(&case.am.c_hat_pred).transpose(), 1e-6, &case.model);
                 // The tolerance of the scores, through the logarithms and A⁺.
                 close(&found.reconstruction.estimates, &matrix(want).transpose(), 1e-4, &case.model);
+            }
+            // By name, the rule takes the place of the base's clipping; no score of the targets is needed.
+            for base in [Method::HalfStar, Method::ClampedHalfStar] {
+                let rule = if out_of_range == OutOfRange::Keep { "keep" } else { "clamp" };
+                let l2 = case.l2.to_string();
+                let settings = [("base", base.as_str()), ("out_of_range", rule), ("l2", l2.as_str())];
+                let attack = Method::Agnostic.build(&Settings::read(settings).unwrap());
+                let view = AdversaryView::without_scores(&given.known, &given.targets, Replacement::default()).unwrap();
+                let view = view.beside(Beside { labelled: Some(&given.own), ..Beside::default() });
+                let by_name = vfl_active_party::attack::run(&*attack, &view, 0).unwrap();
+                assert_eq!(by_name.estimates, found.reconstruction.estimates, "{base}, {rule}");
+                assert_eq!(by_name.estimated.unwrap().labelled, given.own.labels.len());
             }
         }
         for fit in &case.ram {
@@ -292,7 +304,8 @@ fn bad_input_is_refused_by_name() {
     };
     let good = AgnosticSettings::default();
     for base in [Method::Agnostic, Method::ChosenShares, Method::Random, Method::OneFeature] {
-        assert!(refusal(AgnosticSettings { base, ..good }, &given.own).contains(base.as_str()));
+        let refused = Settings::read([("base", base.as_str())]).unwrap_err().to_string();
+        assert!(refused.contains(base.as_str()), "{refused}");
     }
     assert!(refusal(AgnosticSettings { l2: -1.0, ..good }, &given.own).contains("l2"));
     assert!(refusal(AgnosticSettings { alpha: f64::NAN, ..good }, &given.own).contains("alpha"));

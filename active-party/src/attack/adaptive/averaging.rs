@@ -9,21 +9,12 @@ use vfl_shared::types::ReleasedScores;
 
 use super::KnownPolicy;
 use super::privee::Privee;
-use crate::attack::method::{Entry, Group};
+use crate::attack::entry::{Entry, Group};
 use crate::attack::settings::Setting;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Ended, Evidence, Need, Needs, NoisyScores, Questions, Reconstruction,
+    AdversaryView, Attack, AttackError, Averaged, Ended, Evidence, Need, Needs, NoisyScores, Questions, Reconstruction,
     RecordOutcome, Status,
 };
-
-/// What several releases of the same records showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Averaged {
-    /// Releases averaged.
-    pub queries: usize,
-    /// Different answers of the record that had fewest. 1 where noise is keyed: asking again told nothing.
-    pub distinct: usize,
-}
 
 /// The mean of several releases of the same records, in the same order.
 ///

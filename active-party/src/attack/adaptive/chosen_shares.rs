@@ -9,58 +9,23 @@
 //!
 //! A coordinator that binds the first share refuses the rest: nothing beyond the first answer is gained, and it says so.
 
+use std::sync::Arc;
+
 use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_shared::numerics::arg_max;
 use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::cell::{Cell, Cells, label_of};
 use super::cones::label_cone;
-use super::{Centre, KnownPolicy, adaptive_for};
-use crate::attack::method::{Entry, Group};
+use super::estimate::label_of;
+use super::{Centre, KnownPolicy, strongest_on};
+use crate::attack::cells::{Cell, Cells};
+use crate::attack::entry::{Base, Entry, Group};
 use crate::attack::{
-    AdversaryView, Attack, AttackError, ChosenQuestions, KnownModel, Method, Need, Needs, Reconstruction, Replacement,
+    AdversaryView, Answer, Attack, AttackError, ChosenQuestions, KnownModel, Need, Needs, OracleError, Rcc2,
+    Reconstruction, Replacement, Settings, ShareOracle,
 };
-
-/// What came back for one record.
-#[derive(Clone, PartialEq)]
-pub enum Answer {
-    /// The predicted class.
-    Label(u32),
-    /// A vector of k numbers.
-    Scores(Vec<f64>),
-    /// Order-preserving ciphertexts.
-    Ciphertexts(Vec<u64>),
-    /// No answer: the share was bound to another, or a budget is spent.
-    Refused,
-}
-
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Label(_) => "Label(withheld)",
-            Self::Scores(_) => "Scores(withheld)",
-            Self::Ciphertexts(_) => "Ciphertexts(withheld)",
-            Self::Refused => "Refused",
-        })
-    }
-}
-
-/// Why no answer came at all.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the coordinator could not be asked: {0}")]
-pub struct OracleError(pub String);
-
-/// A coordinator that can be asked with chosen logit shares. Blocking.
-pub trait ShareOracle: Send + Sync + std::fmt::Debug {
-    /// Asks for `records` (positions, from 0) with one column of `shares` (k × records, the bias included) each; one answer
-    /// each, in order.
-    ///
-    /// # Errors
-    /// [`OracleError`] if the question did not get through as a whole.
-    fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError>;
-}
 
 /// What the questions brought.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,27 +55,40 @@ impl Gathered {
 }
 
 /// The attack.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct ChosenShares {
     /// The policy, as known.
     pub known: KnownPolicy,
     /// How closely each difference of logits is wanted, in nats.
     pub precision: f64,
+    /// The attack on records of which no more than the first answer is learnt: the strongest on one release under the policy.
+    pub fall_back: Arc<dyn Attack>,
 }
 
 impl Default for ChosenShares {
     fn default() -> Self {
-        Self { known: KnownPolicy::default(), precision: 1e-7 }
+        Self { known: KnownPolicy::default(), precision: 1e-7, fall_back: Arc::new(Rcc2) }
     }
 }
 
 /// `chosen_shares`.
 pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
-    ..Entry::new("chosen_shares", Group::Adaptive, |settings| {
-        Box::new(ChosenShares { known: settings.into(), ..ChosenShares::default() })
-    })
+    ..Entry::upon(
+        "chosen_shares",
+        Group::Adaptive,
+        Base { name: fall_back, chosen: false, unclipped: false },
+        |settings, base| {
+            Box::new(ChosenShares { known: settings.into(), fall_back: base.into(), ..ChosenShares::default() })
+        },
+    )
 };
+
+/// The strongest attack on one release under the policy that is known.
+fn fall_back(settings: &Settings) -> &'static str {
+    let policy = Policy { unbound_shares: false, ..KnownPolicy::from(settings).policy };
+    strongest_on(&policy).unwrap_or("rcc2")
+}
 
 impl Attack for ChosenShares {
     fn needs(&self) -> Needs {
@@ -244,11 +222,8 @@ impl ChosenShares {
         }
         let released = ReleasedScores::Numbers(DMatrix::from_columns(&columns));
         let y = FeatureBlock::new(active.matrix().select_columns(&left))?;
-        let policy = Policy { unbound_shares: false, ..self.known.policy.clone() };
-        let method = adaptive_for(&policy).unwrap_or(Method::Rcc2);
-        let settings = KnownPolicy { policy, ..self.known.clone() }.settings();
         let view = AdversaryView::new(model, &y, &released, Replacement::default())?;
-        let found = method.build(&settings).reconstruct(&view, rng)?;
+        let found = self.fall_back.reconstruct(&view, rng)?;
         for (at, &record) in left.iter().enumerate() {
             into.estimates.column_mut(record).copy_from(&found.estimates.column(at));
             if let (Some(to), Some(from)) = (into.outcomes.get_mut(record), found.outcomes.get(at)) {

@@ -5,9 +5,11 @@ use rand::Rng;
 use vfl_shared::numerics::{Polytope, arg_max};
 use vfl_shared::types::ReleasedScores;
 
-use super::cell::{Cells, Likelihood, words_of};
-use super::{Cell, Centre, KnownPolicy};
-use crate::attack::method::{Entry, Group};
+use super::estimate::words_of;
+use super::{Centre, KnownPolicy};
+use crate::attack::cells::Cell;
+use crate::attack::cells::{Cells, Likelihood};
+use crate::attack::entry::{Entry, Group};
 use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
 /// The order of the scores: z_i ≥ z_j wherever the release of class i is larger. Right behind order-preserving encryption,

@@ -8,10 +8,10 @@ use rand::Rng;
 use vfl_shared::numerics::Polytope;
 use vfl_shared::types::ReleasedScores;
 
-use super::cell::Cells;
 use super::preimage::{Preimage, numbers};
 use super::{Centre, KnownPolicy};
-use crate::attack::method::{Entry, Group};
+use crate::attack::cells::Cells;
+use crate::attack::entry::{Entry, Group};
 use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
 /// The polytope of the intervals. Without a policy the scores are taken as they are.

@@ -4,26 +4,27 @@
 //! a polytope, which the truth lies in. The estimate is a centre of it.
 
 pub(in crate::attack) mod averaging;
-mod cell;
 pub(in crate::attack) mod chosen_shares;
 pub(in crate::attack) mod cones;
+mod estimate;
 pub(in crate::attack) mod interval;
 pub(in crate::attack) mod noise_direction;
 mod preimage;
 mod privee;
+mod strongest;
 pub(in crate::attack) mod undo;
 
-use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
+use vfl_shared::policy::{DefenseConfig, Policy};
 
+use super::Settings;
 use super::settings::{AnySetting, Setting};
-use super::{Method, Settings};
 
-pub use averaging::{Averaged, Averaging, average};
-pub use cell::{Bound, Cell, Cells};
-pub use chosen_shares::{Answer, ChosenShares, Gathered, OracleError, ShareOracle};
+pub use averaging::{Averaging, average};
+pub use chosen_shares::{ChosenShares, Gathered};
 pub use cones::{CodebookCell, LabelCone, RankingCone};
 pub use interval::{Interval, RecoveredScores};
 pub use noise_direction::NoiseDirection;
+pub use strongest::strongest_on;
 pub use undo::{Examination, Grounds, Hypothesis, UndoTransform, Undone, Verdict};
 
 /// Which point of a polytope stands for it.
@@ -150,117 +151,5 @@ impl KnownPolicy {
             };
             (by > 0.0 && by.is_finite()).then_some(factor * by)
         })
-    }
-}
-
-/// The strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to.
-///
-/// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
-/// release. Of several defenses the one that leaves the least decides.
-#[must_use]
-pub fn adaptive_for(policy: &Policy) -> Option<Method> {
-    if policy.is_none() {
-        return None;
-    }
-    if policy.unbound_shares {
-        return Some(Method::ChosenShares);
-    }
-    let all: Vec<Leaves> = policy.defenses.iter().map(Leaves::of).filter(|l| *l != Leaves::Everything).collect();
-    let any = |what: Leaves| all.contains(&what);
-    let (at_logits, at_scores): (Vec<Leaves>, Vec<Leaves>) =
-        all.iter().copied().partition(|l| matches!(l, Leaves::Scaled | Leaves::Projected));
-    let projected = any(Leaves::Projected);
-    Some(if any(Leaves::Label) {
-        Method::LabelCone
-    } else if any(Leaves::Word) {
-        if projected { Method::LabelCone } else { Method::CodebookCell }
-    } else if projected {
-        // Both schemes keep the arg max, and nothing else once something stands behind them.
-        if at_scores.is_empty() && at_logits.len() == 1 { Method::NoiseDirection } else { Method::LabelCone }
-    } else if at_scores == [Leaves::Ciphertexts] {
-        // Ciphertexts that sort lie where their scores lie.
-        Method::Interval
-    } else if any(Leaves::Ciphertexts) || any(Leaves::Order) {
-        Method::RankingCone
-    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && policy.noise == NoiseMode::Fresh) {
-        Method::Averaging
-    } else if at_scores.is_empty() {
-        Method::NoiseDirection
-    } else if any(Leaves::OrderNoised) && any(Leaves::Largest) {
-        Method::LabelCone
-    } else {
-        // Rounded scores, the largest ones, and noise that keeps the order: each score lies between two bounds.
-        Method::Interval
-    })
-}
-
-/// What a defense leaves of the scores, as far as it decides on the attack. A new defense has to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leaves {
-    Everything,
-    /// All differences of logits, by one factor.
-    Scaled,
-    /// All of the logits but one direction.
-    Projected,
-    Label,
-    /// A word of a codebook.
-    Word,
-    Ciphertexts,
-    Order,
-    /// Each score to some decimals.
-    Rounded,
-    /// The largest scores.
-    Largest,
-    /// Scores with noise that is independent of their order.
-    Noised,
-    /// Scores with noise that keeps their order.
-    OrderNoised,
-}
-
-impl Leaves {
-    fn of(defense: &DefenseConfig) -> Self {
-        match defense {
-            DefenseConfig::None {} => Self::Everything,
-            DefenseConfig::Temperature { .. } | DefenseConfig::LogitNoise { scheme: 3, .. } => Self::Scaled,
-            DefenseConfig::LogitNoise { .. } => Self::Projected,
-            DefenseConfig::ClassLabel { .. } => Self::Label,
-            DefenseConfig::Codebook { .. } => Self::Word,
-            DefenseConfig::OrderPreservingEncryption {} => Self::Ciphertexts,
-            DefenseConfig::Ranking {} => Self::Order,
-            DefenseConfig::Rounding { .. } => Self::Rounded,
-            DefenseConfig::TopK { .. } => Self::Largest,
-            DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. } => Self::Noised,
-            DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => Self::OrderNoised,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_policy_has_its_attack() {
-        for (text, want) in [
-            ("none", None),
-            ("rounding (decimals = 1)", Some(Method::Interval)),
-            ("temperature (temperature = 2.0) then rounding (decimals = 1)", Some(Method::Interval)),
-            ("temperature (temperature = 2.0)", Some(Method::NoiseDirection)),
-            ("top_k (k = 2)", Some(Method::Interval)),
-            ("logit_noise (scheme = 1, alpha = 1.0)", Some(Method::NoiseDirection)),
-            ("logit_noise (scheme = 2, alpha = 1.0) then rounding (decimals = 2)", Some(Method::LabelCone)),
-            ("privee_dp", Some(Method::Interval)),
-            ("privee_dp then top_k (k = 2)", Some(Method::LabelCone)),
-            ("privee_dp_plus_plus, fresh noise", Some(Method::Averaging)),
-            ("gaussian_noise (sigma = 0.1)", Some(Method::Averaging)),
-            ("ranking", Some(Method::RankingCone)),
-            ("privee_dp then order_preserving_encryption", Some(Method::RankingCone)),
-            ("order_preserving_encryption", Some(Method::Interval)),
-            ("class_label", Some(Method::LabelCone)),
-            ("class_label, unbound shares", Some(Method::ChosenShares)),
-            ("codebook (size = 16)", Some(Method::CodebookCell)),
-        ] {
-            assert_eq!(adaptive_for(&text.parse().unwrap()), want, "{text}");
-        }
     }
 }

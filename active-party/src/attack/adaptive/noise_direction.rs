@@ -16,10 +16,11 @@ use rayon::prelude::*;
 use vfl_shared::numerics::{ActiveSet, Nearest, Polytope, arg_max};
 use vfl_shared::policy::DefenseConfig;
 
-use super::cell::{Cells, Noise};
 use super::preimage::vectors;
-use super::{Bound, Cell, Centre, Interval, KnownPolicy};
-use crate::attack::method::{Entry, Group};
+use super::{Centre, Interval, KnownPolicy};
+use crate::attack::cells::{Bound, Cell};
+use crate::attack::cells::{Cells, Noise};
+use crate::attack::entry::{Entry, Group};
 use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
 /// Logits closer than this are tied: scheme 2 sets them equal, or apart by a margin.

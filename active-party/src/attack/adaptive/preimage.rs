@@ -7,9 +7,9 @@ use vfl_shared::policy::{DefenseConfig, ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, EN
 use vfl_shared::types::ReleasedScores;
 
 use super::KnownPolicy;
-use super::cell::{Cell, Likelihood};
 use super::privee::{Draw, Privee, Scale};
 use crate::attack::AttackError;
+use crate::attack::cells::{Cell, Likelihood};
 
 /// What the sum of scores is trusted to, and scores computed in double precision themselves.
 const ROUND_OFF: f64 = 1e-14;

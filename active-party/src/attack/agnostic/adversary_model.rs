@@ -9,8 +9,8 @@ use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use super::super::affine::affine;
 use super::super::known_model::same;
-use super::super::{AttackError, Replacement};
-use super::{AgnosticObjective, AgnosticSettings, LabelledRecords, Seen};
+use super::super::{AdversaryFit, AttackError, LabelledRecords, Replacement, Seen};
+use super::{AgnosticObjective, AgnosticSettings};
 
 /// ĉ = softmax(W y + b), an estimate of the joint model's scores. `Debug` shows the shape.
 #[derive(Clone, PartialEq)]
@@ -24,19 +24,6 @@ impl fmt::Debug for AdversaryModel {
         let (k, d) = self.weights.shape();
         write!(f, "AdversaryModel({k} × {d}, values withheld)")
     }
-}
-
-/// How the fit of an adversary model ended.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AdversaryFit {
-    /// [The objective](AgnosticObjective) at the end.
-    pub objective: f64,
-    /// Largest magnitude of an entry of its gradient there.
-    pub gradient_norm: f64,
-    /// Steps taken.
-    pub iterations: u32,
-    /// Whether the gradient fell to the tolerance. If not, the model is where the steps led.
-    pub converged: bool,
 }
 
 impl AdversaryModel {

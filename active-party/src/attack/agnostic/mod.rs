@@ -8,143 +8,64 @@
 mod adversary_model;
 mod objective;
 mod out_of_range;
+mod settings;
+
+use std::sync::Arc;
 
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::metrics::ScoreMismatch;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
+use super::entry::{Base, Entry, Group};
 use super::known_model::same;
-use super::method::{Entry, Group};
-use super::settings::{BASE, Setting, weight};
 use super::{
-    AdversaryView, Attack, AttackError, KnownModel, Method, Need, Needs, Reconstruction, Replacement, Settings,
+    AdversaryFit, AdversaryView, Attack, AttackError, EstimatedScores, HalfStar, KnownModel, LabelledRecords, Need,
+    Needs, Reconstruction, Replacement, Seen, StatedKnowledge,
 };
 
-pub use adversary_model::{AdversaryFit, AdversaryModel};
+pub use adversary_model::AdversaryModel;
 pub use objective::AgnosticObjective;
 pub use out_of_range::OutOfRange;
-
-/// Labelled records of the adversary's own. `Debug` shows no value.
-#[derive(Clone, PartialEq)]
-pub struct LabelledRecords {
-    /// Its features of them, d_act × n_t.
-    pub y: FeatureBlock,
-    /// The class of each, from 0 and below k.
-    pub labels: Vec<u32>,
-}
-
-impl std::fmt::Debug for LabelledRecords {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LabelledRecords({:?}, {} labels)", self.y, self.labels.len())
-    }
-}
-
-/// Records already asked about: the adversary's own features, and what was released.
-#[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// d_act × n_p.
-    pub y: &'a FeatureBlock,
-    /// Of the same records, of any kind. Of labels and ciphertexts only the predicted class is used (V section IV-B1).
-    pub released: &'a ReleasedScores,
-}
-
-/// Settings of the agnostic attack.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AgnosticSettings {
-    /// Weight α ≥ 0 of the squared log-ratios to scores seen. Nothing where labels or ciphertexts were released.
-    pub alpha: f64,
-    /// Weight β ≥ 0 of the cross-entropy to the predicted classes seen.
-    pub beta: f64,
-    /// Weight of ‖W‖²_F, at least 0.
-    pub l2: f64,
-    /// The attack of the white box that the estimated scores go to.
-    pub base: Method,
-    /// What becomes of estimates out of range. It takes the place of the clipping of `clamped_least_squares` and
-    /// `clamped_half_star`.
-    pub out_of_range: OutOfRange,
-    /// n_p, how many records to ask about first, for callers that ask. The attack itself does not look at it.
-    pub observed: usize,
-}
-
-impl Default for AgnosticSettings {
-    /// α = 1, β = 0 (V remark 1), l2 = 1e-3 (V names no weight), clamped `half_star`, nothing asked first.
-    fn default() -> Self {
-        Self {
-            alpha: 1.0,
-            beta: 0.0,
-            l2: 1e-3,
-            base: Method::ClampedHalfStar,
-            out_of_range: OutOfRange::Clamp,
-            observed: 0,
-        }
-    }
-}
-
-static OBSERVED: Setting<usize> = Setting {
-    key: "observed",
-    takes: "how many records agnostic asks about first, to refine its model: a whole number (default 0)",
-    read: |value| value.trim().parse().ok(),
-};
-static ALPHA: Setting<f64> = Setting {
-    key: "alpha",
-    takes: "weight of the scores seen, in the model of agnostic: a number of at least 0 (default 1; nothing for labels)",
-    read: weight,
-};
-static BETA: Setting<f64> = Setting {
-    key: "beta",
-    takes: "weight of the predicted classes seen, in the model of agnostic: a number of at least 0 (default 0)",
-    read: weight,
-};
-static L2: Setting<f64> = Setting {
-    key: "l2",
-    takes: "weight of the squared weights, in the model of agnostic: a number of at least 0 (default 0.001)",
-    read: weight,
-};
-static OUT_OF_RANGE: Setting<OutOfRange> = Setting {
-    key: "out_of_range",
-    takes: "what agnostic makes of estimates out of range: `keep`, `clamp`, `half` (these become 1/2) or `all_half` (all of the \
-            record do) (default clamp)",
-    read: |value| OutOfRange::named(value.trim()),
-};
-
-impl From<&Settings> for AgnosticSettings {
-    fn from(settings: &Settings) -> Self {
-        let default = Self::default();
-        Self {
-            alpha: settings.get(&ALPHA).unwrap_or(default.alpha),
-            beta: settings.get(&BETA).unwrap_or(default.beta),
-            l2: settings.get(&L2).unwrap_or(default.l2),
-            base: settings.get(&BASE).unwrap_or(default.base),
-            out_of_range: settings.get(&OUT_OF_RANGE).unwrap_or(default.out_of_range),
-            observed: settings.get(&OBSERVED).unwrap_or(default.observed),
-        }
-    }
-}
+pub use settings::AgnosticSettings;
 
 /// `agnostic`.
 pub(super) static AGNOSTIC: Entry = Entry {
-    settings: &[&BASE, &OBSERVED, &ALPHA, &BETA, &L2, &OUT_OF_RANGE],
-    // What is known of the features goes to the base.
-    informed: true,
-    ..Entry::new("agnostic", Group::Helped, |settings| Box::new(Agnostic::from(settings)))
+    settings: AgnosticSettings::SETTINGS,
+    // The rule takes the place of the base's own clipping.
+    ..Entry::upon("agnostic", Group::Helped, Base { unclipped: true, ..Base::CHOSEN }, |settings, base| {
+        Box::new(Agnostic {
+            settings: settings.into(),
+            base: base.into(),
+            knowledge: settings.into(),
+            seen_are_targets: false,
+        })
+    })
 };
 
 /// The attack.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone)]
 pub struct Agnostic {
     /// Its own settings.
     pub settings: AgnosticSettings,
-    /// Settings of the base attack. The release it sees is one of scores as they are, whatever was released of other records.
-    pub inner: Settings,
+    /// The attack of the white box that the estimated scores go to. The rule for estimates out of range takes the place of its
+    /// clipping. The release it sees is one of scores as they are, whatever was released of other records.
+    pub base: Arc<dyn Attack>,
+    /// What is known of the features.
+    pub knowledge: StatedKnowledge,
     /// Whether the records seen are the first of the targets. Their released scores are then attacked instead of ĉ; of labels and
     /// ciphertexts, ĉ is.
     pub seen_are_targets: bool,
 }
 
-impl From<&Settings> for Agnostic {
-    fn from(settings: &Settings) -> Self {
-        Self { settings: settings.into(), inner: settings.clone(), seen_are_targets: false }
+impl Default for Agnostic {
+    /// Upon `half_star`.
+    fn default() -> Self {
+        Self {
+            settings: AgnosticSettings::default(),
+            base: Arc::new(HalfStar { clamped: false }),
+            knowledge: StatedKnowledge::default(),
+            seen_are_targets: false,
+        }
     }
 }
 
@@ -173,8 +94,7 @@ impl Agnostic {
     /// [the ones seen](Self::seen_are_targets).
     ///
     /// # Errors
-    /// As [`AdversaryModel::fit`]; [`AttackError::Base`] for a base that does not run on one release in the white box;
-    /// [`AttackError::View`] if the parts differ in features; [`AttackError::NeedsParameters`] in the black box; those of the base.
+    /// As [`AdversaryModel::fit`]; [`AttackError::View`] if the parts differ in features; [`AttackError::NeedsParameters`] in the black box; those of the base.
     pub fn attack(
         &self,
         known: &KnownModel,
@@ -184,7 +104,7 @@ impl Agnostic {
         targets: &FeatureBlock,
         rng: &mut dyn Rng,
     ) -> Result<AgnosticFound, AttackError> {
-        let base = self.base()?;
+        let base = self.ruled();
         known.passive_weights()?;
         let features = known.active_weights().ncols();
         same("active features of labelled records", "features", features, own.y.features())?;
@@ -223,15 +143,9 @@ impl Agnostic {
     }
 
     /// The base attack with the rule in place of its clipping, in the ranges stated.
-    fn base(&self) -> Result<Box<dyn Attack>, AttackError> {
-        let AgnosticSettings { base, out_of_range: rule, .. } = self.settings;
-        if !base.is_base() {
-            return Err(AttackError::Base { got: base.as_str() });
-        }
-        // The rule takes the place of the base's own clipping.
-        let unclipped = base.unclipped().unwrap_or(base);
-        let ruled = out_of_range::Ruled { inner: unclipped.plain(&self.inner), rule };
-        Ok(self.inner.knowledge().wrap(Box::new(ruled)))
+    fn ruled(&self) -> Box<dyn Attack> {
+        let ruled = out_of_range::Ruled { inner: self.base.clone(), rule: self.settings.out_of_range };
+        self.knowledge.wrap(Box::new(ruled))
     }
 
     fn remarks(&self, fit: &AdversaryFit, seen: Option<Seen<'_>>) -> Vec<String> {
@@ -253,37 +167,13 @@ impl Agnostic {
     }
 }
 
-/// What stands behind estimates that were made from scores of the adversary's own model. `Debug` shows shapes only.
-#[derive(Clone, PartialEq)]
-pub struct EstimatedScores {
-    /// The scores as estimated, k × n.
-    pub scores: DMatrix<f64>,
-    /// How the fit of the model ended.
-    pub fit: AdversaryFit,
-    /// Its scores and those of the records seen.
-    pub mismatch: Option<ScoreMismatch>,
-    /// Labelled records that the model was fitted to.
-    pub labelled: usize,
-    /// Records seen that it was fitted to.
-    pub seen: usize,
-    /// Records under attack whose own score was attacked instead.
-    pub own_scores: usize,
-}
-
-impl std::fmt::Debug for EstimatedScores {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (k, n) = self.scores.shape();
-        write!(f, "EstimatedScores({k} × {n}, {} labelled, {} seen, values withheld)", self.labelled, self.seen)
-    }
-}
-
 impl Attack for Agnostic {
     fn needs(&self) -> Needs {
         Needs {
             labelled: Need::Yes,
             seen: self.settings.observed,
             release: Need::No,
-            parameters: self.settings.base.plain(&self.inner).needs().parameters,
+            parameters: self.base.needs().parameters,
             ..Needs::RELEASE
         }
     }

@@ -5,8 +5,8 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
 
 use super::super::affine::affine;
 use super::super::known_model::same;
-use super::super::{AttackError, Replacement};
-use super::{AgnosticSettings, LabelledRecords, Seen};
+use super::super::{AttackError, LabelledRecords, Replacement, Seen};
+use super::AgnosticSettings;
 
 /// The objective in the weights W (k × d_act) and the bias b (k), for given records.
 ///

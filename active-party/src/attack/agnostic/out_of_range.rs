@@ -51,7 +51,7 @@ impl OutOfRange {
 /// An attack with the rule applied to what it gives.
 #[derive(Debug)]
 pub(super) struct Ruled {
-    pub(super) inner: Box<dyn Attack>,
+    pub(super) inner: std::sync::Arc<dyn Attack>,
     pub(super) rule: OutOfRange,
 }
 

@@ -11,10 +11,11 @@
 
 use std::collections::VecDeque;
 
+/// The most dimensions of S, d − rank A: at 8 a set has some thousands of corners.
+pub const MAX_NULLITY: usize = 8;
+
 use foldhash::HashSet;
 use nalgebra::DMatrix;
-
-use super::MAX_NULLITY;
 
 /// How far outside the box a coordinate may lie: each face moves outwards by at most this.
 pub(super) const SLACK: f64 = 1e-9;

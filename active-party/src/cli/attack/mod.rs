@@ -1,6 +1,7 @@
 //! `attack`: attacks on a case file, without any service. The kind of the case says what there is to attack: records of a known
 //! model ([`records`]), one feature of an unknown one ([`one_feature`]), or the unknown model itself ([`shadow_model`]).
 
+mod answer;
 mod case;
 mod one_feature;
 mod own_records;
@@ -14,6 +15,7 @@ use clap::Args;
 use vfl_shared::cli::CliError;
 
 use crate::attack::{Method, Settings};
+use answer::Answer;
 use case::Kind;
 
 /// `active-party attack`
@@ -101,18 +103,6 @@ impl AttackArgs {
     }
 }
 
-/// The text of an output file, and what is to be said beside it.
-struct Answer {
-    content: Vec<u8>,
-    remarks: Vec<String>,
-}
-
-impl From<Vec<u8>> for Answer {
-    fn from(content: Vec<u8>) -> Self {
-        Self { content, remarks: Vec::new() }
-    }
-}
-
 /// Runs the named attacks on the text of a case file.
 fn answer_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Answer, String> {
     let kind = Kind::of(text)?;
@@ -129,13 +119,6 @@ fn answer_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed:
 /// What is wrong with the case, or why an attack cannot run on it; no feature, score or parameter stands in it.
 pub fn attack_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
     answer_case(text, names, settings, seed).map(|answer| answer.content)
-}
-
-/// The text of an output file.
-fn output(content: &impl serde::Serialize) -> Result<Vec<u8>, String> {
-    let mut text = serde_json::to_vec(content).map_err(|e| e.to_string())?;
-    text.push(b'\n');
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::output;
+use super::answer::output;
 use crate::attack::{OneFeatureCase, OneFeatureError, one_feature};
 
 /// A case file. What an attack must not see has no place to go to.

@@ -3,13 +3,12 @@
 use serde::{Deserialize, Serialize};
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
+use super::answer::{Answer, output};
 use super::case::{columns, own_parameters, weights};
 use super::own_records::{self, Auxiliary, Labelled, Observed};
-use super::{Answer, output};
-use crate::attack::agnostic::AdversaryFit;
 use crate::attack::{
-    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Beside, Colluders, EstimatedScores,
-    KnownModel, LabelledRecords, Method, Need, Reconstruction, Seen, Settings,
+    self, AdversaryFit, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Beside, Colluders,
+    EstimatedScores, KnownModel, LabelledRecords, Method, Need, Reconstruction, Seen, Settings,
 };
 
 /// A case file. What an attack must not see has no place to go to.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
+use super::answer::output;
 use super::case::{columns, own_parameters};
-use super::output;
 use crate::attack::{
     AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowBias, ShadowEstimate, ShadowFit,
 };

@@ -45,6 +45,8 @@ pub(crate) const EDGES: &[Edge] = &[
     edge("passive-party/src/evaluation/stream.rs", "the messages of one scoring"),
     edge("active-party/src/service.rs", "the active party's calls"),
     edge("active-party/src/scoring.rs", "client of the coordinator"),
+    edge("active-party/src/reconstruct/wire.rs", "what attacks give, as messages"),
+    edge("active-party/src/reconstruct/oracle.rs", "reads the answers of the coordinator"),
     edge("active-party/src/parameters.rs", "client of the passive parties"),
     edge("active-party/src/cli/client.rs", "client of the running service"),
     edge("active-party/src/cli/publish.rs", "client of the running service"),
@@ -85,15 +87,6 @@ impl Circle {
 
 /// The circles that are owed.
 pub(crate) const CIRCLES: &[Circle] = &[
-    Circle {
-        among: &["active-party/src/attack/"],
-        why: "the trait, the view and the register of methods are in files that the methods use",
-    },
-    Circle { among: &["active-party/src/cli/attack/"], why: "the answer is defined beside the register of commands" },
-    Circle {
-        among: &["active-party/src/reconstruct.rs", "active-party/src/reconstruct/"],
-        why: "the job is defined beside the runner that bounds it",
-    },
     Circle {
         among: &["lab/src/audit.rs", "lab/src/audit/"],
         why: "results are defined beside the audit that makes them",

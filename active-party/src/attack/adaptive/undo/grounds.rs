@@ -157,7 +157,7 @@ impl<'a> Court<'a> {
         let shown = view.b_prime()?.select_columns(&columns);
         let records = grounds.auxiliary.as_ref().or(view.has().auxiliary);
         let shown_auxiliary = match records.filter(|_| !auxiliary.is_empty()) {
-            Some(records) => Some(records.view_under(view.model())?.b_prime()?.clone()),
+            Some(records) => Some(AdversaryView::of_auxiliary(view.model(), records)?.b_prime()?.clone()),
             None => None,
         };
         Ok(Self { view, grounds, records, ranges, columns, auxiliary, shown, shown_auxiliary })

@@ -12,6 +12,7 @@
 //! What is compared is a list, and there are transforms that are not on it (mixtures and rotations of the parameters): where
 //! nothing speaks against a hypothesis, it need not be true.
 
+mod findings;
 mod grounds;
 mod hypothesis;
 mod remarks;
@@ -22,14 +23,15 @@ use rand::Rng;
 use vfl_shared::numerics::row_differences;
 
 use super::KnownPolicy;
-use crate::attack::method::{Entry, Group};
-use crate::attack::settings::{BASE, Setting, numbers};
+use crate::attack::entry::{Base, Entry, Group};
+use crate::attack::settings::{Setting, numbers};
 use crate::attack::view::Told;
-use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Method, Need, Needs, Reconstruction, Settings};
+use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Need, Needs, Reconstruction, StatedKnowledge};
 use grounds::{Court, exact_columns};
 use remarks::{AS_RELEASED, told};
 use search::{MAX_SEARCHED, NEIGHBOUR_RECORDS};
 
+pub use findings::{Examination, Undone};
 pub use grounds::{Grounds, Verdict};
 pub use hypothesis::Hypothesis;
 
@@ -41,10 +43,16 @@ static COLUMN_MEANS: Setting<Vec<f64>> = Setting {
 
 /// `undo_transform`.
 pub(in crate::attack) static UNDO_TRANSFORM: Entry = Entry {
-    settings: &[&BASE, &COLUMN_MEANS, KnownPolicy::SETTINGS[0], KnownPolicy::SETTINGS[1], KnownPolicy::SETTINGS[2]],
-    // What is known of the features goes to the base, and to the grounds.
-    informed: true,
-    ..Entry::new("undo_transform", Group::Adaptive, |settings| Box::new(UndoTransform::from(settings)))
+    settings: &[&COLUMN_MEANS, KnownPolicy::SETTINGS[0], KnownPolicy::SETTINGS[1], KnownPolicy::SETTINGS[2]],
+    ..Entry::upon("undo_transform", Group::Adaptive, Base::CHOSEN, |settings, base| {
+        let knowledge = StatedKnowledge::from(settings);
+        Box::new(UndoTransform {
+            // What is known of the features goes to the base, and to the grounds.
+            inner: knowledge.wrap(base),
+            grounds: Grounds { column_means: settings.get(&COLUMN_MEANS), ranges: knowledge, ..Grounds::default() },
+            known: settings.into(),
+        })
+    })
 };
 
 /// The attack.
@@ -56,45 +64,6 @@ pub struct UndoTransform {
     pub grounds: Grounds,
     /// The policy of the scores: the evidence counts for exact scores alone.
     pub known: KnownPolicy,
-}
-
-impl From<&Settings> for UndoTransform {
-    /// The `base`, `column_means`, ranges and `policy` of the settings; no auxiliary record.
-    fn from(settings: &Settings) -> Self {
-        let base = settings.get(&BASE).unwrap_or(Method::ClampedHalfStar);
-        Self {
-            inner: settings.knowledge().wrap(base.plain(settings)),
-            grounds: Grounds {
-                column_means: settings.get(&COLUMN_MEANS),
-                ranges: settings.knowledge(),
-                ..Grounds::default()
-            },
-            known: settings.into(),
-        }
-    }
-}
-
-/// What is left of the hypotheses.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Undone {
-    /// The one that is left, if it is one alone, or all that are left come to the same equations.
-    pub hypothesis: Option<Hypothesis>,
-    /// All that are left. Those with many forms (signs, orders) are looked for only if no other is.
-    pub left: Vec<Hypothesis>,
-    /// Beside `hypothesis`, what the evidence does not rule out of what is less plausible: its partner if that takes a second
-    /// transform, and for the parameters as released, where ranges are known to differ, orders one swap of features away.
-    pub not_ruled_out: Vec<Hypothesis>,
-    /// What speaks for and against each that was tried; of those with many forms, the ones that are left or came nearest.
-    pub counts: Vec<Verdict>,
-}
-
-/// What an examination brought.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Examination {
-    /// What is left.
-    pub undone: Undone,
-    /// The same in words. No feature value and no score is in them.
-    pub remarks: Vec<String>,
 }
 
 impl UndoTransform {

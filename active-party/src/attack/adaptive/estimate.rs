@@ -1,112 +1,20 @@
-//! What a release says of one record's logits, as a set of features.
+//! Estimates from what a release says of each record's logits: a point of each record's set of features.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use vfl_shared::numerics::{ActiveSet, Nearest, Polytope, Walk, arg_max};
 
-use super::{Answer, Centre};
-use crate::attack::{AdversaryView, AttackError, Ended, Evidence, Reconstruction, RecordOutcome, Status};
+use super::Centre;
+use crate::attack::cells::{Cell, Cells, Likelihood, Noise, Words};
+use crate::attack::{AdversaryView, Answer, AttackError, Ended, Evidence, Reconstruction, RecordOutcome, Status};
 
 /// Steps of hit and run for each record.
 const STEPS: u32 = 400;
 
 /// Standard deviation of a feature that is uniform in [0, 1].
 const PRIOR: f64 = 0.288_675_134_594_812_9;
-
-/// `lower` ≤ z_i − z_j ≤ `upper`, in nats; an end may be infinite.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bound {
-    /// The one class.
-    pub i: usize,
-    /// The other.
-    pub j: usize,
-    /// The least difference.
-    pub lower: f64,
-    /// The greatest difference.
-    pub upper: f64,
-    /// Whether the bound is on the differences with the noise of the cell in them.
-    pub(super) noisy: bool,
-}
-
-/// Noise of unknown length along a known direction of the logits.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Noise {
-    /// k entries.
-    pub(super) direction: Vec<f64>,
-    /// The least length and the greatest.
-    pub(super) ends: (f64, f64),
-}
-
-impl Noise {
-    /// One unit of the unknown that stands for the length: so large that its distance to the middle counts for little
-    /// beside those of the features.
-    pub(super) const SCALE: f64 = 1e3;
-
-    /// The length where it is known.
-    fn fixed(&self) -> Option<f64> {
-        (self.ends.1 - self.ends.0 <= 1e-12 * (1.0 + self.ends.0.abs())).then_some(self.ends.0)
-    }
-}
-
-/// What more is known than the bounds on differences say: the shape of the likelihood within.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) enum Likelihood {
-    /// Nothing.
-    #[default]
-    Flat,
-    /// Each score within its ends, and each as likely as 1/c to the power of `weight`: 1 where c was multiplied by a
-    /// uniform number.
-    Scores { lower: Vec<f64>, upper: Vec<f64>, stretch: f64, weight: f64 },
-    /// The word of this number is the nearest of its arg max.
-    Word(usize),
-}
-
-/// What is known of one record's logits.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Cell {
-    /// Bounds of differences.
-    pub bounds: Vec<Bound>,
-    pub(super) likelihood: Likelihood,
-    pub(super) noise: Option<Noise>,
-    /// What is likely of the logarithm of each score: mean and standard deviation. Empty where nothing is.
-    pub(super) likely: Vec<(f64, f64)>,
-    /// Differences of logits over those of these logarithms.
-    pub(super) stretch: f64,
-}
-
-impl Cell {
-    /// z_i − z_j lies between these.
-    pub(super) fn certain(&mut self, i: usize, j: usize, lower: f64, upper: f64) {
-        self.bounds.push(Bound { i, j, lower, upper, noisy: false });
-    }
-}
-
-/// Logarithms of words (k × m) with the arg max of each, where cells are those of a codebook.
-#[derive(Clone, PartialEq)]
-pub(super) struct Words {
-    pub(super) logs: DMatrix<f64>,
-    pub(super) tops: Vec<usize>,
-}
-
-/// The cells of all records over the features of a linear model. `Debug` shows shapes.
-#[derive(Clone, PartialEq)]
-pub struct Cells {
-    /// W_pas, k × d.
-    weights: DMatrix<f64>,
-    /// The known part of the logits, k × n.
-    known: DMatrix<f64>,
-    pub(super) cells: Vec<Cell>,
-    pub(super) words: Option<Words>,
-}
-
-impl std::fmt::Debug for Cells {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ((k, d), n) = (self.weights.shape(), self.cells.len());
-        write!(f, "Cells({k} × {d}, {n} records, values withheld)")
-    }
-}
 
 /// Room for one record at a time.
 #[derive(Default)]
@@ -118,55 +26,6 @@ struct Work {
 impl Cells {
     pub(super) fn new(view: &AdversaryView<'_>, cells: Vec<Cell>) -> Result<Self, AttackError> {
         Ok(Self { weights: view.weights()?.clone(), known: view.known_logits(), cells, words: None })
-    }
-
-    /// The cells of features x, where these are of u = (x − lower) / (upper − lower); `weights` (k × d) are W_pas of x.
-    pub(in crate::attack) fn in_terms_of(mut self, weights: &DMatrix<f64>, lower: &DVector<f64>) -> Self {
-        let offset = weights * lower;
-        self.known.column_iter_mut().for_each(|mut column| column -= &offset);
-        self.weights = weights.clone();
-        self
-    }
-
-    /// Number of records.
-    #[must_use]
-    pub fn records(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// The polytope of one record's features, in which the truth lies; the length of the noise is the last unknown where it is
-    /// not known.
-    ///
-    /// # Panics
-    /// If there is no such record.
-    #[must_use]
-    pub fn polytope(&self, record: usize) -> Polytope {
-        let d = self.weights.ncols();
-        let known = self.known.column(record);
-        let mut set = Polytope::unit_box(d);
-        let noise = self.cells[record].noise.as_ref();
-        let open = noise.filter(|noise| noise.fixed().is_none());
-        let mut row = vec![0.0; d];
-        if let Some(noise) = open {
-            set.add_unknown(noise.ends.0 / Noise::SCALE, noise.ends.1 / Noise::SCALE);
-            row.push(0.0);
-        }
-        for bound in &self.cells[record].bounds {
-            let (i, j) = (bound.i, bound.j);
-            for (to, w) in row.iter_mut().zip(self.weights.column_iter()) {
-                *to = w[i] - w[j];
-            }
-            let mut by = known[i] - known[j];
-            if let Some(noise) = noise {
-                let along = if bound.noisy { noise.direction[i] - noise.direction[j] } else { 0.0 };
-                match noise.fixed() {
-                    Some(length) => by += length * along,
-                    None => row[d] = Noise::SCALE * along,
-                }
-            }
-            set.add(&row, bound.lower - by, bound.upper - by);
-        }
-        set
     }
 
     /// The estimates, with the cells as evidence.

@@ -1,0 +1,115 @@
+//! Which adaptive attack is the strongest on a policy.
+
+use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
+
+/// The name of the strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to.
+///
+/// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
+/// release. Of several defenses the one that leaves the least decides.
+#[must_use]
+pub fn strongest_on(policy: &Policy) -> Option<&'static str> {
+    if policy.is_none() {
+        return None;
+    }
+    if policy.unbound_shares {
+        return Some("chosen_shares");
+    }
+    let all: Vec<Leaves> = policy.defenses.iter().map(Leaves::of).filter(|l| *l != Leaves::Everything).collect();
+    let any = |what: Leaves| all.contains(&what);
+    let (at_logits, at_scores): (Vec<Leaves>, Vec<Leaves>) =
+        all.iter().copied().partition(|l| matches!(l, Leaves::Scaled | Leaves::Projected));
+    let projected = any(Leaves::Projected);
+    Some(if any(Leaves::Label) {
+        "label_cone"
+    } else if any(Leaves::Word) {
+        if projected { "label_cone" } else { "codebook_cell" }
+    } else if projected {
+        // Both schemes keep the arg max, and nothing else once something stands behind them.
+        if at_scores.is_empty() && at_logits.len() == 1 { "noise_direction" } else { "label_cone" }
+    } else if at_scores == [Leaves::Ciphertexts] {
+        // Ciphertexts that sort lie where their scores lie.
+        "interval"
+    } else if any(Leaves::Ciphertexts) || any(Leaves::Order) {
+        "ranking_cone"
+    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && policy.noise == NoiseMode::Fresh) {
+        "averaging"
+    } else if at_scores.is_empty() {
+        "noise_direction"
+    } else if any(Leaves::OrderNoised) && any(Leaves::Largest) {
+        "label_cone"
+    } else {
+        // Rounded scores, the largest ones, and noise that keeps the order: each score lies between two bounds.
+        "interval"
+    })
+}
+
+/// What a defense leaves of the scores, as far as it decides on the attack. A new defense has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    Everything,
+    /// All differences of logits, by one factor.
+    Scaled,
+    /// All of the logits but one direction.
+    Projected,
+    Label,
+    /// A word of a codebook.
+    Word,
+    Ciphertexts,
+    Order,
+    /// Each score to some decimals.
+    Rounded,
+    /// The largest scores.
+    Largest,
+    /// Scores with noise that is independent of their order.
+    Noised,
+    /// Scores with noise that keeps their order.
+    OrderNoised,
+}
+
+impl Leaves {
+    fn of(defense: &DefenseConfig) -> Self {
+        match defense {
+            DefenseConfig::None {} => Self::Everything,
+            DefenseConfig::Temperature { .. } | DefenseConfig::LogitNoise { scheme: 3, .. } => Self::Scaled,
+            DefenseConfig::LogitNoise { .. } => Self::Projected,
+            DefenseConfig::ClassLabel { .. } => Self::Label,
+            DefenseConfig::Codebook { .. } => Self::Word,
+            DefenseConfig::OrderPreservingEncryption {} => Self::Ciphertexts,
+            DefenseConfig::Ranking {} => Self::Order,
+            DefenseConfig::Rounding { .. } => Self::Rounded,
+            DefenseConfig::TopK { .. } => Self::Largest,
+            DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. } => Self::Noised,
+            DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => Self::OrderNoised,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_has_its_attack() {
+        for (text, want) in [
+            ("none", None),
+            ("rounding (decimals = 1)", Some("interval")),
+            ("temperature (temperature = 2.0) then rounding (decimals = 1)", Some("interval")),
+            ("temperature (temperature = 2.0)", Some("noise_direction")),
+            ("top_k (k = 2)", Some("interval")),
+            ("logit_noise (scheme = 1, alpha = 1.0)", Some("noise_direction")),
+            ("logit_noise (scheme = 2, alpha = 1.0) then rounding (decimals = 2)", Some("label_cone")),
+            ("privee_dp", Some("interval")),
+            ("privee_dp then top_k (k = 2)", Some("label_cone")),
+            ("privee_dp_plus_plus, fresh noise", Some("averaging")),
+            ("gaussian_noise (sigma = 0.1)", Some("averaging")),
+            ("ranking", Some("ranking_cone")),
+            ("privee_dp then order_preserving_encryption", Some("ranking_cone")),
+            ("order_preserving_encryption", Some("interval")),
+            ("class_label", Some("label_cone")),
+            ("class_label, unbound shares", Some("chosen_shares")),
+            ("codebook (size = 16)", Some("codebook_cell")),
+        ] {
+            assert_eq!(strongest_on(&text.parse().unwrap()), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a release says of each record's logits, as a set of features.
+
+use nalgebra::{DMatrix, DVector};
+use vfl_shared::numerics::Polytope;
+
+/// `lower` ≤ z_i − z_j ≤ `upper`, in nats; an end may be infinite.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    /// The one class.
+    pub i: usize,
+    /// The other.
+    pub j: usize,
+    /// The least difference.
+    pub lower: f64,
+    /// The greatest difference.
+    pub upper: f64,
+    /// Whether the bound is on the differences with the noise of the cell in them.
+    pub(in crate::attack) noisy: bool,
+}
+
+/// Noise of unknown length along a known direction of the logits.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::attack) struct Noise {
+    /// k entries.
+    pub(in crate::attack) direction: Vec<f64>,
+    /// The least length and the greatest.
+    pub(in crate::attack) ends: (f64, f64),
+}
+
+impl Noise {
+    /// One unit of the unknown that stands for the length: so large that its distance to the middle counts for little
+    /// beside those of the features.
+    pub(in crate::attack) const SCALE: f64 = 1e3;
+
+    /// The length where it is known.
+    pub(in crate::attack) fn fixed(&self) -> Option<f64> {
+        (self.ends.1 - self.ends.0 <= 1e-12 * (1.0 + self.ends.0.abs())).then_some(self.ends.0)
+    }
+}
+
+/// What more is known than the bounds on differences say: the shape of the likelihood within.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(in crate::attack) enum Likelihood {
+    /// Nothing.
+    #[default]
+    Flat,
+    /// Each score within its ends, and each as likely as 1/c to the power of `weight`: 1 where c was multiplied by a
+    /// uniform number.
+    Scores { lower: Vec<f64>, upper: Vec<f64>, stretch: f64, weight: f64 },
+    /// The word of this number is the nearest of its arg max.
+    Word(usize),
+}
+
+/// What is known of one record's logits.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cell {
+    /// Bounds of differences.
+    pub bounds: Vec<Bound>,
+    pub(in crate::attack) likelihood: Likelihood,
+    pub(in crate::attack) noise: Option<Noise>,
+    /// What is likely of the logarithm of each score: mean and standard deviation. Empty where nothing is.
+    pub(in crate::attack) likely: Vec<(f64, f64)>,
+    /// Differences of logits over those of these logarithms.
+    pub(in crate::attack) stretch: f64,
+}
+
+impl Cell {
+    /// z_i − z_j lies between these.
+    pub(in crate::attack) fn certain(&mut self, i: usize, j: usize, lower: f64, upper: f64) {
+        self.bounds.push(Bound { i, j, lower, upper, noisy: false });
+    }
+}
+
+/// Logarithms of words (k × m) with the arg max of each, where cells are those of a codebook.
+#[derive(Clone, PartialEq)]
+pub(in crate::attack) struct Words {
+    pub(in crate::attack) logs: DMatrix<f64>,
+    pub(in crate::attack) tops: Vec<usize>,
+}
+
+/// The cells of all records over the features of a linear model. `Debug` shows shapes.
+#[derive(Clone, PartialEq)]
+pub struct Cells {
+    /// W_pas, k × d.
+    pub(in crate::attack) weights: DMatrix<f64>,
+    /// The known part of the logits, k × n.
+    pub(in crate::attack) known: DMatrix<f64>,
+    pub(in crate::attack) cells: Vec<Cell>,
+    pub(in crate::attack) words: Option<Words>,
+}
+
+impl std::fmt::Debug for Cells {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ((k, d), n) = (self.weights.shape(), self.cells.len());
+        write!(f, "Cells({k} × {d}, {n} records, values withheld)")
+    }
+}
+
+impl Cells {
+    /// The cells of features x, where these are of u = (x − lower) / (upper − lower); `weights` (k × d) are W_pas of x.
+    pub(super) fn in_terms_of(mut self, weights: &DMatrix<f64>, lower: &DVector<f64>) -> Self {
+        let offset = weights * lower;
+        self.known.column_iter_mut().for_each(|mut column| column -= &offset);
+        self.weights = weights.clone();
+        self
+    }
+
+    /// Number of records.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// The polytope of one record's features, in which the truth lies; the length of the noise is the last unknown where it is
+    /// not known.
+    ///
+    /// # Panics
+    /// If there is no such record.
+    #[must_use]
+    pub fn polytope(&self, record: usize) -> Polytope {
+        let d = self.weights.ncols();
+        let known = self.known.column(record);
+        let mut set = Polytope::unit_box(d);
+        let noise = self.cells[record].noise.as_ref();
+        let open = noise.filter(|noise| noise.fixed().is_none());
+        let mut row = vec![0.0; d];
+        if let Some(noise) = open {
+            set.add_unknown(noise.ends.0 / Noise::SCALE, noise.ends.1 / Noise::SCALE);
+            row.push(0.0);
+        }
+        for bound in &self.cells[record].bounds {
+            let (i, j) = (bound.i, bound.j);
+            for (to, w) in row.iter_mut().zip(self.weights.column_iter()) {
+                *to = w[i] - w[j];
+            }
+            let mut by = known[i] - known[j];
+            if let Some(noise) = noise {
+                let along = if bound.noisy { noise.direction[i] - noise.direction[j] } else { 0.0 };
+                match noise.fixed() {
+                    Some(length) => by += length * along,
+                    None => row[d] = Noise::SCALE * along,
+                }
+            }
+            set.add(&row, bound.lower - by, bound.upper - by);
+        }
+        set
+    }
+}

@@ -1,0 +1,99 @@
+//! Records that the adversary holds beside those under attack, and what others give it.
+
+use nalgebra::DMatrix;
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use super::known_model::same;
+use super::{AttackError, Replacement};
+
+/// Labelled records of the adversary's own. `Debug` shows no value.
+#[derive(Clone, PartialEq)]
+pub struct LabelledRecords {
+    /// Its features of them, d_act × n_t.
+    pub y: FeatureBlock,
+    /// The class of each, from 0 and below k.
+    pub labels: Vec<u32>,
+}
+
+impl std::fmt::Debug for LabelledRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LabelledRecords({:?}, {} labels)", self.y, self.labels.len())
+    }
+}
+
+/// Records already asked about: the adversary's own features, and what was released.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// d_act × n_p.
+    pub y: &'a FeatureBlock,
+    /// Of the same records, of any kind. Of labels and ciphertexts only the predicted class is used (V section IV-B1).
+    pub released: &'a ReleasedScores,
+}
+
+/// Records whose passive features the adversary knows, with what was released of them.
+#[derive(Debug, Clone)]
+pub struct AuxiliaryRecords {
+    pub(super) y: FeatureBlock,
+    pub(super) x: FeatureBlock,
+    pub(super) released: ReleasedScores,
+    pub(super) replacement: Replacement,
+}
+
+impl AuxiliaryRecords {
+    /// Puts n records together: the adversary's own features `y` (d_act × n), the passive features `x` (d × n) and the release
+    /// (k × n), in which `replacement` stands for scores of 0. The records may be few, repeated or made up.
+    ///
+    /// # Errors
+    /// [`AttackError::View`] if the parts differ in records; [`AttackError::NoAuxiliary`] if there is no record.
+    pub fn new(
+        y: FeatureBlock,
+        x: FeatureBlock,
+        released: ReleasedScores,
+        replacement: Replacement,
+    ) -> Result<Self, AttackError> {
+        same("auxiliary active features", "records", released.records(), y.records())?;
+        same("auxiliary passive features", "records", released.records(), x.records())?;
+        if released.records() == 0 {
+            return Err(AttackError::NoAuxiliary);
+        }
+        Ok(Self { y, x, released, replacement })
+    }
+
+    /// Number of records, n.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.released.records()
+    }
+
+    /// Number of passive features, d.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.x.features()
+    }
+
+    /// The passive features, d × n.
+    pub(super) fn passive(&self) -> &FeatureBlock {
+        &self.x
+    }
+
+    /// What was released.
+    pub(super) fn released(&self) -> &ReleasedScores {
+        &self.released
+    }
+}
+
+/// What colluding passive parties give: `Debug` shows shapes only.
+#[derive(Clone, PartialEq)]
+pub struct Colluders {
+    /// Whether each of the d passive features belongs to one of them.
+    pub features: Vec<bool>,
+    /// The sum of their logit shares, k × n.
+    pub shares: DMatrix<f64>,
+}
+
+impl std::fmt::Debug for Colluders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (features, n) = (self.features.iter().filter(|f| **f).count(), self.shares.ncols());
+        write!(f, "Colluders({features} of {} features, {n} records, values withheld)", self.features.len())
+    }
+}

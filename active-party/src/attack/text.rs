@@ -1,0 +1,6 @@
+//! Text of others in messages.
+
+/// The first 80 characters.
+pub(super) fn clip(text: &str) -> String {
+    text.chars().take(80).collect()
+}
