@@ -13,6 +13,7 @@ use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::pb::{attack_result::Refused, reconstruct_event::Event};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::RecordIds;
 
 use scoring::{Needs, Round, Scorings};
@@ -67,7 +68,7 @@ pub struct Findings {
     /// Names of each passive party's features, in the order of the parties.
     pub feature_names: Vec<(String, Vec<String>)>,
     /// What each passive party shows the active party of its parameters, in the order of the parties.
-    pub shown: Vec<pb::ShownParameters>,
+    pub shown: Vec<ShownParameters>,
     /// One entry per defense and adversary.
     pub audits: Vec<Audit>,
     /// How each party scored which records, and what that has cost.
@@ -83,10 +84,10 @@ impl Findings {
 }
 
 /// The least that any party shows decides whether there is a white box, the first transform whether it is the true one.
-fn knowledge(shown: &[pb::ShownParameters]) -> ParameterKnowledge {
+fn knowledge(shown: &[ShownParameters]) -> ParameterKnowledge {
     match shown {
         all if all.iter().any(|s| !s.granted) => ParameterKnowledge::Hidden,
-        all if all.iter().any(|s| s.transformed || s.trained_on_transformed) => ParameterKnowledge::Transformed,
+        all if all.iter().any(|s| s.transformed() || s.trained_on_transformed()) => ParameterKnowledge::Transformed,
         _ => ParameterKnowledge::True,
     }
 }
@@ -133,7 +134,7 @@ pub async fn run(
     let parameters = knowledge(&shown);
     // Whoever is told, or may suspect, that parameters are transformed tries to undo it.
     let suspect = shown.iter().all(|s| s.granted)
-        && shown.iter().any(|s| s.transformed || s.trained_on_transformed || !s.disclosed);
+        && shown.iter().any(|s| s.transformed() || s.trained_on_transformed() || !s.disclosed);
     let undo = (plan.aware && suspect).then_some(Method::UndoTransform);
     let agnostic = plan.attacks.contains(&Method::Agnostic);
     let attacks: Vec<Method> = plan.attacks.iter().copied().filter(|m| *m != Method::Agnostic).collect();

@@ -11,7 +11,6 @@ use vfl_active_party::attack::Method;
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_passive_party::words::transform_words;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
@@ -356,7 +355,7 @@ fn report(
     }
     for (option, transform) in [("transform", &plan.transform), ("train-transform", &plan.training_transform)] {
         if *transform != (TransformConfig::None {}) {
-            command.push_str(&format!(" --{option} '{}'", transform_words(transform)));
+            command.push_str(&format!(" --{option} '{transform}'"));
         }
     }
     if plan.records != DEFAULT_RECORDS {
@@ -372,8 +371,8 @@ fn report(
         "training": plan.training,
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::GENERAL.map(Method::as_str),
-        "transform": transform_words(&plan.transform),
-        "training_transform": transform_words(&plan.training_transform),
+        "transform": plan.transform.to_string(),
+        "training_transform": plan.training_transform.to_string(),
     });
     let source = match dataset.name() {
         "synthetic" => "seeded generator, nothing real",

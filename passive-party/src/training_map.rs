@@ -12,7 +12,6 @@ use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 
 use crate::transform::{FeatureMap, TransformConfig, TransformError};
-use crate::words::transform_words;
 
 const SCHEMA: u32 = 1;
 
@@ -173,7 +172,7 @@ fn path(state_dir: &Path) -> PathBuf {
 fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<Option<FeatureMap>, TrainingMapError> {
     let path = path(state_dir);
     let other = |stored: String| {
-        let configured = transform_words(config);
+        let configured = config.to_string();
         Err(match holds_models(state_dir)? {
             true => TrainingMapError::Other { dir: state_dir.to_owned(), stored, configured },
             false => TrainingMapError::Unused { path: path.clone(), stored, configured },
@@ -184,10 +183,7 @@ fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             // Models without a map are of the features as they are, or the map is lost.
             if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
-                return Err(TrainingMapError::Missing {
-                    dir: state_dir.to_owned(),
-                    configured: transform_words(config),
-                });
+                return Err(TrainingMapError::Missing { dir: state_dir.to_owned(), configured: config.to_string() });
             }
             return Ok(None);
         }
@@ -204,7 +200,7 @@ fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result
         return Err(damaged("its rows are of different lengths"));
     }
     if file.transform != *config {
-        return other(transform_words(&file.transform));
+        return other(file.transform.to_string());
     }
     if d != features {
         return other(format!("{} for {d} features (this party now holds {features})", file.transform.name()));

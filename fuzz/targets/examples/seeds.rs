@@ -183,8 +183,19 @@ fn messages() -> Vec<Seed> {
                 feature_names: class_names(),
                 kind: 2,
                 bias_shift: vec![0.5, 1.0, -1.0],
-                transform: "selective (features = [0])".into(),
+                of_weights: transform("selective (features = [0])"),
+                of_features: transform("permute"),
                 interpretability: Some(0.5),
+            },
+        ),
+        message(
+            "ShownParameters",
+            &pb::ShownParameters {
+                granted: true,
+                transformed: true,
+                of_weights: transform("stiefel (epsilon = 0.1, case = \"ii\", penalty = 2.0, starts = 4)"),
+                interpretability: Some(0.098),
+                ..Default::default()
             },
         ),
         message(
@@ -203,6 +214,11 @@ fn messages() -> Vec<Seed> {
     seeds.extend(scorings());
     seeds.extend(publishing());
     seeds
+}
+
+fn transform(text: &str) -> Option<pb::Transform> {
+    let config: vfl_shared::transform::TransformConfig = text.parse().unwrap();
+    Some((&config).into())
 }
 
 /// The messages of scorings, noised and trusted.

@@ -14,6 +14,7 @@ use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::score::{Control, Told};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, require};
 use vfl_shared::service::{Credentials, Peer};
+use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::RecordIds;
 
 use super::{Targets, connected, refused};
@@ -26,6 +27,8 @@ struct Party {
     asks: mpsc::Sender<pb::EvaluateReconstructionRequest>,
     answers: Streaming<pb::EvaluateReconstructionResponse>,
     opened: pb::EvaluationOpened,
+    /// What the party shows the active party of its parameters.
+    shown: ShownParameters,
     /// What one part of a scoring may cost, in noised mode.
     part: Option<f64>,
     /// What this audit has spent, in noised mode.
@@ -55,8 +58,10 @@ impl Party {
         let Some(Answer::Opened(opened)) = answer.message else {
             return Err(Refusal::internal(format!("{peer} did not open the scoring")));
         };
+        let shown = require("shown", opened.shown.as_ref()).and_then(ShownParameters::try_from);
+        let shown = shown.map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?;
         let left = opened.rho_left.unwrap_or(0.0);
-        Ok(Self { peer: peer.clone(), asks, answers, opened, part: None, spent: 0.0, left })
+        Ok(Self { peer: peer.clone(), asks, answers, opened, shown, part: None, spent: 0.0, left })
     }
 
     fn noised(&self) -> bool {
@@ -148,8 +153,8 @@ impl Scorings {
     }
 
     /// What each party shows the active party of its parameters.
-    pub(super) fn shown(&self) -> Vec<pb::ShownParameters> {
-        self.parties.iter().map(|p| p.opened.shown.clone().unwrap_or_default()).collect()
+    pub(super) fn shown(&self) -> Vec<ShownParameters> {
+        self.parties.iter().map(|p| p.shown.clone()).collect()
     }
 
     /// Names of each party's features.

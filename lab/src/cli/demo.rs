@@ -11,7 +11,6 @@ use vfl_coordinator::defense::Pipeline;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_passive_party::words::parse_transform;
 use vfl_shared::policy::Policy;
 
 use crate::demo::{DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run, vertical_split};
@@ -189,9 +188,11 @@ impl DemoArgs {
 
     /// Both transforms, checked against the features of each passive party.
     fn transforms(&self, split: &VerticalSplit) -> Result<(TransformConfig, TransformConfig), CliError> {
-        let released = parse_transform(&self.transform).map_err(|e| CliError::Input(format!("--transform: {e}")))?;
-        let trained = parse_transform(&self.train_transform);
-        let trained = trained.map_err(|e| CliError::Input(format!("--train-transform: {e}")))?;
+        let read = |option: &str, text: &str| {
+            text.parse::<TransformConfig>().map_err(|e| CliError::Input(format!("{option}: {e}")))
+        };
+        let released = read("--transform", &self.transform)?;
+        let trained = read("--train-transform", &self.train_transform)?;
         let policy =
             ReleasePolicy { to_active_party: Grant::Transformed(released.clone()), ..ReleasePolicy::default() };
         for party in split.passive() {

@@ -13,8 +13,8 @@ use vfl_shared::types::RecordIds;
 use super::scoring::{ErrorTold, Gain, Scorable, Scored, Told};
 use super::{Asked, Control, Evaluation, Evaluations, Left, MAX_CANDIDATES};
 use crate::config::AuditMode;
+use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;
-use crate::showing::Showing;
 
 /// Answers one call, to its end.
 ///
@@ -23,7 +23,7 @@ use crate::showing::Showing;
 pub(crate) async fn evaluate(
     logits: &Arc<LogitServer>,
     evaluations: &Arc<Evaluations>,
-    showing: &Showing,
+    disclosure: &Disclosure,
     asks: &mut Streaming<pb::EvaluateReconstructionRequest>,
     answers: &mpsc::Sender<Result<pb::EvaluateReconstructionResponse, Status>>,
 ) -> Result<(), Status> {
@@ -39,12 +39,15 @@ pub(crate) async fn evaluate(
         _ => Some(WireError::model_version(model_version)?),
     };
     // What may be refused comes before the set is counted.
-    let shown = showing.described(logits, version.as_ref()).await?;
+    let shown = disclosure.described(logits, version.as_ref()).await?;
     // Counting on disk waits for the disk: not on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
     let evaluation = Arc::new(off_thread(move || counted.start(&held.table, &ids)).await?);
-    let opened =
-        pb::EvaluationOpened { shown: Some(shown), feature_names: logits.feature_names(), ..opened(&evaluation)? };
+    let opened = pb::EvaluationOpened {
+        shown: Some((&shown).into()),
+        feature_names: logits.feature_names(),
+        ..opened(&evaluation)?
+    };
     answers.send(Ok(answer(Answer::Opened(opened)))).await.map_err(gone)?;
 
     let mut gathered = Gathered::default();
