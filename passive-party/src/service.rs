@@ -24,7 +24,7 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
 use crate::disclosure::Disclosure;
-use crate::evaluation::stream::{evaluate, off_thread};
+use crate::evaluation::service::{evaluate, off_thread};
 use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::LogitServer;
 use crate::release::ReleaseError;

@@ -226,17 +226,20 @@ fn scorings() -> Vec<Seed> {
     use pb::evaluate_reconstruction_request::Message::{Estimates, Ids, Score};
     let ids = || pb::RecordIds { text: "abcd-1é".into(), ends: vec![1, 3, 8] };
     let estimates = |control: bool| pb::Estimates { rows: Some(matrix(3, 2, &[0.5; 6])), more: !control, control };
-    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01) };
+    let metrics = vec!["values_within".to_owned(), "correlation".into()];
+    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01), metrics };
     let request = |message, version: &str| pb::EvaluateReconstructionRequest {
         message: Some(message),
         model_version: version.into(),
     };
+    let figure = pb::MetricFigure { metric: "values_within".into(), value: Some(0.5), sigma: Some(0.01) };
     let error = || {
         Some(pb::ReconstructionError {
             mse: 0.125,
             mse_by_feature: vec![0.0, 0.25],
             sigma: Some(0.01),
             sigma_by_feature: Some(0.02),
+            metrics: vec![figure.clone()],
         })
     };
     let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75) };
@@ -252,11 +255,12 @@ fn scorings() -> Vec<Seed> {
     vec![
         message("EvaluateReconstructionRequest", &request(Ids(ids()), "m-0123abcd")),
         message("EvaluateReconstructionRequest", &request(Estimates(estimates(false)), "")),
-        message("EvaluateReconstructionRequest", &request(Score(score), "")),
+        message("EvaluateReconstructionRequest", &request(Score(score.clone()), "")),
         message("Estimates", &estimates(true)),
         message("Score", &score),
         message("Score", &pb::Score { told: 1, control: 2, ..Default::default() }),
         message("Gain", &gain),
+        message("MetricFigure", &figure),
         message("Scored", &scored),
     ]
 }

@@ -87,6 +87,7 @@ messages![
     Scored,
     Gain,
     Transform,
+    MetricFigure,
 ];
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.

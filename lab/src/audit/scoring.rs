@@ -100,6 +100,7 @@ impl Party {
             by_feature: true,
             control: control.into(),
             rho: rho.filter(|_| self.noised()),
+            metrics: Vec::new(),
         };
         self.send(Ask::Score(score)).await;
         let answer = self.answers.message().await.map_err(refused(&self.peer))?.ok_or_else(|| gone(&self.peer))?;
