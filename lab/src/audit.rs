@@ -7,6 +7,7 @@ mod without;
 use tonic::Status;
 use tonic::transport::Channel;
 use vfl_active_party::attack::{Method, adaptive_for};
+use vfl_shared::metrics::Metric;
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -56,6 +57,9 @@ pub struct Plan {
     /// The most of each passive party's budget that the audit may spend on the records, in ρ; `None`: all that is left. For parties
     /// that answer with noise.
     pub rho: Option<f64>,
+    /// What attacks are measured by beside the mean squared error; `None`: attack accuracy and correlation where all parties answer
+    /// without noise, nothing where one does not, since each metric costs a part of the budget there.
+    pub metrics: Option<Vec<&'static dyn Metric>>,
     /// Seed of attacks that draw random numbers.
     pub seed: u64,
 }
@@ -73,6 +77,8 @@ pub struct Findings {
     pub audits: Vec<Audit>,
     /// How each party scored which records, and what that has cost.
     pub scoring: Vec<ScoringFacts>,
+    /// The metrics that attacks were measured by, beside the mean squared error.
+    pub metrics: Vec<&'static dyn Metric>,
 }
 
 impl Findings {
@@ -146,8 +152,9 @@ pub async fn run(
     let needs = Needs {
         candidates: policies.len() * (attacks.len() + knowing) + alone,
         parts: policies.len() * (attacks.len().min(2) + knowing) + alone,
+        rounds: policies.len() * (1 + usize::from(knowing > 0)) + alone,
     };
-    scorings.plan(needs, plan.rho)?;
+    scorings.plan(needs, plan.rho, plan.metrics.as_deref())?;
     let baselines = scorings.baselines().await?;
 
     let total = policies.len() * attacks.len();
@@ -241,7 +248,7 @@ pub async fn run(
         }
         if let Some(ids) = &plan.training_ids {
             let mut scorings = Scorings::open(targets, &model, ids, "training").await?;
-            scorings.plan(Needs { candidates: 1, parts: 1 }, plan.rho)?;
+            scorings.plan(Needs { candidates: 1, parts: 1, rounds: 1 }, plan.rho, plan.metrics.as_deref())?;
             let baselines = scorings.baselines().await?;
             let policy = PolicyFacts::new("nothing").with("records", "training");
             let mut audit = without.asking(policy, ids, &mut scorings, &baselines).await?;
@@ -256,7 +263,8 @@ pub async fn run(
     on_stage(total, total, "done");
     let mut scoring = scorings.facts();
     scoring.extend(of_training);
-    Ok(Findings { model, feature_names: scorings.feature_names(), shown, audits, scoring })
+    let metrics = scorings.metrics().to_vec();
+    Ok(Findings { model, feature_names: scorings.feature_names(), shown, audits, scoring, metrics })
 }
 
 /// What the attacks of one session worked with, as they say themselves.

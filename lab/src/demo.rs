@@ -14,6 +14,7 @@ use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
+use vfl_shared::metrics::Metric;
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::policy::{DefenseConfig, Policy, PolicyTextError};
 use vfl_shared::rpc::{pb, select_ok};
@@ -27,7 +28,8 @@ use crate::audit::{self, Findings, Plan};
 use crate::deployment::{Deployment, DeploymentSpec, WholeModel, active_name, consent, white_box};
 use crate::progress::{Progress, say};
 use crate::report::{
-    DataFacts, DefenseKnowledge, Generated, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint, ThreatModel,
+    DataFacts, DefenseKnowledge, Generated, MetricFacts, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint,
+    ThreatModel,
 };
 
 /// What the demo is to run.
@@ -51,6 +53,8 @@ pub struct DemoPlan {
     pub transform: TransformConfig,
     /// What passive parties do to their features before training.
     pub training_transform: TransformConfig,
+    /// What attacks are measured by beside the mean squared error; `None`: the default of an audit.
+    pub metrics: Option<Vec<&'static dyn Metric>>,
     /// Whether to measure the error by number of passive features: with true parameters of a model of the features themselves.
     pub sweep: bool,
     /// Seed of everything random.
@@ -174,6 +178,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         aware: true,
         queries: 100,
         rho: None,
+        metrics: plan.metrics.clone(),
         seed: plan.seed,
     };
     let mut bar = Progress::start("attacking and scoring", (audit_plan.policies.len() * Method::GENERAL.len()) as u64);
@@ -304,6 +309,7 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             aware: false,
             queries: 1,
             rho: None,
+            metrics: Some(Vec::new()),
             seed: plan.seed,
         };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
@@ -358,6 +364,11 @@ fn report(
             command.push_str(&format!(" --{option} '{transform}'"));
         }
     }
+    let names = |metrics: &[&'static dyn Metric]| metrics.iter().map(|m| m.name()).collect::<Vec<_>>();
+    if let Some(metrics) = &plan.metrics {
+        let named = if metrics.is_empty() { "none".to_owned() } else { names(metrics).join(",") };
+        command.push_str(&format!(" --metrics {named}"));
+    }
     if plan.records != DEFAULT_RECORDS {
         command.push_str(&format!(" --records {}", plan.records));
     }
@@ -371,6 +382,7 @@ fn report(
         "training": plan.training,
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::GENERAL.map(Method::as_str),
+        "metrics": names(&findings.metrics),
         "transform": plan.transform.to_string(),
         "training_transform": plan.training_transform.to_string(),
     });
@@ -395,6 +407,7 @@ fn report(
     report.surfaces = surfaces(findings);
     report.audits = findings.audits.clone();
     report.scoring = findings.scoring.clone();
+    report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
     report.sweep = sweep;
     report.notes = vec![
         "Each defense meets two adversaries: one that takes the release for the true scores, and one that knows the defense. \

@@ -120,6 +120,8 @@ pub struct DemoArgs {
     /// Train on features under a transform: negate, complement, permute, `selective (features = [0, 1])`, random_orthonormal.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     train_transform: String,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics_help(""))]
+    metrics: Option<Vec<String>>,
     /// Leave out the error by number of passive features.
     #[arg(long)]
     no_sweep: bool,
@@ -140,6 +142,7 @@ impl Default for DemoArgs {
             policies: Vec::new(),
             transform: "none".into(),
             train_transform: "none".into(),
+            metrics: None,
             no_sweep: false,
             out: "out".into(),
             json: false,
@@ -179,6 +182,7 @@ impl DemoArgs {
             policies,
             transform,
             training_transform,
+            metrics: self.metrics.as_deref().map(super::metrics_of).transpose()?,
             sweep: !self.no_sweep,
             seed: self.data.seed,
         };
