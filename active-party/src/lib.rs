@@ -30,9 +30,9 @@
 pub mod attack;
 pub mod cli;
 pub mod config;
+mod invert_transform;
 mod parameters;
 pub mod publish;
 pub mod reconstruct;
 pub mod scoring;
 pub mod service;
-mod told;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use nalgebra::{DMatrix, DVector};
 use tonic::transport::Channel;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require};
+use vfl_shared::rpc::{Refusal, RefusalKind, pb, peer_failure};
 use vfl_shared::service::Peer;
+use vfl_shared::transform::{ReleasedParameters, Statement};
 
 use crate::attack::{AttackError, KnownModel};
+use crate::invert_transform::inverted;
 use crate::scoring::{ModelDescription, Scorer};
-use crate::told::undone;
 
 /// What the active party knows of the model.
 pub(crate) struct Known {
@@ -27,18 +28,6 @@ pub(crate) struct Undone {
     pub(crate) model: Arc<KnownModel>,
     /// What was told, party by party.
     pub(crate) told: String,
-}
-
-/// One party's release.
-struct Released {
-    /// k × d.
-    weights: DMatrix<f64>,
-    /// What is added to the bias to read them, k.
-    shift: DVector<f64>,
-    /// What was told of transforms; empty if nothing.
-    transform: String,
-    /// Whether anything is told at all.
-    disclosed: bool,
 }
 
 impl Known {
@@ -74,12 +63,12 @@ impl Known {
             parts.push((name, part));
         }
         let undone = turned_back(&w_act, &bias, &parts).map(|found| {
-            let told = parts.iter().filter(|(_, p)| !p.transform.is_empty());
-            let told: Vec<String> = told.map(|(name, p)| format!("{name}: {}", p.transform)).collect();
+            let told = parts.iter().filter(|(_, p)| names_a_transform(&p.statement));
+            let told: Vec<String> = told.map(|(name, p)| format!("{name}: {}", p.statement)).collect();
             found.map(|model| Undone { model: Arc::new(model), told: told.join("; ") })
         });
         let undone = undone.transpose().map_err(internal)?;
-        let shift = parts.iter().fold(bias, |bias, (_, p)| bias + &p.shift);
+        let shift = parts.iter().filter_map(|(_, p)| p.bias_shift.as_ref()).fold(bias, |bias, shift| bias + shift);
         let weights = side_by_side(k, parts.iter().map(|(_, p)| &p.weights));
         let released = Arc::new(KnownModel::white_box(w_act, shift, weights).map_err(internal)?);
         Ok(Self { released, undone })
@@ -90,15 +79,19 @@ impl Known {
 fn turned_back(
     w_act: &DMatrix<f64>,
     bias: &DVector<f64>,
-    parts: &[(&String, Released)],
+    parts: &[(&String, ReleasedParameters)],
 ) -> Option<Result<KnownModel, AttackError>> {
-    if parts.iter().any(|(_, p)| !p.disclosed) || parts.iter().all(|(_, p)| p.transform.is_empty()) {
+    if !parts.iter().any(|(_, p)| names_a_transform(&p.statement)) {
         return None;
     }
-    let found = parts.iter().map(|(_, p)| undone(&p.weights, &p.transform)).collect::<Option<Vec<_>>>()?;
+    let found = parts.iter().map(|(_, p)| inverted(&p.weights, &p.statement)).collect::<Option<Vec<_>>>()?;
     let shifted = found.iter().fold(bias.clone(), |bias, (_, shift)| bias + shift);
     let weights = side_by_side(w_act.nrows(), found.iter().map(|(weights, _)| weights));
     Some(KnownModel::white_box(w_act.clone(), shifted, weights))
+}
+
+fn names_a_transform(statement: &Statement) -> bool {
+    statement.of_weights().is_some() || statement.of_features().is_some()
 }
 
 fn side_by_side<'a>(k: usize, blocks: impl Iterator<Item = &'a DMatrix<f64>>) -> DMatrix<f64> {
@@ -114,7 +107,7 @@ async fn ask(
     model: &ModelDescription,
     features: usize,
     k: usize,
-) -> Result<Option<Released>, Refusal> {
+) -> Result<Option<ReleasedParameters>, Refusal> {
     let request = pb::ReleaseParametersRequest { model_version: model.version.as_str().to_owned() };
     let answer = match tokio::time::timeout(timeout, client.release_parameters(request)).await {
         Err(_) => {
@@ -124,18 +117,6 @@ async fn ask(
         Ok(Err(status)) => return Err(peer_failure(&peer.to_string(), &status)),
         Ok(Ok(answer)) => answer.into_inner(),
     };
-    let disclosed = answer.kind() != pb::release_parameters_response::Kind::Undisclosed;
-    let matrix = require("weights", answer.weights)?;
-    let wrong = |e: WireError| Refusal::internal(format!("{peer} answered with {e}"));
-    // One row per class on the wire: the transpose of one record per row.
-    let weights = decode_columns("weights", &matrix, k, Some(features)).map_err(wrong)?.transpose();
-    let shift = match answer.bias_shift.len() {
-        0 => DVector::zeros(k),
-        n if n == k && answer.bias_shift.iter().all(|v| v.is_finite()) => DVector::from_vec(answer.bias_shift),
-        _ => {
-            let reason = "one finite number per class, or none";
-            return Err(wrong(WireError::Range { field: "bias_shift", reason }));
-        }
-    };
-    Ok(Some(Released { weights, shift, transform: answer.transform, disclosed }))
+    let released = ReleasedParameters::from_wire(&answer, k, features);
+    Ok(Some(released.map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?))
 }

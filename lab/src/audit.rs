@@ -8,6 +8,7 @@ mod without;
 use tonic::Status;
 use tonic::transport::Channel;
 use vfl_active_party::attack::{AttackConfig, Method, Settings, adaptive_for};
+use vfl_shared::metrics::Metric;
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::attack_result::{Questions, Refused};
@@ -15,6 +16,7 @@ use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::pb::reconstruct_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::RecordIds;
 
 use scoring::{Needs, Round, Scorings};
@@ -59,6 +61,9 @@ pub struct Plan {
     /// The most of each passive party's budget that the audit may spend on the records, in ρ; `None`: all that is left. For parties
     /// that answer with noise.
     pub rho: Option<f64>,
+    /// What attacks are measured by beside the mean squared error; `None`: attack accuracy and correlation where all parties answer
+    /// without noise, nothing where one does not, since each metric costs a part of the budget there.
+    pub metrics: Option<Vec<&'static dyn Metric>>,
     /// Seed of attacks that draw random numbers.
     pub seed: u64,
 }
@@ -71,11 +76,13 @@ pub struct Findings {
     /// Names of each passive party's features, in the order of the parties.
     pub feature_names: Vec<(String, Vec<String>)>,
     /// What each passive party shows the active party of its parameters, in the order of the parties.
-    pub shown: Vec<pb::ShownParameters>,
+    pub shown: Vec<ShownParameters>,
     /// One entry per defense and adversary.
     pub audits: Vec<Audit>,
     /// How each party scored which records, and what that has cost.
     pub scoring: Vec<ScoringFacts>,
+    /// The metrics that attacks were measured by, beside the mean squared error.
+    pub metrics: Vec<&'static dyn Metric>,
 }
 
 impl Findings {
@@ -87,10 +94,10 @@ impl Findings {
 }
 
 /// The least that any party shows decides whether there is a white box, the first transform whether it is the true one.
-fn knowledge(shown: &[pb::ShownParameters]) -> ParameterKnowledge {
+fn knowledge(shown: &[ShownParameters]) -> ParameterKnowledge {
     match shown {
         all if all.iter().any(|s| !s.granted) => ParameterKnowledge::Hidden,
-        all if all.iter().any(|s| s.transformed || s.trained_on_transformed) => ParameterKnowledge::Transformed,
+        all if all.iter().any(|s| s.transformed() || s.trained_on_transformed()) => ParameterKnowledge::Transformed,
         _ => ParameterKnowledge::True,
     }
 }
@@ -137,7 +144,7 @@ pub async fn run(
     let parameters = knowledge(&shown);
     // Whoever is told, or may suspect, that parameters are transformed tries to undo it.
     let suspect = shown.iter().all(|s| s.granted)
-        && shown.iter().any(|s| s.transformed || s.trained_on_transformed || !s.disclosed);
+        && shown.iter().any(|s| s.transformed() || s.trained_on_transformed() || !s.disclosed);
     let undo = (plan.aware && suspect).then_some(Method::UndoTransform);
     let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
     let attacks: Vec<&AttackConfig> = plan.attacks.iter().filter(|a| a.method() != Method::Agnostic).collect();
@@ -149,8 +156,9 @@ pub async fn run(
     let needs = Needs {
         candidates: policies.len() * (attacks.len() + knowing) + alone,
         parts: policies.len() * (attacks.len().min(2) + knowing) + alone,
+        rounds: policies.len() * (1 + usize::from(knowing > 0)) + alone,
     };
-    scorings.plan(needs, plan.rho)?;
+    scorings.plan(needs, plan.rho, plan.metrics.as_deref())?;
     let baselines = scorings.baselines().await?;
 
     let total = policies.len() * attacks.len();
@@ -247,7 +255,7 @@ pub async fn run(
         }
         if let Some(ids) = &plan.training_ids {
             let mut scorings = Scorings::open(targets, &model, ids, "training").await?;
-            scorings.plan(Needs { candidates: 1, parts: 1 }, plan.rho)?;
+            scorings.plan(Needs { candidates: 1, parts: 1, rounds: 1 }, plan.rho, plan.metrics.as_deref())?;
             let baselines = scorings.baselines().await?;
             let policy = PolicyFacts::new("nothing").with("records", "training");
             let mut audit = without.asking(policy, ids, &mut scorings, &baselines).await?;
@@ -262,7 +270,8 @@ pub async fn run(
     on_stage(total, total, "done");
     let mut scoring = scorings.facts();
     scoring.extend(of_training);
-    Ok(Findings { model, feature_names: scorings.feature_names(), shown, audits, scoring })
+    let metrics = scorings.metrics().to_vec();
+    Ok(Findings { model, feature_names: scorings.feature_names(), shown, audits, scoring, metrics })
 }
 
 /// What the attacks of one session worked with, as they say themselves.

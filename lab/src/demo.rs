@@ -11,10 +11,10 @@ use vfl_active_party::attack::{AttackConfig, Method, Settings};
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_passive_party::words::transform_words;
 use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
+use vfl_shared::metrics::Metric;
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::policy::{DefenseConfig, Policy, PolicyTextError};
 use vfl_shared::rpc::{pb, select_ok};
@@ -28,7 +28,8 @@ use crate::audit::{self, Findings, Plan};
 use crate::deployment::{Deployment, DeploymentSpec, WholeModel, active_name, consent, white_box};
 use crate::progress::{Progress, say};
 use crate::report::{
-    DataFacts, DefenseKnowledge, Generated, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint, ThreatModel,
+    DataFacts, DefenseKnowledge, Generated, MetricFacts, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint,
+    ThreatModel,
 };
 
 /// What the demo is to run.
@@ -52,6 +53,8 @@ pub struct DemoPlan {
     pub transform: TransformConfig,
     /// What passive parties do to their features before training.
     pub training_transform: TransformConfig,
+    /// What attacks are measured by beside the mean squared error; `None`: the default of an audit.
+    pub metrics: Option<Vec<&'static dyn Metric>>,
     /// Whether to measure the error by number of passive features: with true parameters of a model of the features themselves.
     pub sweep: bool,
     /// Seed of everything random.
@@ -176,6 +179,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         aware: true,
         queries: 100,
         rho: None,
+        metrics: plan.metrics.clone(),
         seed: plan.seed,
     };
     let mut bar =
@@ -308,6 +312,7 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             aware: false,
             queries: 1,
             rho: None,
+            metrics: Some(Vec::new()),
             seed: plan.seed,
         };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
@@ -359,8 +364,13 @@ fn report(
     }
     for (option, transform) in [("transform", &plan.transform), ("train-transform", &plan.training_transform)] {
         if *transform != (TransformConfig::None {}) {
-            command.push_str(&format!(" --{option} '{}'", transform_words(transform)));
+            command.push_str(&format!(" --{option} '{transform}'"));
         }
+    }
+    let names = |metrics: &[&'static dyn Metric]| metrics.iter().map(|m| m.name()).collect::<Vec<_>>();
+    if let Some(metrics) = &plan.metrics {
+        let named = if metrics.is_empty() { "none".to_owned() } else { names(metrics).join(",") };
+        command.push_str(&format!(" --metrics {named}"));
     }
     if plan.records != DEFAULT_RECORDS {
         command.push_str(&format!(" --records {}", plan.records));
@@ -375,8 +385,9 @@ fn report(
         "training": plan.training,
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::general().map(Method::as_str).collect::<Vec<_>>(),
-        "transform": transform_words(&plan.transform),
-        "training_transform": transform_words(&plan.training_transform),
+        "metrics": names(&findings.metrics),
+        "transform": plan.transform.to_string(),
+        "training_transform": plan.training_transform.to_string(),
     });
     let source = match dataset.name() {
         "synthetic" => "seeded generator, nothing real",
@@ -399,6 +410,7 @@ fn report(
     report.surfaces = surfaces(findings);
     report.audits = findings.audits.clone();
     report.scoring = findings.scoring.clone();
+    report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
     report.sweep = sweep;
     report.notes = vec![
         "Each defense meets two adversaries: one that takes the release for the true scores, and one that knows the defense. \

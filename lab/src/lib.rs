@@ -19,6 +19,7 @@ pub mod demo;
 pub mod deployment;
 pub mod evaluate;
 pub mod load;
+mod page;
 pub mod progress;
 pub mod report;
 pub mod reproduce;

@@ -30,6 +30,7 @@ async fn demo(name: DatasetName, columns: BankColumns) -> Report {
         passive_parties: 1,
         training: training.unwrap(),
         records: 500,
+        metrics: None,
         policies: default_policies(),
         sweep: false,
         seed: 7,

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::model::{ShareStore, StoreError, StoredShare};
+use vfl_shared::numerics::arg_max;
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::{Refusal, WireError, pb, require};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ShapeError};
@@ -23,8 +25,8 @@ pub struct LogitServer {
     pub store: ShareStore,
     /// The features as models are trained on them, where a map stands between; d × n in the order of the table.
     mapped: Option<FeatureBlock>,
-    /// The hash of that map.
-    map: Option<String>,
+    /// That map, and its hash.
+    map: Option<(FeatureMap, String)>,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
 }
 
@@ -42,7 +44,7 @@ impl LogitServer {
     pub fn with_map(self, map: &FeatureMap) -> Result<Self, TransformError> {
         let mapped = Some(map.apply(self.table.block())?);
         let digest = map.digest();
-        Ok(Self { mapped, map: Some(digest.clone()), store: self.store.under_map(digest), ..self })
+        Ok(Self { mapped, map: Some((map.clone(), digest.clone())), store: self.store.under_map(digest), ..self })
     }
 
     /// What models are trained on, of all records: d × n in the order of the table.
@@ -91,7 +93,7 @@ impl LogitServer {
                 ))
             }
         })?;
-        if share.feature_map != self.map {
+        if share.feature_map.as_ref() != self.map.as_ref().map(|(_, digest)| digest) {
             let was = if share.feature_map.is_some() { "another feature map" } else { "no feature map" };
             let now = if self.map.is_some() { "feature_map.json in state_dir" } else { "no map" };
             tracing::error!(
@@ -118,6 +120,22 @@ impl LogitServer {
         }
         loaded.insert(version, share.clone());
         Ok(share)
+    }
+
+    /// The class that this party's share of a model alone gives each of some records: arg max of its logit share, of equal ones the
+    /// lowest. `x` is d × n, features as they are, finite.
+    ///
+    /// # Errors
+    /// As [`LogitServer::share`], and INTERNAL for features that do not fit.
+    pub fn classes(&self, version: &ModelVersion, x: DMatrix<f64>) -> Result<Vec<u32>, Refusal> {
+        let share = self.share(version.as_str().to_owned())?;
+        let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
+        let mut block = FeatureBlock::new(x).map_err(|e| internal(&e))?;
+        if let Some((map, _)) = &self.map {
+            block = map.apply(&block).map_err(|e| internal(&e))?;
+        }
+        let logits = share.parameters.logit_share(&block).map_err(|e| internal(&e))?;
+        Ok(logits.matrix().column_iter().map(|z| arg_max(z.as_slice()) as u32).collect())
     }
 
     /// Logit shares of a batch: a row for each record held here, a status for all.

@@ -32,7 +32,6 @@ use vfl_shared::types::ModelVersion;
 use crate::logits::LogitServer;
 use crate::training_map::secret;
 use crate::transform::{Rewritten, TransformConfig, TransformError, rewrite};
-use crate::words::transform_words;
 
 const SCHEMA: u32 = 1;
 
@@ -219,7 +218,7 @@ impl Releases {
             return Ok(found);
         }
         tracing::warn!(
-            %version, %role, released_under = transform_words(&found.transform), policy = transform_words(transform),
+            %version, %role, released_under = %found.transform, policy = %transform,
             "these parameters were released under another transform already and are refused under this one"
         );
         // Neither transform is named: one of them may not have been disclosed.
@@ -372,7 +371,7 @@ pub fn release_table(releases: &[ReleaseFacts]) -> String {
             r.role,
             three_significant_digits(r.interpretability),
             r.records,
-            transform_words(&r.transform)
+            r.transform
         );
     }
     out.push_str("g: mean squared distance of the released parameters from the true ones, per weight (V (33)).\n");

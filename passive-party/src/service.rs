@@ -23,11 +23,11 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
-use crate::evaluation::stream::{evaluate, off_thread};
+use crate::disclosure::Disclosure;
+use crate::evaluation::service::{evaluate, off_thread};
 use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::LogitServer;
 use crate::release::ReleaseError;
-use crate::showing::Showing;
 use crate::training_map::{self, TrainingMapError};
 use crate::transform::TransformError;
 
@@ -83,7 +83,7 @@ struct Service {
     identity: PeerIdentity,
     logits: Arc<LogitServer>,
     importer: Arc<Importer>,
-    showing: Arc<Showing>,
+    disclosure: Arc<Disclosure>,
     audits_allowed: bool,
     evaluations: Arc<Evaluations>,
     consent: Arc<Consent>,
@@ -118,13 +118,13 @@ pub async fn run(
     if let Some(map) = &map {
         logits = logits.with_map(map)?;
     }
-    let showing = Showing::open(&settings.state_dir, &lock, settings.release, settings.training.transform)?;
+    let disclosure = Disclosure::open(&settings.state_dir, &lock, settings.release, settings.training.transform)?;
     tracing::info!(records = table.len(), features, "serving logit shares");
     let staging = Staging::of(&settings.state_dir);
     let importer = Importer::of_passive(staging, logits.store.clone(), logits.feature_names(), map.is_some());
     let service = |stop| Service {
         identity: settings.credentials.identity().clone(),
-        showing: Arc::new(showing),
+        disclosure: Arc::new(disclosure),
         logits: Arc::new(logits),
         importer: Arc::new(importer),
         audits_allowed: settings.audit.allowed,
@@ -251,10 +251,10 @@ impl PassiveParty for Service {
         request: Request<pb::ReleaseParametersRequest>,
     ) -> Result<Response<pb::ReleaseParametersResponse>, Status> {
         let caller = caller(&request)?;
-        let version = request.into_inner().model_version;
-        let answer = self.showing.release(&self.logits, caller.role(), version).await?;
+        let version = WireError::model_version(request.into_inner().model_version)?;
+        let released = self.disclosure.release(&self.logits, caller.role(), &version).await?;
         tracing::info!(caller = %caller, "parameters released");
-        Ok(Response::new(answer))
+        Ok(Response::new((&released).into()))
     }
 
     type EvaluateReconstructionStream = Responses<pb::EvaluateReconstructionResponse>;
@@ -269,10 +269,11 @@ impl PassiveParty for Service {
             return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
         }
         let mut asks = request.into_inner();
-        let (logits, evaluations, showing) = (self.logits.clone(), self.evaluations.clone(), self.showing.clone());
+        let (logits, evaluations, disclosure) =
+            (self.logits.clone(), self.evaluations.clone(), self.disclosure.clone());
         let (answers, outgoing) = mpsc::channel(4);
         tokio::spawn(async move {
-            if let Err(status) = evaluate(&logits, &evaluations, &showing, &mut asks, &answers).await {
+            if let Err(status) = evaluate(&logits, &evaluations, &disclosure, &mut asks, &answers).await {
                 tracing::info!(auditor = %auditor, reason = %status.message(), "scoring refused");
                 let _ = answers.send(Err(status)).await;
             }

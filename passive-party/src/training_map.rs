@@ -12,7 +12,6 @@ use vfl_shared::hex;
 use vfl_shared::state_file::{StateFile, StateFileError};
 
 use crate::transform::{FeatureMap, TransformConfig, TransformError};
-use crate::words::transform_words;
 
 const SCHEMA: u32 = 1;
 
@@ -157,7 +156,7 @@ fn state_file(state_dir: &Path) -> StateFile {
 fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<Option<FeatureMap>, TrainingMapError> {
     let state = state_file(state_dir);
     let other = |stored: String| {
-        let configured = transform_words(config);
+        let configured = config.to_string();
         Err(match holds_models(state_dir)? {
             true => TrainingMapError::Other { dir: state_dir.to_owned(), stored, configured },
             false => TrainingMapError::Unused { path: state.path().to_owned(), stored, configured },
@@ -166,7 +165,7 @@ fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result
     let Some(file) = state.read_versioned::<MapFile>(SCHEMA)? else {
         // Models without a map are of the features as they are, or the map is lost.
         if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
-            return Err(TrainingMapError::Missing { dir: state_dir.to_owned(), configured: transform_words(config) });
+            return Err(TrainingMapError::Missing { dir: state_dir.to_owned(), configured: config.to_string() });
         }
         return Ok(None);
     };
@@ -178,7 +177,7 @@ fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result
         return Err(state.damaged("its rows are of different lengths").into());
     }
     if file.transform != *config {
-        return other(transform_words(&file.transform));
+        return other(file.transform.to_string());
     }
     if d != features {
         return other(format!("{} for {d} features (this party now holds {features})", file.transform.name()));

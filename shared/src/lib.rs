@@ -36,6 +36,7 @@ pub mod telemetry;
 #[cfg(feature = "test-util")]
 pub mod testing;
 pub mod training;
+pub mod transform;
 pub mod types;
 
 pub use hex::hex;

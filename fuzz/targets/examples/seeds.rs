@@ -183,8 +183,19 @@ fn messages() -> Vec<Seed> {
                 feature_names: class_names(),
                 kind: 2,
                 bias_shift: vec![0.5, 1.0, -1.0],
-                transform: "selective (features = [0])".into(),
+                of_weights: transform("selective (features = [0])"),
+                of_features: transform("permute"),
                 interpretability: Some(0.5),
+            },
+        ),
+        message(
+            "ShownParameters",
+            &pb::ShownParameters {
+                granted: true,
+                transformed: true,
+                of_weights: transform("stiefel (epsilon = 0.1, case = \"ii\", penalty = 2.0, starts = 4)"),
+                interpretability: Some(0.098),
+                ..Default::default()
             },
         ),
         message(
@@ -205,22 +216,30 @@ fn messages() -> Vec<Seed> {
     seeds
 }
 
+fn transform(text: &str) -> Option<pb::Transform> {
+    let config: vfl_shared::transform::TransformConfig = text.parse().unwrap();
+    Some((&config).into())
+}
+
 /// The messages of scorings, noised and trusted.
 fn scorings() -> Vec<Seed> {
     use pb::evaluate_reconstruction_request::Message::{Estimates, Ids, Score};
     let ids = || pb::RecordIds { text: "abcd-1é".into(), ends: vec![1, 3, 8] };
     let estimates = |control: bool| pb::Estimates { rows: Some(matrix(3, 2, &[0.5; 6])), more: !control, control };
-    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01) };
+    let metrics = vec!["values_within".to_owned(), "correlation".into()];
+    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01), metrics };
     let request = |message, version: &str| pb::EvaluateReconstructionRequest {
         message: Some(message),
         model_version: version.into(),
     };
+    let figure = pb::MetricFigure { metric: "values_within".into(), value: Some(0.5), sigma: Some(0.01) };
     let error = || {
         Some(pb::ReconstructionError {
             mse: 0.125,
             mse_by_feature: vec![0.0, 0.25],
             sigma: Some(0.01),
             sigma_by_feature: Some(0.02),
+            metrics: vec![figure.clone()],
         })
     };
     let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75) };
@@ -236,11 +255,12 @@ fn scorings() -> Vec<Seed> {
     vec![
         message("EvaluateReconstructionRequest", &request(Ids(ids()), "m-0123abcd")),
         message("EvaluateReconstructionRequest", &request(Estimates(estimates(false)), "")),
-        message("EvaluateReconstructionRequest", &request(Score(score), "")),
+        message("EvaluateReconstructionRequest", &request(Score(score.clone()), "")),
         message("Estimates", &estimates(true)),
         message("Score", &score),
         message("Score", &pb::Score { told: 1, control: 2, ..Default::default() }),
         message("Gain", &gain),
+        message("MetricFigure", &figure),
         message("Scored", &scored),
     ]
 }

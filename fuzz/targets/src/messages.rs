@@ -5,6 +5,7 @@ use vfl_active_party::attack::{Method, Settings};
 use vfl_shared::model::{Schedule, TrainingConfig};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
+use vfl_shared::transform::{ReleasedParameters, ShownParameters, TransformConfig};
 use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
 use crate::input::bounded;
@@ -86,6 +87,8 @@ messages![
     Score,
     Scored,
     Gain,
+    Transform,
+    MetricFigure,
 ];
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.
@@ -153,6 +156,23 @@ impl Walk {
         }
         if let Ok(policy) = pb::Policy::decode(bytes) {
             self::policy(&policy);
+        }
+        if let Ok(wire) = pb::Transform::decode(bytes)
+            && let Ok(transform) = TransformConfig::try_from(&wire)
+        {
+            let again = TransformConfig::try_from(&pb::Transform::from(&transform));
+            assert!(again.is_ok_and(|again| again == transform), "{transform}");
+        }
+        if let Ok(wire) = pb::ShownParameters::decode(bytes)
+            && let Ok(shown) = ShownParameters::try_from(&wire)
+        {
+            assert_eq!(pb::ShownParameters::from(&shown), wire, "{shown}");
+        }
+        if let Ok(wire) = pb::ReleaseParametersResponse::decode(bytes)
+            && let Some((k, d)) = wire.weights.as_ref().map(|w| (w.rows, w.columns)).filter(|(k, _)| *k <= 4096)
+            && let Ok(released) = ReleasedParameters::from_wire(&wire, k as usize, d as usize)
+        {
+            assert_eq!(pb::ReleaseParametersResponse::from(&released).encode_to_vec(), wire.encode_to_vec());
         }
         if let Ok(config) = pb::TrainingConfig::decode(bytes) {
             training_config(&config);

@@ -6,6 +6,7 @@
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
+use vfl_shared::metrics::{AttackAccuracy, Correlation, Metric};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
@@ -13,11 +14,14 @@ use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::score::{Control, Told};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, require};
 use vfl_shared::service::{Credentials, Peer};
+use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::RecordIds;
 
 use super::{Targets, connected, found, refused};
 use crate::report::Status as Outcome;
-use crate::report::{AttackResult, Baselines, Errors, PartyError, ScoringFacts, ScoringMode};
+use crate::report::{
+    AttackResult, Baselines, Errors, MetricFigure, PartyError, PartyFigure, ScoringFacts, ScoringMode,
+};
 
 /// A passive party's scoring, open for one set of records.
 struct Party {
@@ -25,8 +29,12 @@ struct Party {
     asks: mpsc::Sender<pb::EvaluateReconstructionRequest>,
     answers: Streaming<pb::EvaluateReconstructionResponse>,
     opened: pb::EvaluationOpened,
+    /// What the party shows the active party of its parameters.
+    shown: ShownParameters,
     /// What one part of a scoring may cost, in noised mode.
     part: Option<f64>,
+    /// The metrics that every scoring asks for.
+    metrics: Vec<&'static dyn Metric>,
     /// What this audit has spent, in noised mode.
     spent: f64,
     /// What the records have left.
@@ -54,8 +62,10 @@ impl Party {
         let Some(Answer::Opened(opened)) = answer.message else {
             return Err(Refusal::internal(format!("{peer} did not open the scoring")));
         };
+        let shown = require("shown", opened.shown.as_ref()).and_then(ShownParameters::try_from);
+        let shown = shown.map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?;
         let left = opened.rho_left.unwrap_or(0.0);
-        Ok(Self { peer: peer.clone(), asks, answers, opened, part: None, spent: 0.0, left })
+        Ok(Self { peer: peer.clone(), asks, answers, opened, shown, part: None, metrics: Vec::new(), spent: 0.0, left })
     }
 
     fn noised(&self) -> bool {
@@ -86,20 +96,28 @@ impl Party {
         }
     }
 
-    /// Has the candidates scored that were uploaded; `parts` is what the scoring is divided into.
+    /// Has the candidates scored that were uploaded; `parts` is what the scoring is divided into beside the metrics of the one whose
+    /// error is told.
     async fn score(&mut self, told: Told, control: Control, parts: usize) -> Result<pb::Scored, Refusal> {
-        let rho = self.part.map(|part| (part * parts as f64).min(self.left));
+        let rho = self.part.map(|part| (part * (parts + self.metrics.len()) as f64).min(self.left));
         let score = pb::Score {
             told: told.into(),
             by_feature: true,
             control: control.into(),
             rho: rho.filter(|_| self.noised()),
+            metrics: self.metrics.iter().map(|metric| metric.name().to_owned()).collect(),
         };
         self.send(Ask::Score(score)).await;
         let answer = self.answers.message().await.map_err(refused(&self.peer))?.ok_or_else(|| gone(&self.peer))?;
         let Some(Answer::Scored(scored)) = answer.message else {
             return Err(Refusal::internal(format!("{} did not score", self.peer)));
         };
+        for error in scored.errors.iter().filter_map(|candidate| candidate.error.as_ref()) {
+            let told = error.metrics.iter().map(|figure| figure.metric.as_str());
+            if !told.eq(self.metrics.iter().map(|metric| metric.name())) {
+                return Err(Refusal::internal(format!("{} told other metrics than those asked for", self.peer)));
+            }
+        }
         self.spent += scored.rho_spent.unwrap_or(0.0);
         self.left = scored.rho_left.unwrap_or(self.left);
         Ok(scored)
@@ -109,6 +127,7 @@ impl Party {
 /// The scorings of one set of records at all passive parties.
 pub(super) struct Scorings {
     parties: Vec<Party>,
+    metrics: Vec<&'static dyn Metric>,
     records: usize,
     /// What the records are to the report: "audited" or "training".
     what: &'static str,
@@ -121,6 +140,8 @@ pub(super) struct Needs {
     pub(super) candidates: usize,
     /// Parts in all, where only the best of a session is told: two for a session of several attacks, one for a single attack.
     pub(super) parts: usize,
+    /// Scorings in which an error is told, where only the best of a session is.
+    pub(super) rounds: usize,
 }
 
 impl Scorings {
@@ -138,7 +159,7 @@ impl Scorings {
             })?;
             parties.push(Party::open(&targets.credentials, peer, &model.model_version, ids).await?);
         }
-        Ok(Self { parties, records: ids.len(), what })
+        Ok(Self { parties, metrics: Vec::new(), records: ids.len(), what })
     }
 
     /// Whether only the best attack of a session is told.
@@ -147,8 +168,8 @@ impl Scorings {
     }
 
     /// What each party shows the active party of its parameters.
-    pub(super) fn shown(&self) -> Vec<pb::ShownParameters> {
-        self.parties.iter().map(|p| p.opened.shown.clone().unwrap_or_default()).collect()
+    pub(super) fn shown(&self) -> Vec<ShownParameters> {
+        self.parties.iter().map(|p| p.shown.clone()).collect()
     }
 
     /// Names of each party's features.
@@ -156,14 +177,42 @@ impl Scorings {
         self.parties.iter().map(|p| (p.peer.name.to_string(), p.opened.feature_names.clone())).collect()
     }
 
-    /// Divides what is left, or `rho` if that is less, equally among the parts of the plan and the two baselines.
+    /// The metrics that attacks are measured by, beside the mean squared error.
+    pub(super) fn metrics(&self) -> &[&'static dyn Metric] {
+        &self.metrics
+    }
+
+    /// Chooses the metrics, unless they are named: `DEFAULT_METRICS` where every party answers without noise, otherwise none. Divides
+    /// what is left, or `rho` if that is less, equally among the parts of the plan, the two baselines and the metrics.
     ///
-    /// RESOURCE_EXHAUSTED if a party has not enough left for the plan.
-    pub(super) fn plan(&mut self, needs: Needs, rho: Option<f64>) -> Result<(), Refusal> {
+    /// FAILED_PRECONDITION if a party with noise would refuse a metric, RESOURCE_EXHAUSTED if one has not enough left for the plan.
+    pub(super) fn plan(
+        &mut self,
+        needs: Needs,
+        rho: Option<f64>,
+        metrics: Option<&[&'static dyn Metric]>,
+    ) -> Result<(), Refusal> {
+        self.metrics = match metrics {
+            Some(named) => named.to_vec(),
+            None if self.frugal() => Vec::new(),
+            None => DEFAULT_METRICS.to_vec(),
+        };
+        let unbounded = self.metrics.iter().find(|metric| !metric.bounded());
+        if let (Some(metric), Some(party)) = (unbounded, self.parties.iter().find(|p| p.noised())) {
+            return Err(Refusal::precondition(format!(
+                "{} answers with noise (mode = \"noised\"), and for metric `{}` no bound is known on what one record changes; leave it out",
+                party.peer,
+                metric.name()
+            )));
+        }
+        let told = self.metrics.len();
         let exhausted =
             |message: String| -> Result<(), Refusal> { Err(Refusal::new(RefusalKind::ResourceExhausted, message)) };
-        let wanted = u32::try_from(needs.candidates).unwrap_or(u32::MAX);
+        // Errors of the guesses come with the opening, their metrics are a scoring.
+        let wanted = u32::try_from(needs.candidates + usize::from(told > 0)).unwrap_or(u32::MAX);
+        let parts = needs.parts + BASELINES + (needs.rounds + 1) * told;
         for party in &mut self.parties {
+            party.metrics.clone_from(&self.metrics);
             let peer = &party.peer;
             if !party.noised() {
                 let left = party.opened.scorings_left;
@@ -175,14 +224,13 @@ impl Scorings {
                 continue;
             }
             let most = rho.map_or(party.left, |rho| rho.min(party.left));
-            let part = most / (needs.parts + BASELINES) as f64;
+            let part = most / parts as f64;
             if part < LEAST_PART {
                 return exhausted(format!(
-                    "at {peer} this audit may spend rho = {most:.6} on these records, of which {:.6} of {:.6} is left: too little for its {} \
+                    "at {peer} this audit may spend rho = {most:.6} on these records, of which {:.6} of {:.6} is left: too little for its {parts} \
                      parts; audit other records, or ask the party's owner to renew (passive-party scorings renew)",
                     party.left,
                     party.opened.rho_total.unwrap_or_default(),
-                    needs.parts + BASELINES
                 ));
             }
             party.part = Some(part);
@@ -195,7 +243,7 @@ impl Scorings {
         let (mut half, mut column_mean) = (Vec::new(), Vec::new());
         let records = self.records;
         for party in &mut self.parties {
-            let (of_half, of_mean) = if party.noised() {
+            let (of_half, of_mean) = if party.noised() || !party.metrics.is_empty() {
                 let d = party.opened.feature_names.len();
                 let values: Vec<u8> = std::iter::repeat_n(0.5f64.to_le_bytes(), d * records).flatten().collect();
                 let halves = pb::Matrix { rows: records as u32, columns: d as u32, values: values.into() };
@@ -229,6 +277,9 @@ impl Scorings {
 
 /// Parts that the baselines take: ½, and the column mean.
 const BASELINES: usize = 2;
+
+/// What attacks are measured by where nothing else is asked for and no noise has to be paid for.
+const DEFAULT_METRICS: [&dyn Metric; 2] = [&AttackAccuracy, &Correlation];
 
 /// The least ρ of a part that is worth asking for: σ of an error over n records is then 70 / n.
 const LEAST_PART: f64 = 1e-4;
@@ -356,6 +407,7 @@ fn joint(parties: &[(String, pb::ReconstructionError)]) -> Errors {
         };
         errors.per_feature_sigma = parties.iter().flat_map(|(_, e)| each(e)).collect();
     }
+    errors.metrics = joint_metrics(parties);
     if parties.len() < 2 {
         return errors;
     }
@@ -365,4 +417,39 @@ fn joint(parties: &[(String, pb::ReconstructionError)]) -> Errors {
         sigma: e.sigma,
     };
     errors.with_parties(parties.iter().map(part).collect())
+}
+
+/// Puts the metrics of several passive parties together: the mean weighted by features, over the parties where a metric is defined.
+/// One that a party was not asked for, as that of a guess with noise, is left out.
+fn joint_metrics(parties: &[(String, pb::ReconstructionError)]) -> Vec<MetricFigure> {
+    let Some((_, first)) = parties.first() else { return Vec::new() };
+    let mut joint = Vec::new();
+    for name in first.metrics.iter().map(|m| &m.metric) {
+        let told = parties.iter().filter_map(|(party, e)| {
+            let figure = e.metrics.iter().find(|m| m.metric == *name)?;
+            Some((party, e.mse_by_feature.len() as f64, figure))
+        });
+        let told: Vec<_> = told.collect();
+        if told.len() < parties.len() {
+            continue;
+        }
+        let defined: Vec<_> = told.into_iter().filter_map(|(p, d, m)| m.value.map(|v| (p, d, v, m.sigma))).collect();
+        let features: f64 = defined.iter().map(|(_, d, ..)| d).sum();
+        let mean = defined.iter().map(|(_, d, value, _)| d * value).sum::<f64>() / features;
+        let noise = defined.iter().map(|(_, d, _, sigma)| (d * sigma.unwrap_or(0.0) / features).powi(2)).sum::<f64>();
+        let noised = defined.iter().any(|(.., sigma)| sigma.is_some());
+        let value = if noised { mean } else { three_significant_digits(mean) };
+        let part = |(party, _, value, sigma): &(&String, f64, f64, Option<f64>)| PartyFigure {
+            party: (*party).clone(),
+            value: *value,
+            sigma: *sigma,
+        };
+        joint.push(MetricFigure {
+            name: name.clone(),
+            value: (!defined.is_empty()).then_some(value),
+            sigma: noised.then(|| noise.sqrt()),
+            per_party: if parties.len() < 2 { Vec::new() } else { defined.iter().map(part).collect() },
+        });
+    }
+    joint
 }

@@ -18,7 +18,7 @@ use vfl_shared::types::RecordIds;
 use crate::audit::{Plan, Targets, run};
 use crate::demo::{deployment_facts, surfaces};
 use crate::progress::Progress;
-use crate::report::{DataFacts, Generated, Report};
+use crate::report::{DataFacts, Generated, MetricFacts, Report};
 
 /// `cloison audit`
 #[derive(Debug, Args)]
@@ -37,6 +37,8 @@ pub struct AuditArgs {
     /// Where report.json and report.html go.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics_help("Overrides `metrics` in the config. "))]
+    metrics: Option<Vec<String>>,
     /// Print the report as JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -74,6 +76,8 @@ pub struct AuditConfig {
     queries: u32,
     /// The most that the audit may spend of the budget of its records at each passive party, in rho. Default all that is left.
     rho: Option<f64>,
+    /// Metrics beside the mean squared error, as `--metrics` has them.
+    metrics: Option<Vec<String>>,
 }
 
 /// A scalar as text; anything else as it is written, which no setting takes.
@@ -110,6 +114,9 @@ impl AuditConfig {
         if self.attacks.is_empty() || policies.is_empty() {
             return Err("name at least one attack and one of [[defenses]] or `policies`".into());
         }
+        if let Some(names) = &self.metrics {
+            super::metrics_of(names).map_err(|e| e.to_string())?;
+        }
         for policy in &policies {
             Pipeline::check(&policy.defenses).map_err(|e| format!("policy `{policy}`: {e}"))?;
         }
@@ -138,6 +145,7 @@ impl AuditArgs {
             return Err(CliError::input(file.error("`training_ids` is for `agnostic`, which is not among `attacks`")));
         }
         let attacks = v.attacks.clone();
+        let metrics = self.metrics.as_ref().or(v.metrics.as_ref()).map(|names| super::metrics_of(names)).transpose()?;
         let plan = Plan {
             ids,
             policies,
@@ -147,6 +155,7 @@ impl AuditArgs {
             aware: v.aware,
             queries: v.queries,
             rho: v.rho,
+            metrics,
             seed: v.seed,
         };
         let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
@@ -176,6 +185,7 @@ impl AuditArgs {
             "attacks": plan.attacks.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "features": plan.features.pairs().collect::<BTreeMap<_, _>>(),
             "rho": plan.rho,
+            "metrics": findings.metrics.iter().map(|m| m.name()).collect::<Vec<_>>(),
         });
         let title = format!("Cloison audit of model {}", deployment.model_version);
         let command = "cloison audit --config audit.toml";
@@ -183,6 +193,7 @@ impl AuditArgs {
         report.surfaces = surfaces(&findings);
         report.audits = findings.audits;
         report.scoring = findings.scoring;
+        report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
         if none_missing(&report) {
             report.notes.push("No audit without a defense was made: accuracy is that of the first defense.".into());
         }

@@ -11,7 +11,6 @@ use vfl_coordinator::defense::Pipeline;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_passive_party::words::parse_transform;
 use vfl_shared::policy::Policy;
 
 use super::data::DataArgs;
@@ -46,6 +45,8 @@ pub struct DemoArgs {
     /// Train on features under a transform: negate, complement, permute, `selective (features = [0, 1])`, random_orthonormal.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     train_transform: String,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics_help(""))]
+    metrics: Option<Vec<String>>,
     /// Leave out the error by number of passive features.
     #[arg(long)]
     no_sweep: bool,
@@ -66,6 +67,7 @@ impl Default for DemoArgs {
             policies: Vec::new(),
             transform: "none".into(),
             train_transform: "none".into(),
+            metrics: None,
             no_sweep: false,
             out: "out".into(),
             json: false,
@@ -105,6 +107,7 @@ impl DemoArgs {
             policies,
             transform,
             training_transform,
+            metrics: self.metrics.as_deref().map(super::metrics_of).transpose()?,
             sweep: !self.no_sweep,
             seed: self.data.seed,
         };
@@ -114,9 +117,11 @@ impl DemoArgs {
 
     /// Both transforms, checked against the features of each passive party.
     fn transforms(&self, split: &VerticalSplit) -> Result<(TransformConfig, TransformConfig), CliError> {
-        let released = parse_transform(&self.transform).map_err(|e| CliError::Input(format!("--transform: {e}")))?;
-        let trained = parse_transform(&self.train_transform);
-        let trained = trained.map_err(|e| CliError::Input(format!("--train-transform: {e}")))?;
+        let read = |option: &str, text: &str| {
+            text.parse::<TransformConfig>().map_err(|e| CliError::Input(format!("{option}: {e}")))
+        };
+        let released = read("--transform", &self.transform)?;
+        let trained = read("--train-transform", &self.train_transform)?;
         let policy =
             ReleasePolicy { to_active_party: Grant::Transformed(released.clone()), ..ReleasePolicy::default() };
         for party in split.passive() {

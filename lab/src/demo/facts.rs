@@ -21,12 +21,8 @@ pub fn surfaces(findings: &Findings) -> Vec<Surface> {
         ParameterKnowledge::Hidden | ParameterKnowledge::Auxiliary { .. } => SurfaceKind::ParametersHidden,
     };
     audited.push(parameters);
-    let shown: Vec<String> = findings
-        .feature_names
-        .iter()
-        .zip(&findings.shown)
-        .map(|((party, _), s)| format!("{party}: {}", s.description))
-        .collect();
+    let shown: Vec<String> =
+        findings.feature_names.iter().zip(&findings.shown).map(|((party, _), s)| format!("{party}: {s}")).collect();
     let imported = findings.model.training.as_ref().is_some_and(|t| t.imported);
     let said = |surface: Surface| {
         match surface.surface {
@@ -55,7 +51,7 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
         parties.push(Party::with_feature_names(name.as_str(), Role::Passive, features.clone()));
     }
     for (party, shown) in parties.iter_mut().skip(2).zip(&findings.shown) {
-        party.parameters_shown = Some(shown.description.clone());
+        party.parameters_shown = Some(shown.to_string());
     }
     DeploymentFacts {
         parties,

@@ -7,13 +7,14 @@ use sha2::{Digest, Sha256};
 
 use super::ReportError;
 use super::document::{
-    AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Outcome, Party, PartyError, Policy,
-    Refused, Report, Role, SCHEMA_VERSION, Status, Tool, Utility, WithinTolerance,
+    AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, Outcome, Party, PartyError,
+    Policy, Refused, Report, Role, SCHEMA_VERSION, Status, Tool, Utility,
 };
 use super::surface::Surface;
 use super::threat::ThreatModel;
 use super::verdict::EXACT_MSE;
 use vfl_shared::hex;
+use vfl_shared::metrics::Metric;
 
 impl Report {
     /// A report with no audit yet; all surfaces are listed as not audited. Fill `surfaces` (see [`Surface::list`]),
@@ -39,6 +40,7 @@ impl Report {
             surfaces: Surface::list(&[]),
             audits: Vec::new(),
             scoring: Vec::new(),
+            metrics: Vec::new(),
             sweep: None,
             notes: Vec::new(),
         }
@@ -98,6 +100,20 @@ impl Tool {
     #[must_use]
     pub fn this(revision: Option<String>) -> Self {
         Self { name: "cloison".into(), version: env!("CARGO_PKG_VERSION").into(), revision }
+    }
+}
+
+impl MetricFacts {
+    /// What the document says of a metric.
+    #[must_use]
+    pub fn of(metric: &dyn Metric) -> Self {
+        Self {
+            name: metric.name().into(),
+            title: metric.title().into(),
+            meaning: metric.meaning().into(),
+            unit: metric.unit(),
+            direction: metric.direction(),
+        }
     }
 }
 
@@ -190,7 +206,14 @@ impl Errors {
     /// Overall and per-feature errors of one target.
     #[must_use]
     pub fn new(mse: f64, per_feature: Vec<f64>) -> Self {
-        Self { mse, sigma: None, per_feature, per_feature_sigma: Vec::new(), per_party: Vec::new() }
+        Self {
+            mse,
+            sigma: None,
+            per_feature,
+            per_feature_sigma: Vec::new(),
+            per_party: Vec::new(),
+            metrics: Vec::new(),
+        }
     }
 
     /// Adds the errors by party.
@@ -216,7 +239,7 @@ impl AttackResult {
     /// An attack that ran.
     #[must_use]
     pub fn ran(name: impl Into<String>, status: Status, errors: Errors) -> Self {
-        Self::new(name, Outcome::Ran { status, errors, within_tolerance: None })
+        Self::new(name, Outcome::Ran { status, errors })
     }
 
     /// An attack that ran and whose error was not asked for, and why.
@@ -229,15 +252,6 @@ impl AttackResult {
     #[must_use]
     pub fn not_run(name: impl Into<String>, why: Refused, reason: impl Into<String>) -> Self {
         Self::new(name, Outcome::NotRun { why, reason: reason.into() })
-    }
-
-    /// Adds the shares within a tolerance (nothing to add to where the attack was not scored).
-    #[must_use]
-    pub fn within(mut self, shares: WithinTolerance) -> Self {
-        if let Outcome::Ran { within_tolerance, .. } = &mut self.outcome {
-            *within_tolerance = Some(shares);
-        }
-        self
     }
 
     /// Its overall error, if it ran and was scored.

@@ -2,7 +2,7 @@
 
 use super::ReportError;
 use super::build::config_sha256;
-use super::document::{Audit, Errors, Outcome, Report, Role, SCHEMA_VERSION, Status, SweepPoint};
+use super::document::{Audit, Errors, MetricFigure, Outcome, Party, Report, Role, SCHEMA_VERSION, Status, SweepPoint};
 use super::surface::SurfaceKind;
 use super::threat::ThreatModel;
 
@@ -72,6 +72,11 @@ impl Report {
                 optional(&field, rho, 0.0, f64::INFINITY)?;
             }
         }
+        for (i, metric) in self.metrics.iter().enumerate() {
+            if self.metrics.iter().take(i).any(|other| other.name == metric.name) {
+                return refuse(format!("metrics[{i}]"), format!("describes {:?} a second time", metric.name));
+            }
+        }
         if let Some(sweep) = &self.sweep {
             self.check_names("sweep.threat_model", &sweep.threat_model)?;
             if !sweep.points.is_sorted_by(|a, b| a.d < b.d) || sweep.points.first().is_some_and(|p| p.d == 0) {
@@ -108,17 +113,12 @@ impl Report {
         self.check_errors(&format!("{field}.baselines.column_mean"), audit, &audit.baselines.column_mean)?;
         for attack in &audit.attacks {
             let field = format!("{field}.attacks[{:?}]", attack.name);
-            let Outcome::Ran { status, errors, within_tolerance } = &attack.outcome else { continue };
+            let Outcome::Ran { status, errors } = &attack.outcome else { continue };
             self.check_errors(&field, audit, errors)?;
             if let Some((name, rank, unknowns)) = one_of_many(*status)
                 && rank >= unknowns
             {
                 return refuse(field, format!("is {name} with rank {rank} of {unknowns}: that would be unique"));
-            }
-            if let Some(shares) = within_tolerance {
-                within(&format!("{field}.within_tolerance.tolerance"), shares.tolerance, 0.0, f64::INFINITY)?;
-                optional(&format!("{field}.within_tolerance.records"), shares.records, 0.0, 1.0)?;
-                optional(&format!("{field}.within_tolerance.features"), shares.features, 0.0, 1.0)?;
             }
         }
         Ok(())
@@ -152,6 +152,27 @@ impl Report {
                 return refuse(format!("{field}.per_party"), format!("names {:?}, which is not attacked", part.party));
             }
             within(&format!("{field}.per_party[{:?}]", part.party), part.mse, least(part.sigma), f64::INFINITY)?;
+            optional(&format!("{field}.per_party[{:?}].sigma", part.party), part.sigma, 0.0, f64::INFINITY)?;
+        }
+        errors.metrics.iter().try_for_each(|figure| self.check_metric(field, &targets, figure))
+    }
+
+    fn check_metric(&self, field: &str, targets: &[&Party], figure: &MetricFigure) -> Checked {
+        let field = format!("{field}.metrics[{:?}]", figure.name);
+        let Some(metric) = self.metrics.iter().find(|m| m.name == figure.name) else {
+            return refuse(field, "is not among the metrics that the report describes");
+        };
+        // Noise may move a figure out of its range.
+        let range = |sigma: Option<f64>| if sigma.is_some() { (f64::MIN, f64::MAX) } else { (0.0, metric.unit.most()) };
+        let (low, high) = range(figure.sigma);
+        optional(&format!("{field}.value"), figure.value, low, high)?;
+        optional(&format!("{field}.sigma"), figure.sigma, 0.0, f64::INFINITY)?;
+        for part in &figure.per_party {
+            if !targets.iter().any(|p| p.name == part.party) {
+                return refuse(format!("{field}.per_party"), format!("names {:?}, which is not attacked", part.party));
+            }
+            let (low, high) = range(part.sigma);
+            within(&format!("{field}.per_party[{:?}]", part.party), part.value, low, high)?;
             optional(&format!("{field}.per_party[{:?}].sigma", part.party), part.sigma, 0.0, f64::INFINITY)?;
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use vfl_shared::metrics::{Direction, Unit};
 
 use super::surface::Surface;
 use super::threat::ThreatModel;
@@ -11,7 +12,8 @@ use super::threat::ThreatModel;
 /// Version of the document's schema. It goes up with any change that an old reader would misread or refuse. Since 2 there are
 /// audits of records without a score, and parties say what they show of their parameters. Since 3 a model may be imported, errors
 /// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores. Since 4
-/// attacks say which of many solutions they take, and what kept them from running.
+/// attacks say which of many solutions they take and what kept them from running, and errors have a list of metrics beside the
+/// mean squared error, which the report describes; shares within a tolerance are among them.
 pub const SCHEMA_VERSION: u32 = 4;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
@@ -41,12 +43,31 @@ pub struct Report {
     /// How the passive parties scored the attacks, where the report knows: one entry per party and set of records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scoring: Vec<ScoringFacts>,
+    /// The metrics that figures of this report are of, beside the mean squared error, in the order they are to be shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricFacts>,
     /// Error by number of passive features, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
     /// Whatever else a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// A metric, for readers that do not know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricFacts {
+    /// Its name in `errors.metrics`.
+    pub name: String,
+    /// The heading of its column.
+    pub title: String,
+    /// What a figure says, in words.
+    pub meaning: String,
+    /// What figures are counted in.
+    pub unit: Unit,
+    /// Which way figures go as the adversary does better.
+    pub direction: Direction,
 }
 
 /// The program that made a report.
@@ -266,6 +287,40 @@ pub struct Errors {
     /// Mean per attacked party, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_party: Vec<PartyError>,
+    /// The same estimates by other metrics, those of [`Report::metrics`] that were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricFigure>,
+}
+
+/// Estimates by one metric, as the passive party gives it: to three significant digits, or with noise, which may take it out of its
+/// range.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricFigure {
+    /// The metric.
+    pub name: String,
+    /// The figure; of several parties the mean weighted by their numbers of features. Absent where it is not defined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Standard deviation of the noise in `value`, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
+    /// The figure of each attacked party, where there are several and it is defined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_party: Vec<PartyFigure>,
+}
+
+/// A metric on the features of one passive party.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartyFigure {
+    /// The party.
+    pub party: String,
+    /// The figure.
+    pub value: f64,
+    /// Standard deviation of the noise in `value`, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sigma: Option<f64>,
 }
 
 /// Error on the features of one passive party.
@@ -322,9 +377,6 @@ pub enum Outcome {
         status: Status,
         /// Their errors.
         errors: Errors,
-        /// Shares of values near the truth, where the scorer gives them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        within_tolerance: Option<WithinTolerance>,
     },
     /// It ran, and its error was not asked for.
     NotScored {
@@ -409,20 +461,6 @@ pub enum Status {
         /// Iterations run.
         iterations: u64,
     },
-}
-
-/// Shares of estimates within a tolerance of the truth.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WithinTolerance {
-    /// Largest absolute error that counts as a hit, on features in [0, 1].
-    pub tolerance: f64,
-    /// Share of records with every feature within it, in [0, 1].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub records: Option<f64>,
-    /// Share of single values within it, in [0, 1].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub features: Option<f64>,
 }
 
 /// Error by number of passive features, for one policy.

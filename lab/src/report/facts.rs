@@ -1,11 +1,13 @@
 //! What the renderers show, already in words: the terminal table and the page must not differ in what they say.
 
 use super::document::{
-    AttackResult, Audit, Errors, Outcome, Report, Role, ScoringFacts, ScoringMode, Status, TrainingFacts, Utility,
+    AttackResult, Audit, Errors, MetricFacts, Outcome, Report, Role, ScoringFacts, ScoringMode, Status, TrainingFacts,
+    Utility,
 };
 use super::number::{change, figure, four, ratio, significant};
 use super::threat::DefenseKnowledge;
 use vfl_passive_party::evaluation::accountant::least_error;
+use vfl_shared::metrics::Direction;
 
 /// Stands where there is no figure.
 pub(super) const NONE: &str = "–";
@@ -54,6 +56,18 @@ pub(super) fn ratio_to(mse: f64, baseline: &Errors) -> Option<String> {
     if lost { None } else { ratio(mse, baseline.mse) }
 }
 
+/// What the metrics of the report say, a sentence for each.
+pub(super) fn metrics(report: &Report) -> Vec<String> {
+    let one = |metric: &MetricFacts| {
+        let way = match metric.direction {
+            Direction::Higher => "higher",
+            Direction::Lower => "lower",
+        };
+        format!("{}: {}. The {way}, the better for the adversary.", metric.title, metric.meaning)
+    };
+    report.metrics.iter().map(one).collect()
+}
+
 /// How the parties scored, in sentences.
 pub(super) fn scoring(report: &Report) -> Vec<String> {
     report.scoring.iter().map(one_scoring).collect()
@@ -70,7 +84,7 @@ fn one_scoring(s: &ScoringFacts) -> String {
             let rho = |x: Option<f64>| significant(x.unwrap_or(0.0));
             format!(
                 "{of}: every figure carries noise, ± is one standard deviation of it. This audit spent rho = {}, {} of {} is left for these \
-                 records. Of the attacks of a session the best was chosen, at random in favour of small errors, and its error alone was \
+                 records. Of the attacks of a session the best was chosen, at random in favour of small errors, and its figures alone were \
                  told. Whatever is asked, an estimate of one feature of a record keeps an error of at least {:.2} of its standard \
                  deviation.",
                 rho(s.rho_spent),
@@ -123,8 +137,8 @@ pub(super) struct Row {
     pub(super) vs_half: String,
     /// Ratio to the error of guessing the column mean.
     pub(super) vs_mean: String,
-    /// Shares within the tolerance, if any attack of the table has them.
-    pub(super) hits: String,
+    /// By metric, in the order of [`Rows::metrics`].
+    pub(super) by_metric: Vec<String>,
     /// Error by attacked party, in the order of [`Rows::parties`].
     pub(super) by_party: Vec<String>,
     pub(super) kind: RowKind,
@@ -147,8 +161,8 @@ pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     /// The attacked parties, if there are several with errors of their own.
     pub(super) parties: Vec<String>,
-    /// What the column of hits means, if there is one.
-    pub(super) hits: Option<String>,
+    /// Headings of the metrics that some row has.
+    pub(super) metrics: Vec<String>,
     /// Attacks that ran and were not scored, names of the same reason together.
     pub(super) not_scored: Vec<(String, String)>,
     /// Attacks that could not run, with the reason.
@@ -158,30 +172,21 @@ pub(super) struct Rows {
 impl Rows {
     /// Attacks as the document lists them, then guesses, then the two baselines. The attack `half` is the baseline of
     /// that name over again and is left out, unless the two differ.
-    pub(super) fn of(audit: &Audit) -> Self {
+    pub(super) fn of(report: &Report, audit: &Audit) -> Self {
         let half = &audit.baselines.half;
         let mean = &audit.baselines.column_mean;
         let parties: Vec<String> = match half.per_party.len() {
             0 | 1 => Vec::new(),
             _ => half.per_party.iter().map(|p| p.party.clone()).collect(),
         };
-        let tolerances: Vec<_> = audit
-            .attacks
-            .iter()
-            .filter_map(|attack| match &attack.outcome {
-                Outcome::Ran { within_tolerance, .. } => *within_tolerance,
-                Outcome::NotScored { .. } | Outcome::NotRun { .. } => None,
-            })
-            .collect();
-        let one_tolerance =
-            tolerances.first().filter(|first| tolerances.iter().all(|t| t.tolerance == first.tolerance));
-        let hits = match (tolerances.is_empty(), one_tolerance) {
-            (true, _) => None,
-            (false, Some(t)) => {
-                Some(format!("hits: share of values / of whole records within {} of the truth", t.tolerance))
-            }
-            (false, None) => Some("hits: share of values / of whole records within the tolerance of the truth".into()),
-        };
+        let ran = audit.attacks.iter().filter_map(|attack| match &attack.outcome {
+            Outcome::Ran { errors, .. } => Some(errors),
+            Outcome::NotScored { .. } | Outcome::NotRun { .. } => None,
+        });
+        let all: Vec<&Errors> = ran.chain([half, mean]).collect();
+        let has = |metric: &MetricFacts, errors: &Errors| errors.metrics.iter().any(|m| m.name == metric.name);
+        let metrics: Vec<&MetricFacts> =
+            report.metrics.iter().filter(|metric| all.iter().any(|errors| has(metric, errors))).collect();
 
         let figures = |name: String, how: String, errors: &Errors, kind: RowKind| Row {
             name,
@@ -189,7 +194,14 @@ impl Rows {
             mse: figure(errors.mse, errors.sigma),
             vs_half: ratio_to(errors.mse, half).unwrap_or_else(|| NONE.into()),
             vs_mean: ratio_to(errors.mse, mean).unwrap_or_else(|| NONE.into()),
-            hits: NONE.into(),
+            by_metric: metrics
+                .iter()
+                .map(|metric| {
+                    let found = errors.metrics.iter().find(|m| m.name == metric.name);
+                    let told = found.and_then(|m| m.value.map(|value| figure(value, m.sigma)));
+                    told.unwrap_or_else(|| NONE.into())
+                })
+                .collect(),
             by_party: parties
                 .iter()
                 .map(|party| {
@@ -205,17 +217,13 @@ impl Rows {
         let mut not_scored: Vec<(String, String)> = Vec::new();
         for attack in audit.attacks.iter().filter(|attack| !repeats_half(audit, attack)) {
             match &attack.outcome {
-                Outcome::Ran { status, errors, within_tolerance } => {
+                Outcome::Ran { status, errors } => {
                     let kind = match status {
                         Status::Guess => RowKind::Guess,
                         _ if strongest == Some(attack.name.as_str()) => RowKind::Strongest,
                         _ => RowKind::Attack,
                     };
-                    let mut row = figures(attack.name.clone(), how(*status), errors, kind);
-                    if let Some(shares) = within_tolerance {
-                        let share = |x: Option<f64>| x.map_or_else(|| NONE.to_owned(), four);
-                        row.hits = format!("{} / {}", share(shares.features), share(shares.records));
-                    }
+                    let row = figures(attack.name.clone(), how(*status), errors, kind);
                     match kind {
                         RowKind::Guess => guesses.push(row),
                         _ => attacks.push(row),
@@ -232,7 +240,7 @@ impl Rows {
                         mse: NONE.into(),
                         vs_half: NONE.into(),
                         vs_mean: NONE.into(),
-                        hits: NONE.into(),
+                        by_metric: vec![NONE.into(); metrics.len()],
                         by_party: vec![NONE.into(); parties.len()],
                         kind: RowKind::NotRun,
                     });
@@ -243,12 +251,18 @@ impl Rows {
         attacks.append(&mut guesses);
         attacks.push(figures("guessing ½".into(), "baseline".into(), half, RowKind::Guess));
         attacks.push(figures("guessing the column mean".into(), "baseline".into(), mean, RowKind::Guess));
-        Self { rows: attacks, parties, hits, not_scored, not_run }
+        let metrics = metrics.into_iter().map(|metric| metric.title.clone()).collect();
+        Self { rows: attacks, parties, metrics, not_scored, not_run }
     }
 
     /// One column of the table.
     pub(super) fn column(&self, of: impl Fn(&Row) -> &str) -> Vec<String> {
         self.rows.iter().map(|row| of(row).to_owned()).collect()
+    }
+
+    /// The column of one of the metrics.
+    pub(super) fn metric(&self, at: usize) -> Vec<String> {
+        self.column(|row| row.by_metric.get(at).map_or(NONE, String::as_str))
     }
 }
 

@@ -11,7 +11,7 @@ mod build;
 mod check;
 mod document;
 mod facts;
-pub(crate) mod html;
+mod html;
 mod noised;
 pub(crate) mod number;
 pub(crate) mod plot;
@@ -28,9 +28,9 @@ use std::io;
 use std::path::PathBuf;
 
 pub use document::{
-    AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Outcome, Party, PartyError, Policy,
-    Refused, Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool,
-    TrainingFacts, Utility, WithinTolerance,
+    AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, MetricFigure, Outcome,
+    Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Status,
+    Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
 pub use surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};

@@ -11,7 +11,7 @@ const Z: f64 = 1.96;
 
 fn told(errors: &Errors) -> ErrorTold {
     let sigma = Some(errors.sigma.unwrap_or(0.0));
-    ErrorTold { mse: errors.mse, by_feature: Vec::new(), sigma, sigma_by_feature: None }
+    ErrorTold { mse: errors.mse, by_feature: Vec::new(), sigma, sigma_by_feature: None, metrics: Vec::new() }
 }
 
 /// Whether `a` is below `b` by more than the noise of both.

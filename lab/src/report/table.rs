@@ -45,7 +45,7 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
             line(String::new());
             adversary = Some(&audit.threat_model);
         }
-        page.audit(audit, &mut line);
+        page.audit(report, audit, &mut line);
     }
     line(String::new());
     if report.audits.is_empty() {
@@ -57,7 +57,7 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
         ));
         line(page.summary(report).to_string());
     }
-    for said in facts::scoring(report) {
+    for said in facts::scoring(report).into_iter().chain(facts::metrics(report)) {
         line(page.prose(&said, 0));
     }
     line(page.prose(facts::SCOPE, 0));
@@ -99,8 +99,8 @@ impl Page {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn audit(&self, audit: &Audit, line: &mut impl FnMut(String)) {
-        let rows = Rows::of(audit);
+    fn audit(&self, report: &Report, audit: &Audit, line: &mut impl FnMut(String)) {
+        let rows = Rows::of(report, audit);
         line(self.paint(
             &self.prose(&format!("Defense: {}{}", audit.policy.label(), facts::against(audit)), 2),
             Paint::Bold,
@@ -113,8 +113,9 @@ impl Page {
             line("MSE by passive party:".into());
             line(self.parties(&rows).to_string());
         }
-        if let Some(hits) = &rows.hits {
-            line(self.prose(hits, 2));
+        if !rows.metrics.is_empty() {
+            line("By other metrics:".into());
+            line(self.metrics(&rows).to_string());
         }
         for (names, reason) in &rows.not_scored {
             line(self.prose(&format!("{names}: {reason}"), 2));
@@ -163,14 +164,11 @@ impl Page {
     }
 
     fn attacks(&self, rows: &Rows) -> Table {
-        let mut columns = vec![
+        let columns = vec![
             ("MSE per feature", rows.column(|r| &r.mse)),
             ("ratio to ½", rows.column(|r| &r.vs_half)),
             ("ratio to mean", rows.column(|r| &r.vs_mean)),
         ];
-        if rows.hits.is_some() {
-            columns.push(("hits", rows.column(|r| &r.hits)));
-        }
         let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME), printable(&row.how)], row.kind);
         let mut table = self.table(&["attack", "equations"], columns, rows.rows.iter().map(texts).collect());
         if let Some(how) = table.column_mut(1) {
@@ -187,6 +185,20 @@ impl Page {
             .map(|(i, name)| (name.as_str(), rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
         let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME)], row.kind);
         self.table(&["attack"], columns.collect(), rows.rows.iter().map(texts).collect())
+    }
+
+    /// Attacks that have figures, by the metrics beside the error.
+    fn metrics(&self, rows: &Rows) -> Table {
+        let titles: Vec<String> = rows.metrics.iter().map(|title| shortened(title, MAX_NAME)).collect();
+        let shown: Vec<usize> =
+            (0..rows.rows.len()).filter(|&at| rows.rows.get(at).is_some_and(|r| r.kind != RowKind::NotRun)).collect();
+        let columns = titles.iter().enumerate().map(|(i, title)| {
+            let column = rows.metric(i);
+            (title.as_str(), shown.iter().filter_map(|&at| column.get(at).cloned()).collect())
+        });
+        let texts = shown.iter().filter_map(|&at| rows.rows.get(at));
+        let texts = texts.map(|row| (vec![shortened(&row.name, MAX_NAME)], row.kind));
+        self.table(&["attack"], columns.collect(), texts.collect())
     }
 
     /// A table of texts on the left and figures, decimal points aligned, on the right.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
+use vfl_shared::metrics::{Correlation, METRICS};
 
 use super::*;
 
@@ -85,10 +86,10 @@ fn an_imported_model_was_not_trained_here() {
 #[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(4);
-    document["new_in_4"] = json!(true);
+    document["schema_version"] = json!(5);
+    document["new_in_5"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 4, this program reads version 3");
+    assert_eq!(error, "the report has schema version 5, this program reads version 4");
 }
 
 #[test]
@@ -106,6 +107,22 @@ fn the_configuration_hash_ignores_key_order_and_is_checked() {
 #[test]
 fn bad_content_is_refused_by_name() {
     type Spoil = fn(&mut Report);
+    let figure = |value, sigma| MetricFigure { name: "correlation".into(), value, sigma, per_party: Vec::new() };
+    let mut described = fixture::report();
+    described.metrics = vec![MetricFacts::of(&Correlation)];
+    described.audits[0].baselines.half.metrics = vec![figure(Some(0.5), None)];
+    described.check().unwrap();
+    let mut twice = described.clone();
+    twice.metrics.push(twice.metrics[0].clone());
+    assert_eq!(invalid(&twice), "metrics[1] describes \"correlation\" a second time");
+    let mut beyond = described.clone();
+    beyond.audits[0].baselines.half.metrics = vec![figure(Some(1.5), None)];
+    assert!(invalid(&beyond).contains("half.metrics[\"correlation\"].value is 1.5, it must be in [0, 1]"));
+    beyond.audits[0].baselines.half.metrics = vec![figure(Some(1.5), Some(0.3))];
+    beyond.check().unwrap();
+    described.metrics.clear();
+    assert!(invalid(&described).contains("is not among the metrics that the report describes"));
+
     let cases: [(Spoil, &str); 14] = [
         (
             |r| r.audits[0].baselines.half.mse = f64::NAN,
@@ -227,6 +244,40 @@ fn both_renderings_say_where_equations_had_no_solution_and_steps_ran_out() {
     }
     // One sentence for all attacks of the same number.
     assert_eq!(text.matches("released scores of 7 of").count(), 1);
+    assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+}
+
+/// A metric is shown with its heading, its figures and its meaning, in both renderings, and only by the audits that have it.
+#[test]
+fn both_renderings_show_the_metrics_of_the_list() {
+    let mut report = fixture::report();
+    let plain = render_table(&report, 120, false);
+    assert!(!plain.contains("By other metrics"), "none was asked for");
+    report.metrics = METRICS.iter().map(|m| MetricFacts::of(*m)).collect();
+    let figures = |value: f64| {
+        METRICS.iter().map(move |m| MetricFigure {
+            name: m.name().into(),
+            value: (m.name() != "conditional_entropy").then_some(value),
+            sigma: None,
+            per_party: Vec::new(),
+        })
+    };
+    report.audits[0].baselines.half.metrics = figures(0.125).collect();
+    if let Outcome::Ran { errors, .. } = &mut report.audits[0].attacks[4].outcome {
+        errors.metrics = figures(0.876).collect();
+    }
+    let text = render_table(&report, 140, false);
+    let page = render_html(&report).unwrap();
+    assert_eq!(text.matches("By other metrics:").count(), 1, "one audit has figures");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for metric in METRICS {
+        assert!(flat.contains(metric.meaning()) && page.contains(metric.meaning()), "{}", metric.name());
+        assert!(page.contains(&format!("<th>{}</th>", metric.title())), "{}", metric.name());
+    }
+    let defined = METRICS.len() - 1;
+    assert_eq!((text.matches("0.876").count(), text.matches("0.125").count()), (defined, defined), "{text}");
+    assert_eq!((page.matches("0.876</td>").count(), page.matches("0.125</td>").count()), (defined, defined));
+    assert!(flat.contains("The lower, the better for the adversary.") && flat.contains("The higher, the better"));
     assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
 }
 

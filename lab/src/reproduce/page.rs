@@ -1,15 +1,14 @@
 //! The figure as one page that needs nothing but a browser, in the look of the reports.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
 use super::ReproduceError;
 use super::document::Document;
 use super::heat_map::heat;
 use super::plot::plot;
 use super::table::{capital, facts, with_settings};
-use crate::report::html::{CONTENT_POLICY, STYLE};
+use crate::page::{Shell, said};
 use crate::report::number::{align_left, significant};
-use crate::report::plot::ink;
 use crate::report::text::printable;
 
 /// The document as a self-contained page: the plot, the checks and the numbers. Same document, same bytes.
@@ -22,46 +21,27 @@ pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
         None => plot(document)?,
     };
     let title = format!("{}, {}", document.title, document.dataset.name);
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
-                meta name="generator" content=(printable(&document.program));
-                title { (printable(&title)) }
-                style { (PreEscaped(STYLE)) (PreEscaped(ink::style_sheet())) }
-            }
-            body {
-                main {
-                    h1 { (printable(&title)) }
-                    dl {
-                        @for (label, value) in facts(document) {
-                            dt { (label) }
-                            dd { (printable(&value)) }
-                        }
-                    }
-                    figure {
-                        div class="scroll" { (PreEscaped(svg)) }
-                        figcaption { (printable(&caption(document))) }
-                    }
-                    (checks(document))
-                    @if !document.attacks.is_empty() { (attacks(document)) }
-                    @if !document.curves.is_empty() { (numbers(document)) }
-                    @if !document.notes.is_empty() {
-                        h2 { "Notes" }
-                        ul { @for note in &document.notes { li { (printable(note)) } } }
-                    }
-                    footer class="small muted" {
-                        "Written by " (printable(&document.program)) " from " (document.figure) "-" (document.dataset.name)
-                        ".json, schema version " (document.schema_version) "."
-                    }
-                }
-            }
-        }
+    let shell = Shell {
+        title: &title,
+        generator: &document.program,
+        lead: "",
+        facts: facts(document).into_iter().map(|(label, value)| (label, said(&value))).collect(),
+        source: format!("{}-{}.json", document.figure, document.dataset.name),
+        schema_version: document.schema_version,
     };
-    Ok(page.into_string())
+    Ok(shell.page(&html! {
+        figure {
+            div class="scroll" { (PreEscaped(svg)) }
+            figcaption { (printable(&caption(document))) }
+        }
+        (checks(document))
+        @if !document.attacks.is_empty() { (attacks(document)) }
+        @if !document.curves.is_empty() { (numbers(document)) }
+        @if !document.notes.is_empty() {
+            h2 { "Notes" }
+            ul { @for note in &document.notes { li { (printable(note)) } } }
+        }
+    }))
 }
 
 fn caption(document: &Document) -> String {

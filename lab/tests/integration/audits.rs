@@ -35,6 +35,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
         aware: false,
         queries: 1,
         rho: None,
+        metrics: None,
         policies: ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: attacks.iter().copied().map(Into::into).collect(),
         features: Default::default(),

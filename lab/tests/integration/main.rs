@@ -5,6 +5,7 @@ mod audits;
 mod defenses;
 mod fuzz;
 mod ledger;
+mod metrics;
 mod predictions;
 mod raw;
 mod refusals;

@@ -10,7 +10,7 @@ use vfl_passive_party::config::{AuditPolicy, Grant, Settings, TrainingPolicy};
 use vfl_passive_party::release::{release_table, releases};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::model::{ShareStore, StoredShare};
-use vfl_shared::numerics::{PseudoInverse, row_differences};
+use vfl_shared::numerics::{PseudoInverse, row_differences, three_significant_digits};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
@@ -19,6 +19,7 @@ use vfl_shared::rpc::pb::reconstruct_event::Event;
 use vfl_shared::rpc::pb::release_parameters_response::Kind;
 use vfl_shared::rpc::{decode_columns, pb};
 use vfl_shared::service::{Peer, Role, channel};
+use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::{ModelVersion, ReleasedScores};
 
 use super::support::{
@@ -52,6 +53,10 @@ fn true_weights(here: &Trained) -> DMatrix<f64> {
     share(here).parameters.weights().clone()
 }
 
+fn of_weights(answer: &pb::ReleaseParametersResponse) -> Option<TransformConfig> {
+    answer.of_weights.as_ref().map(|transform| transform.try_into().unwrap())
+}
+
 fn weights(answer: &pb::ReleaseParametersResponse) -> DMatrix<f64> {
     let matrix = answer.weights.as_ref().unwrap();
     decode_columns("weights", matrix, matrix.rows as usize, None).unwrap().transpose()
@@ -70,7 +75,7 @@ async fn a_complement_release_is_of_the_complement_and_moves_no_prediction() {
     let w = true_weights(&here);
     let answer = released(&here, Role::ActiveParty).await.unwrap();
     assert_eq!(answer.kind(), Kind::Transformed);
-    assert_eq!(answer.transform, "complement");
+    assert_eq!(of_weights(&answer), Some(TransformConfig::Complement {}));
     assert_eq!(weights(&answer), -&w);
     let shift = DVector::from_vec(answer.bias_shift.clone());
     assert!((shift - w.column_sum()).amax() < 1e-14);
@@ -114,7 +119,8 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     }
     let first = answers.remove(0);
     assert!(answers.iter().all(|a| *a == first), "one release for all callers");
-    assert_eq!((first.transform.as_str(), first.interpretability), ("random_orthonormal", None));
+    let of = (of_weights(&first), first.interpretability);
+    assert_eq!(of, (Some(TransformConfig::RandomOrthonormal {}), None), "g would be an equation on the secret");
     let w = true_weights(&here);
     assert!((weights(&first).norm() - w.norm()).abs() < 1e-9 * w.norm(), "an orthonormal matrix keeps the norm");
     assert!((weights(&first) - &w).norm() > 1e-3 * w.norm(), "and is not the identity");
@@ -159,7 +165,8 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     here = here.again(shown(TransformConfig::Complement {})).await;
     let next = here.deployment.train(&config(3), &training_ids(&here.dataset), |_| ()).await.unwrap();
     let old = std::mem::replace(&mut here.version, next.model_version);
-    assert_eq!(released(&here, Role::ActiveParty).await.unwrap().transform, "complement");
+    let next = released(&here, Role::ActiveParty).await.unwrap();
+    assert_eq!(of_weights(&next), Some(TransformConfig::Complement {}));
     here.version = old;
 
     // A damaged file is refused, by its name in the log alone, and never replaced.
@@ -245,8 +252,8 @@ async fn a_model_is_served_under_the_map_it_was_trained_under_or_not_at_all() {
     here.deployment.stop().await.unwrap();
 }
 
-async fn described(here: &Trained) -> pb::ShownParameters {
-    opened(here).await.unwrap()
+async fn described(here: &Trained) -> ShownParameters {
+    (&opened(here).await.unwrap()).try_into().unwrap()
 }
 
 async fn opened(here: &Trained) -> Result<pb::ShownParameters, tonic::Status> {
@@ -279,12 +286,16 @@ async fn undisclosed_says_nothing_to_the_active_party_and_all_to_the_auditor() {
     let transformed = released(&here, Role::ActiveParty).await.unwrap();
     assert_eq!(transformed.kind(), Kind::Undisclosed);
     assert_eq!(weights(&transformed), -&w);
-    assert!(transformed.bias_shift.is_empty() && transformed.transform.is_empty());
+    assert!(transformed.bias_shift.is_empty());
+    assert_eq!((&transformed.of_weights, &transformed.of_features), (&None, &None));
     assert_eq!(transformed.interpretability, None);
     let seen = described(&here).await;
-    assert!(seen.granted && seen.transformed && !seen.disclosed && !seen.trained_on_transformed);
+    assert!(seen.granted && !seen.disclosed && !seen.trained_on_transformed());
+    assert_eq!(seen.of_weights, Some(TransformConfig::Complement {}));
+    let g = 4.0 * w.norm_squared() / w.len() as f64;
+    assert_eq!(seen.interpretability, Some(three_significant_digits(g)));
     for says in ["transformed: complement, g = ", "told only that parameters may be transformed"] {
-        assert!(seen.description.contains(says), "{}", seen.description);
+        assert!(seen.to_string().contains(says), "{seen}");
     }
 
     // The same model, of which the true parameters are shown as the first and only release: another state of that file.
@@ -293,11 +304,11 @@ async fn undisclosed_says_nothing_to_the_active_party_and_all_to_the_auditor() {
     let plain = released(&here, Role::ActiveParty).await.unwrap();
     assert_eq!(weights(&plain), w);
     assert_eq!(told(&plain), told(&transformed));
-    assert!(described(&here).await.description.starts_with("true parameters"));
+    assert!(described(&here).await.to_string().starts_with("true parameters"));
 
     here = here.again(|spec| spec.release.to_active_party = Grant::Nothing).await;
     assert_eq!(released(&here, Role::ActiveParty).await.unwrap_err().code(), Code::PermissionDenied);
-    assert_eq!(described(&here).await.description, "nothing");
+    assert_eq!(described(&here).await.to_string(), "nothing");
     here.deployment.stop().await.unwrap();
 }
 
@@ -308,6 +319,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method], aware: bool) 
         aware,
         queries: 1,
         rho: None,
+        metrics: None,
         policies: vec![Policy::default()],
         attacks: attacks.iter().copied().map(Into::into).collect(),
         features: Default::default(),
@@ -355,7 +367,7 @@ async fn a_complement_release_adds_what_the_closed_form_says() {
         let found = &findings.audits[0];
         assert_eq!(found.threat_model.parameters, ParameterKnowledge::Transformed);
         agrees(errors(found, attack.as_str()).mse, closed);
-        assert!(findings.shown[0].description.starts_with("transformed: complement, g = "));
+        assert!(findings.shown[0].to_string().starts_with("transformed: complement, g = "));
         // Whoever is told of it turns it back, and is where the true parameters would have led.
         let aware = findings.audits.iter().find(|a| a.threat_model.defense == DefenseKnowledge::Known).unwrap();
         let undone = errors(aware, "undo_transform").mse;
@@ -414,10 +426,12 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
         let release = released(&here, Role::ActiveParty).await.unwrap();
         assert_eq!(release.kind(), Kind::True, "of the model as trained");
         assert_eq!(weights(&release), true_weights(&here));
-        assert!(release.transform.contains(name), "{}", release.transform);
+        assert_eq!(of_weights(&release), None);
+        let told = release.of_features.as_ref().map(|map| TransformConfig::try_from(map).unwrap());
+        assert_eq!(told.as_ref(), Some(&transform));
         let findings = audit(&here, 150, &[Method::LeastSquares], false).await;
         assert_eq!(findings.parameters(), ParameterKnowledge::Transformed);
-        assert_eq!(findings.shown[0].description, format!("trained on transformed features: {name}"));
+        assert_eq!(findings.shown[0].to_string(), format!("trained on transformed features: {name}"));
         // Three features of k − 1 ≥ 3: what comes back is H x + t itself.
         let u = centred(&here, 150);
         let wrong = match transform {
@@ -521,6 +535,7 @@ async fn an_audit_attacks_records_without_a_score() {
         aware: false,
         queries: 1,
         rho: None,
+        metrics: None,
         policies: vec![Policy::default()],
         attacks: vec![Method::LeastSquares.into(), Method::Agnostic.into()],
         features: Default::default(),

@@ -11,6 +11,7 @@ use vfl_lab::report::{Level, Outcome, ScoringMode, verdict};
 use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings, TrainingPolicy};
 use vfl_passive_party::evaluation::accountant::RHO;
 use vfl_shared::data::FeatureStore;
+use vfl_shared::metrics::{METRICS, metrics_named};
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
@@ -69,6 +70,15 @@ impl Call {
     }
 
     async fn score(&mut self, estimates: &DMatrix<f64>, rho: Option<f64>) -> Result<pb::Scored, Status> {
+        self.score_by(estimates, rho, &[]).await
+    }
+
+    async fn score_by(
+        &mut self,
+        estimates: &DMatrix<f64>,
+        rho: Option<f64>,
+        metrics: &[&str],
+    ) -> Result<pb::Scored, Status> {
         let values: Vec<u8> = estimates.as_slice().iter().flat_map(|v| v.to_le_bytes()).collect();
         let (rows, columns) = (estimates.ncols() as u32, estimates.nrows() as u32);
         // In two messages, as estimates that are too large for one come.
@@ -81,6 +91,7 @@ impl Call {
             told: pb::score::Told::All.into(),
             by_feature: true,
             rho,
+            metrics: metrics.iter().map(|&name| name.to_owned()).collect(),
             ..Default::default()
         }))
         .await;
@@ -169,6 +180,7 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
         aware: true,
         queries: 3,
         rho: None,
+        metrics: None,
         policies: ["none", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: [Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2].map(Into::into).to_vec(),
         features: Default::default(),
@@ -203,5 +215,96 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
     let small = audit::run(&here.deployment.targets(), &spent, |_, _, _| ()).await.unwrap_err();
     assert_eq!(small.kind, RefusalKind::ResourceExhausted);
     assert!(small.message.contains("may spend rho = 0.000010") && small.message.contains("scorings renew"), "{small}");
+    stop.cancel();
+}
+
+/// A metric told with noise costs its own part of ρ, and 129 answers of one read nothing. A metric without a bound is refused by what
+/// the mode is called, before it has cost anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_with_noise_are_paid_for_or_refused() {
+    let mut here = trained(1, 1, 1).await;
+    let (table, stop) = with_defaults(&mut here, ReleasePolicy::default()).await;
+    let ids = test_ids(&here.dataset, 0, 100);
+    let truth = table.fetch(&ids).unwrap();
+    let truth = truth.matrix();
+    for metric in METRICS.iter().filter(|m| !m.bounded()) {
+        let mut call = Call::open(&here, &ids).await.unwrap();
+        let refused = call.score_by(truth, Some(0.001), &[metric.name()]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{}", metric.name());
+        assert!(
+            refused.message().contains("mode = \"noised\"") && refused.message().contains(metric.name()),
+            "{refused}"
+        );
+    }
+    let mut call = Call::open(&here, &ids).await.unwrap();
+    assert_eq!(call.opened.rho_left, Some(RHO), "a refusal costs nothing");
+
+    // The mean squared error and one metric: two parts of a scoring.
+    let (n, answers) = (100.0, 129);
+    let rho = RHO / f64::from(answers);
+    let mut read = Vec::new();
+    let mut sigma = 0.0;
+    for _ in 0..answers {
+        // All estimates are the truth but that of record 7, which is so far off that only a value near it counts: the share of values
+        // within 0.1 tells whether that record lies there.
+        let mut estimates = truth.clone();
+        estimates[(0, 7)] = 0.0;
+        let scored = call.score_by(&estimates, Some(rho), &["values_within"]).await.unwrap();
+        assert_eq!(scored.rho_spent, Some(rho));
+        let figure = &scored.errors[0].error.as_ref().unwrap().metrics[0];
+        sigma = figure.sigma.unwrap();
+        let derived = 1.0 / n / (2.0 * rho / 2.0).sqrt();
+        assert!((sigma / derived - 1.0).abs() < 0.01, "{sigma} {derived}");
+        read.push(figure.value.unwrap());
+    }
+    // 99 or 100 of 100: the mean of all answers is off by more than the step between the two, so that it does not tell which.
+    let error = sigma / f64::from(answers).sqrt();
+    assert!(error > 2.0 / n, "{error}");
+    let mean = read.iter().sum::<f64>() / f64::from(answers);
+    assert!((mean - 1.0).abs() < 5.0 * error, "{mean}");
+    assert!(read.iter().any(|v| *v > 1.0), "noise is not cut off, which keeps the mean right");
+    assert_eq!(call.score(truth, Some(0.001)).await.unwrap_err().code(), Code::ResourceExhausted);
+    stop.cancel();
+}
+
+/// An audit with noise asks for no metric of its own accord, and for those that are named within the budget.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_with_noise_buys_metrics_from_the_budget() {
+    let mut here = trained(1, 2, 6).await;
+    let (_, stop) = with_defaults(&mut here, vfl_lab::deployment::white_box()).await;
+    let plan = Plan {
+        training_ids: None,
+        ids: test_ids(&here.dataset, 0, 300),
+        aware: false,
+        queries: 1,
+        rho: Some(RHO / 2.0),
+        metrics: Some(metrics_named(["values_within", "permutation_matched_mse"]).unwrap()),
+        policies: vec!["none".parse().unwrap()],
+        attacks: vec![Method::LeastSquares.into(), Method::HalfStar.into()],
+        features: Default::default(),
+        seed: 11,
+    };
+    let refused = Plan { metrics: Some(metrics_named(["values_within", "correlation"]).unwrap()), ..plan.clone() };
+    let refused = audit::run(&here.deployment.targets(), &refused, |_, _, _| ()).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
+    assert!(refused.message.contains("`correlation`") && refused.message.contains("noised"), "{refused}");
+
+    let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
+    let spent = findings.scoring[0].rho_spent.unwrap();
+    assert!((spent - RHO / 2.0).abs() < 1e-9, "{spent}: refusals cost nothing, and the audit all that it may");
+    let none = &findings.audits[0];
+    let (_, errors) = none.strongest().unwrap();
+    // Two features, five classes: exact, up to the noise. Parts: choice, error, two metrics; two guesses, two metrics of one.
+    let sigma = 1.02 / (300.0 * (2.0 * RHO / 2.0 / 8.0).sqrt());
+    for (figure, exact) in errors.metrics.iter().zip([1.0, 0.0]) {
+        assert!(figure.sigma.unwrap() <= sigma, "{figure:?}");
+        assert!((figure.value.unwrap() - exact).abs() < 5.0 * figure.sigma.unwrap(), "{figure:?}");
+    }
+    assert_eq!((errors.metrics.len(), none.baselines.half.metrics.len()), (2, 2));
+    assert!(none.baselines.column_mean.metrics.is_empty(), "it depends on the truth: no bound holds for it");
+
+    let silent = Plan { metrics: None, rho: None, ..plan };
+    let findings = audit::run(&here.deployment.targets(), &silent, |_, _, _| ()).await.unwrap();
+    assert!(findings.metrics.is_empty() && findings.audits[0].strongest().unwrap().1.metrics.is_empty());
     stop.cancel();
 }

@@ -11,7 +11,6 @@ use vfl_shared::types::PartyName;
 
 use crate::config::Settings;
 use crate::transform::TransformConfig;
-use crate::words::transform_words;
 
 /// `passive-party import-parameters`
 #[derive(Debug, Args)]
@@ -64,7 +63,7 @@ impl ImportArgs {
                         "config file {}: `transform` in [training] is {}, and imported parameters are of the features as they \
                          are: set it to none, with a state_dir of its own",
                         self.config.display(),
-                        transform_words(transform)
+                        transform
                     )));
                 }
                 let names: Vec<String> =

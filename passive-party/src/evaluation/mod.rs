@@ -17,9 +17,10 @@ pub mod noise;
 mod record;
 pub mod scoring;
 pub mod sensitivity;
-pub(crate) mod stream;
+pub(crate) mod service;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -27,22 +28,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::metrics::MetricError;
+use vfl_shared::metrics::{Metric, MetricError};
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
 
 pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};
 pub use record::{EvaluationError, Renewal, renew};
 
 use crate::config::{AuditMode, AuditPolicy};
+use crate::logits::LogitServer;
 use record::{Record, ScoredSet, set_name};
-use scoring::{ErrorTold, Scorable, Scored, Scoring, ScoringError, Told};
+use scoring::{ErrorTold, Measures, Scorable, Scored, Scoring, ScoringError, Told};
 
 /// The fewest records of a scoring. Fewer of an opening that are not held are not counted out either.
 pub const MIN_RECORDS: usize = 100;
 
 /// The most candidates of one scoring.
 pub const MAX_CANDIDATES: usize = 64;
+
+/// The most values of estimates that a call keeps for metrics, beside the last candidate's: 64 MiB.
+pub const MAX_KEPT: usize = 1 << 23;
 
 /// The record of all scorings, on disk.
 pub struct Evaluations {
@@ -62,6 +67,8 @@ pub struct Evaluation {
     evaluations: Arc<Evaluations>,
     set: String,
     truth: FeatureBlock,
+    /// The model audited, whose share at this party classifies records; `None`: none was named.
+    model: Option<(Arc<LogitServer>, ModelVersion)>,
 }
 
 impl std::fmt::Debug for Evaluation {
@@ -94,6 +101,8 @@ pub struct Asked {
     pub told: Told,
     /// Whether by feature too.
     pub by_feature: bool,
+    /// What else is wanted of the candidates whose errors are told, and in trusted mode of the control.
+    pub metrics: Vec<&'static dyn Metric>,
     /// What may be spent; in trusted mode nothing.
     pub rho: Option<f64>,
 }
@@ -124,7 +133,14 @@ fn exhausted(message: String) -> Refusal {
 }
 
 fn asked_wrongly(error: ScoringError) -> Refusal {
-    Refusal::invalid(error.to_string())
+    match error {
+        ScoringError::Unbounded { .. } | ScoringError::Metric(MetricError::NoClasses { .. }) => {
+            Refusal::precondition(error.to_string())
+        }
+        ScoringError::NotKept => exhausted(error.to_string()),
+        ScoringError::Metric(error) => internal(error),
+        ScoringError::Nothing | ScoringError::TooSmall { .. } => Refusal::invalid(error.to_string()),
+    }
 }
 
 impl Evaluations {
@@ -230,7 +246,7 @@ impl Evaluations {
             })?;
         }
         drop(record);
-        Ok(Evaluation { evaluations: self.clone(), set, truth })
+        Ok(Evaluation { evaluations: self.clone(), set, truth, model: None })
     }
 
     /// Counts an opening that is refused because of its records, before the refusal leaves.
@@ -247,6 +263,21 @@ impl Evaluations {
 }
 
 impl Evaluation {
+    /// The same for an audit of this model, whose share at this party classifies records for metrics that need classes.
+    #[must_use]
+    pub(crate) fn of_model(self, logits: Arc<LogitServer>, version: ModelVersion) -> Self {
+        Self { model: Some((logits, version)), ..self }
+    }
+
+    /// The class of each of some records (d × n features in [0, 1]) by this party's share of the model audited.
+    fn classify(&self, x: &DMatrix<f64>) -> Result<Vec<u32>, MetricError> {
+        let no_classes = |reason: String| MetricError::NoClasses { reason };
+        let Some((logits, version)) = &self.model else {
+            return Err(no_classes("name the model audited when the scoring opens".into()));
+        };
+        logits.classes(version, x.clone()).map_err(|refusal| no_classes(refusal.message))
+    }
+
     /// How scorings are answered.
     #[must_use]
     pub fn policy(&self) -> &AuditPolicy {
@@ -285,7 +316,8 @@ impl Evaluation {
         }
         let told = |scorable: Scorable| {
             let one = [scorable];
-            let scoring = Scoring { candidates: &one, control: None, told: Told::All, by_feature: true };
+            let scoring =
+                Scoring { candidates: &one, control: None, told: Told::All, by_feature: true, measures: None };
             let mut scored = scoring.exact().map_err(asked_wrongly)?;
             scored.errors.pop().map(|(_, error, _)| error).ok_or_else(|| Refusal::internal("no baseline was scored"))
         };
@@ -305,8 +337,9 @@ impl Evaluation {
     /// Answers a scoring, having counted on disk what it costs.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when it asks for nothing, or for more than its ρ can tell, or names ρ in trusted mode; RESOURCE_EXHAUSTED when the set
-    /// has not as much left; INTERNAL when the disk does not take the count or there is no randomness.
+    /// INVALID_ARGUMENT when it asks for nothing, or for more than its ρ can tell, or names ρ in trusted mode; FAILED_PRECONDITION when a
+    /// metric is not told in this mode, or needs a model that was not named; RESOURCE_EXHAUSTED when the set has not as much left, or
+    /// more candidates came than can be kept for metrics; INTERNAL when the disk does not take the count or there is no randomness.
     pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
         let truth = self.truth.matrix();
         let control = match &asked.control {
@@ -316,7 +349,10 @@ impl Evaluation {
             Control::Given(given) => Some(given.clone()),
         };
         let (told, by_feature) = (asked.told, asked.by_feature);
-        let scoring = Scoring { candidates: &asked.candidates, control: control.as_ref(), told, by_feature };
+        let classify = |x: &DMatrix<f64>| self.classify(x);
+        let measures = Measures { wanted: &asked.metrics, truth, classify: &classify };
+        let measures = Some(measures).filter(|m| !m.wanted.is_empty());
+        let scoring = Scoring { candidates: &asked.candidates, control: control.as_ref(), told, by_feature, measures };
         match self.policy().mode {
             AuditMode::Noised => {
                 let rho = asked.rho.unwrap_or(self.policy().rho_per_scoring);

@@ -3,11 +3,16 @@
 //! A noised scoring has *parts*: the choice of the best candidate, unless it is read off all errors, which are told; each error told;
 //! the control's error. Its ρ is divided equally among them. An error that is told feature by feature is one part too: the
 //! features get noise as one vector, and the overall error is their mean. Its σ is then about that of an overall error told alone,
-//! so that errors by feature cost nothing beside it.
+//! so that errors by feature cost nothing beside it. Each metric told of a candidate is a part of its own, and only metrics with a bound
+//! are told. A control's metrics are told without noise only: the column mean depends on the truth, so that no bound holds for it.
+
+use std::sync::Arc;
 
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::metrics::{MetricError, SquaredError, column_mean_error, half_error, mse};
+use vfl_shared::metrics::{
+    Classify, Metric, MetricError, Reconstruction, SquaredError, column_mean_error, half_error, mse,
+};
 use vfl_shared::numerics::three_significant_digits;
 
 use super::accountant::LEAST_RHO;
@@ -20,6 +25,8 @@ pub struct Scorable {
     errors: SquaredError,
     sensitivity: Sensitivity,
     clipped: u64,
+    /// Clipped; for the metrics that a scoring may ask for. `None` if there was no room to keep them.
+    estimates: Option<Arc<DMatrix<f64>>>,
 }
 
 impl std::fmt::Debug for Scorable {
@@ -44,7 +51,8 @@ impl Scorable {
             }
         }
         let errors = mse(&estimates, truth)?;
-        Ok(Self { errors, sensitivity: Sensitivity::of_estimates(&estimates), clipped })
+        let sensitivity = Sensitivity::of_estimates(&estimates);
+        Ok(Self { errors, sensitivity, clipped, estimates: Some(Arc::new(estimates)) })
     }
 
     /// ½ everywhere.
@@ -53,7 +61,8 @@ impl Scorable {
     /// As [`Scorable::new`].
     pub fn half(truth: &DMatrix<f64>) -> Result<Self, MetricError> {
         let (d, n) = truth.shape();
-        Ok(Self { errors: half_error(truth)?, sensitivity: Sensitivity::of_half(d, n), clipped: 0 })
+        let estimates = Some(Arc::new(DMatrix::from_element(d, n, 0.5)));
+        Ok(Self { errors: half_error(truth)?, sensitivity: Sensitivity::of_half(d, n), clipped: 0, estimates })
     }
 
     /// Each feature's mean over these records.
@@ -62,7 +71,22 @@ impl Scorable {
     /// As [`Scorable::new`].
     pub fn column_mean(truth: &DMatrix<f64>) -> Result<Self, MetricError> {
         let (d, n) = truth.shape();
-        Ok(Self { errors: column_mean_error(truth)?, sensitivity: Sensitivity::of_column_mean(d, n), clipped: 0 })
+        let errors = column_mean_error(truth)?;
+        let mean = truth.column_mean();
+        let estimates = Some(Arc::new(DMatrix::from_fn(d, n, |feature, _| mean[feature])));
+        Ok(Self { errors, sensitivity: Sensitivity::of_column_mean(d, n), clipped: 0, estimates })
+    }
+
+    /// The same without the estimates: no metric can be told of it.
+    #[must_use]
+    pub fn without_estimates(self) -> Self {
+        Self { estimates: None, ..self }
+    }
+
+    /// How many values of estimates it keeps.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.estimates.as_ref().map_or(0, |estimates| estimates.len())
     }
 
     /// How many values were clipped.
@@ -78,7 +102,50 @@ impl Scorable {
             by_feature: features.iter().map(|&e| three_significant_digits(e)).collect(),
             sigma: None,
             sigma_by_feature: None,
+            metrics: Vec::new(),
         }
+    }
+
+    fn measured<T>(
+        &self,
+        measures: &Measures<'_>,
+        figure: impl Fn(&dyn Metric, &Reconstruction<'_>) -> Result<T, ScoringError>,
+    ) -> Result<Vec<T>, ScoringError> {
+        if measures.wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let estimates = self.estimates.as_deref().ok_or(ScoringError::NotKept)?;
+        let of = Reconstruction { estimates, truth: measures.truth, classify: measures.classify };
+        measures.wanted.iter().map(|metric| figure(*metric, &of)).collect()
+    }
+
+    fn exact_metrics(&self, measures: &Measures<'_>) -> Result<Vec<MetricTold>, ScoringError> {
+        let values = self.measured(measures, |metric, of| Ok(metric.measure(of)?.map(three_significant_digits)))?;
+        let told = measures.wanted.iter().zip(values);
+        Ok(told.map(|(metric, value)| MetricTold { metric: *metric, value, sigma: None }).collect())
+    }
+
+    /// Each metric costs `rho`.
+    fn noised_metrics(
+        &self,
+        measures: &Measures<'_>,
+        rho: f64,
+        rng: &mut impl Rng,
+    ) -> Result<Vec<MetricTold>, ScoringError> {
+        let figures = self.measured(measures, |metric, of| {
+            let unbounded = ScoringError::Unbounded { metric: metric.name() };
+            let bound = metric.sensitivity(of.estimates).filter(|b| b.is_finite() && *b > 0.0);
+            let value = metric.measure(of)?.filter(|v| v.is_finite());
+            // A metric with a bound is always defined; whether it is must not depend on the truth.
+            let (bound, value) = bound.zip(value).ok_or(unbounded)?;
+            Ok((Grid::new(bound, 1, rho).ok_or(ScoringError::TooSmall { rho })?, value))
+        })?;
+        let told = measures.wanted.iter().zip(figures).map(|(metric, (grid, value))| MetricTold {
+            metric: *metric,
+            value: Some(grid.noised(value, rng)),
+            sigma: Some(grid.sigma()),
+        });
+        Ok(told.collect())
     }
 
     fn noised(&self, by_feature: bool, rho: f64, rng: &mut impl Rng) -> Result<ErrorTold, ScoringError> {
@@ -87,7 +154,8 @@ impl Scorable {
         if !by_feature {
             let grid = Grid::new(self.sensitivity.overall, 1, rho).ok_or_else(small)?;
             let mse = grid.noised(self.errors.overall, rng);
-            return Ok(ErrorTold { mse, by_feature: Vec::new(), sigma: Some(grid.sigma()), sigma_by_feature: None });
+            let sigma = Some(grid.sigma());
+            return Ok(ErrorTold { mse, by_feature: Vec::new(), sigma, sigma_by_feature: None, metrics: Vec::new() });
         }
         let grid = Grid::new(self.sensitivity.by_feature, d, rho).ok_or_else(small)?;
         let told: Vec<f64> = self.errors.by_feature.iter().map(|&e| grid.noised(e, rng)).collect();
@@ -96,6 +164,7 @@ impl Scorable {
             by_feature: told,
             sigma: Some(grid.sigma() / (d.max(1) as f64).sqrt()),
             sigma_by_feature: Some(grid.sigma()),
+            metrics: Vec::new(),
         })
     }
 }
@@ -122,6 +191,37 @@ pub struct ErrorTold {
     pub sigma: Option<f64>,
     /// Of the noise in each entry of `by_feature`.
     pub sigma_by_feature: Option<f64>,
+    /// The metrics that were asked for, in that order.
+    pub metrics: Vec<MetricTold>,
+}
+
+/// A figure of a metric as it is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricTold {
+    /// The metric.
+    pub metric: &'static dyn Metric,
+    /// The figure; `None` where it is not defined for these records.
+    pub value: Option<f64>,
+    /// Standard deviation of the noise in it.
+    pub sigma: Option<f64>,
+}
+
+/// What a scoring tells beside the errors.
+#[derive(Clone, Copy)]
+pub struct Measures<'a> {
+    /// The metrics.
+    pub wanted: &'a [&'static dyn Metric],
+    /// The truth, d × n.
+    pub truth: &'a DMatrix<f64>,
+    /// The classifier, for metrics that need one.
+    pub classify: Classify<'a>,
+}
+
+/// Shows the metrics only.
+impl std::fmt::Debug for Measures<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Measures({:?})", self.wanted)
+    }
 }
 
 /// 1 − error / control, with the interval that the noise leaves.
@@ -161,8 +261,26 @@ impl Gain {
 }
 
 /// Why a scoring cannot be answered.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScoringError {
+    /// A metric that noise cannot hide a record in.
+    #[error(
+        "`metrics`: for `{metric}` no bound is known on what one record changes, so that it is not told with noise \
+         (mode = \"noised\"); leave it out, or ask the owner to trust the auditor (mode = \"trusted\")"
+    )]
+    Unbounded {
+        /// The metric.
+        metric: &'static str,
+    },
+    /// Candidates whose estimates were not kept.
+    #[error(
+        "`metrics` are told of at most {} values of estimates in one scoring, or of one candidate; send fewer candidates",
+        super::MAX_KEPT
+    )]
+    NotKept,
+    /// A metric that is not defined.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
     /// Nothing to tell.
     #[error("the scoring asks for nothing: send candidates and name whose errors are wanted, or a control")]
     Nothing,
@@ -185,6 +303,8 @@ pub struct Scoring<'a> {
     pub told: Told,
     /// Whether by feature too.
     pub by_feature: bool,
+    /// What else is told of each candidate whose error is.
+    pub measures: Option<Measures<'a>>,
 }
 
 /// What is told.
@@ -214,7 +334,8 @@ impl Scoring<'_> {
             Told::Best => self.candidates.len().min(1),
             Told::All => self.candidates.len(),
         };
-        let parts = errors + usize::from(self.chooses()) + usize::from(self.control.is_some());
+        let metrics = self.measures.map_or(0, |measures| measures.wanted.len());
+        let parts = errors * (1 + metrics) + usize::from(self.chooses()) + usize::from(self.control.is_some());
         if parts == 0 { Err(ScoringError::Nothing) } else { Ok(parts) }
     }
 
@@ -223,6 +344,14 @@ impl Scoring<'_> {
     /// # Errors
     /// [`ScoringError`].
     pub fn check(&self, rho: f64) -> Result<(), ScoringError> {
+        if let Some(measures) = &self.measures {
+            if let Some(unbounded) = measures.wanted.iter().find(|metric| !metric.bounded()) {
+                return Err(ScoringError::Unbounded { metric: unbounded.name() });
+            }
+            if !measures.wanted.is_empty() && self.candidates.iter().any(|c| c.estimates.is_none()) {
+                return Err(ScoringError::NotKept);
+            }
+        }
         let part = rho / self.parts()? as f64;
         let d = self.candidates.iter().chain(self.control).map(|c| c.errors.by_feature.len()).max().unwrap_or(0);
         let coordinates = if self.by_feature { d } else { 1 };
@@ -238,8 +367,13 @@ impl Scoring<'_> {
         self.parts()?;
         let overall = |at: usize| self.candidates.get(at).map_or(f64::INFINITY, |c| c.errors.overall);
         let best = (0..self.candidates.len()).min_by(|a, b| overall(*a).total_cmp(&overall(*b)));
-        let told = self.told_of(best).map(|(at, candidate)| (at, candidate.exact(self.by_feature)));
-        Ok(self.put_together(best, told.collect(), self.control.map(|c| c.exact(self.by_feature))))
+        let exact = |scorable: &Scorable| -> Result<ErrorTold, ScoringError> {
+            let metrics = self.measures.map(|measures| scorable.exact_metrics(&measures)).transpose()?;
+            Ok(ErrorTold { metrics: metrics.unwrap_or_default(), ..scorable.exact(self.by_feature) })
+        };
+        let told = self.told_of(best).map(|(at, candidate)| Ok((at, exact(candidate)?)));
+        let told = told.collect::<Result<_, ScoringError>>()?;
+        Ok(self.put_together(best, told, self.control.map(exact).transpose()?))
     }
 
     /// The answer with noise that makes it ρ-zCDP, whatever the candidates.
@@ -256,7 +390,11 @@ impl Scoring<'_> {
         };
         let mut told = Vec::new();
         for (at, candidate) in self.told_of(best) {
-            told.push((at, candidate.noised(self.by_feature, part, rng)?));
+            let mut error = candidate.noised(self.by_feature, part, rng)?;
+            if let Some(measures) = &self.measures {
+                error.metrics = candidate.noised_metrics(measures, part, rng)?;
+            }
+            told.push((at, error));
         }
         if self.told == Told::All {
             // Read off what is told anyway, it costs nothing.

@@ -13,6 +13,8 @@
 //! | column mean's error (mean variance, divisor n) | (n − 1) / n² | (n − 1) / n² |
 //! | the same by feature, in L2 | √d (n − 1) / n² | √d (n − 1) / n² |
 //!
+//! Metrics bound themselves, beside their definitions in `vfl_shared::metrics`; a property test there searches for a larger change.
+//!
 //! The difference: the terms of record i in it are linear in x, (1/d) Σ_j (e² − f² − 2 x (e − f)), and range over
 //! 2 mean_j |e_ij − f_ij| ≤ 2. The column mean: with μ and v the mean and variance of a feature over the other n − 1 records, the
 //! variance over all is (n − 1)/n v + (n − 1)/n² (x − μ)², and (x − μ)² ranges over at most \[0, 1\] (all of it if μ is 0 or 1).

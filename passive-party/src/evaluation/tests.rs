@@ -31,7 +31,14 @@ fn open(dir: &Path, policy: AuditPolicy) -> Arc<Evaluations> {
 fn asked(evaluation: &Evaluation, rho: Option<f64>) -> Asked {
     let (d, n) = evaluation.shape();
     let candidate = evaluation.scorable(DMatrix::from_element(d, n, 0.5)).unwrap();
-    Asked { candidates: vec![candidate], control: Control::None, told: Told::All, by_feature: true, rho }
+    Asked {
+        candidates: vec![candidate],
+        control: Control::None,
+        told: Told::All,
+        by_feature: true,
+        metrics: Vec::new(),
+        rho,
+    }
 }
 
 fn score(evaluation: &Evaluation, rho: f64) -> Result<(Scored, Left), Refusal> {

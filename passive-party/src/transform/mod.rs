@@ -7,7 +7,6 @@
 //! section VII-A).
 
 mod binary;
-mod config;
 mod fraction;
 mod least_squares;
 mod map;
@@ -22,9 +21,9 @@ use vfl_shared::types::FeatureBlock;
 
 use crate::moments::Moments;
 
-pub use config::{StiefelCase, TransformConfig};
 pub use map::FeatureMap;
 pub(crate) use stiefel::check as check_search;
+pub use vfl_shared::transform::{StiefelCase, TransformConfig};
 
 /// Why parameters were not rewritten.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -1,7 +1,47 @@
 //! Whether a reconstruction is as good as the record to someone who classifies it.
 
-use super::MetricError;
-use super::error::same;
+use nalgebra::DMatrix;
+
+use super::error::{comparable, same};
+use super::{Direction, Metric, MetricError, Reconstruction, Unit};
+
+/// [`attack_accuracy`] in an audit. The classifier is the passive party's own share of the served model, arg max W x: J trains one
+/// on features and labels, which no party holds together.
+///
+/// It has no bound: the share was trained on records, so that one record may change the classes of all.
+#[derive(Debug)]
+pub struct AttackAccuracy;
+
+impl Metric for AttackAccuracy {
+    fn name(&self) -> &'static str {
+        "attack_accuracy"
+    }
+
+    fn title(&self) -> &'static str {
+        "attack accuracy"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "share of records whose estimates get the same class as their true features, by the passive party's share of the model"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Share
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Higher
+    }
+
+    fn measure(&self, of: &Reconstruction<'_>) -> Result<Option<f64>, MetricError> {
+        comparable(of.estimates, of.truth)?;
+        attack_accuracy(&(of.classify)(of.truth)?, &(of.classify)(of.estimates)?).map(Some)
+    }
+
+    fn sensitivity(&self, _: &DMatrix<f64>) -> Option<f64> {
+        None
+    }
+}
 
 /// Share of records, in [0, 1], that an evaluation classifier gives the same class whether it sees the true features or the
 /// reconstructed ones (J equation 24, without its stray "=": (1/b) Σ 1[arg max M(x) = arg max M(x̂)]).

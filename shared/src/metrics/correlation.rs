@@ -1,9 +1,60 @@
-//! How much the active party's own features say of the passive ones.
+//! How much estimates, or the active party's own features, say of the passive ones.
 
 use nalgebra::DMatrix;
 
-use super::MetricError;
-use super::error::{finite, same};
+use super::error::{comparable, finite, same};
+use super::{Direction, Metric, MetricError, Reconstruction, Unit};
+
+/// [`feature_correlation`] in an audit: the mean over the features.
+///
+/// No bound is proved for it: where a feature hardly varies, one record decides.
+#[derive(Debug)]
+pub struct Correlation;
+
+impl Metric for Correlation {
+    fn name(&self) -> &'static str {
+        "correlation"
+    }
+
+    fn title(&self) -> &'static str {
+        "correlation"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "mean over the features of the absolute Pearson correlation of estimates and truth; 0 where either is constant"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Coefficient
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Higher
+    }
+
+    fn measure(&self, of: &Reconstruction<'_>) -> Result<Option<f64>, MetricError> {
+        let correlations = feature_correlation(of.estimates, of.truth)?;
+        Ok(Some(correlations.iter().sum::<f64>() / correlations.len() as f64))
+    }
+
+    fn sensitivity(&self, _: &DMatrix<f64>) -> Option<f64> {
+        None
+    }
+}
+
+/// |ρ(x̂_i, x_i)| of each feature i over the records, in [0, 1]; both blocks are d × n. ρ of a constant is not defined. Here it is
+/// 0: what does not vary tells nothing. The sign is left out, since whoever knows that estimates are upside down turns them.
+///
+/// # Errors
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not finite.
+pub fn feature_correlation(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<Vec<f64>, MetricError> {
+    comparable(estimates, truth)?;
+    finite("the estimates", estimates)?;
+    finite("the truth", truth)?;
+    let (estimates, truth) = (standard_columns(estimates), standard_columns(truth));
+    // Rounding can lift a ρ just above 1.
+    Ok(estimates.column_iter().zip(truth.column_iter()).map(|(e, x)| e.dot(&x).abs().min(1.0)).collect())
+}
 
 /// Mean absolute Pearson correlation of each passive feature with the active ones, in [0, 1]:
 /// (1 / d_act) Σ_j |ρ(x_pas^i, x_act^j)| (J equation 25). `passive` is d_pas × n, `active` d_act × n, the same records in
@@ -69,6 +120,24 @@ mod tests {
         // ρ of (0, 0, 1) and (0, 1, 1) is ½.
         let (a, b) = (DMatrix::from_row_slice(1, 3, &[0., 0., 1.]), DMatrix::from_row_slice(1, 3, &[0., 1., 1.]));
         assert!((active_correlation(&a, &b).unwrap()[0] - 0.5).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_feature_is_compared_with_its_own_estimates() {
+        let truth = DMatrix::from_row_slice(4, 3, &[0., 0., 1., 0.2, 0.4, 0.9, 0.5, 0.5, 0.5, 0.1, 0.7, 0.3]);
+        let mut estimates = truth.clone();
+        estimates.set_row(0, &nalgebra::RowDVector::from_vec(vec![0., 1., 1.]));
+        estimates.row_mut(1).iter_mut().for_each(|e| *e = 0.9 - 0.5 * *e);
+        estimates.row_mut(3).fill(0.5);
+        let found = feature_correlation(&estimates, &truth).unwrap();
+        // ½; upside down; the truth is constant; the estimates are.
+        for (found, want) in found.iter().zip([0.5, 1.0, 0.0, 0.0]) {
+            assert!((found - want).abs() < 1e-12, "{found} {want}");
+        }
+        assert!(feature_correlation(&estimates.transpose(), &truth).is_err());
+        estimates[(0, 0)] = f64::NAN;
+        let refused = feature_correlation(&estimates, &truth);
+        assert_eq!(refused, Err(MetricError::NotFinite { what: "the estimates" }));
     }
 
     #[test]

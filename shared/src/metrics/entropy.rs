@@ -5,8 +5,55 @@ use std::num::NonZeroUsize;
 
 use nalgebra::DMatrix;
 
-use super::MetricError;
 use super::error::{comparable, finite};
+use super::{Direction, Metric, MetricError, Reconstruction, Unit};
+
+/// [`conditional_entropy`] in an audit: the mean of H(X | X̂) over the features that take 2 to [`ConditionalEntropy::MOST_VALUES`]
+/// values over the records. Not defined where no feature does.
+///
+/// No bound is proved for it: which features count depends on the truth.
+#[derive(Debug)]
+pub struct ConditionalEntropy;
+
+impl ConditionalEntropy {
+    /// Intervals that estimates are cut into. An audit has 100 records or more, of which bins · values is well below.
+    pub const BINS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+    /// The most values of a feature that counts as discrete.
+    pub const MOST_VALUES: usize = 8;
+}
+
+impl Metric for ConditionalEntropy {
+    fn name(&self) -> &'static str {
+        "conditional_entropy"
+    }
+
+    fn title(&self) -> &'static str {
+        "entropy left (bits)"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "bits of a discrete feature (2 to 8 values) that its estimate leaves unknown, mean over these features"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Bits
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Lower
+    }
+
+    fn measure(&self, of: &Reconstruction<'_>) -> Result<Option<f64>, MetricError> {
+        let entropies = conditional_entropy(of.estimates, of.truth, Self::BINS, Self::MOST_VALUES)?;
+        let left: Vec<f64> =
+            entropies.into_iter().flatten().filter(|e| e.values > 1).map(|e| e.given_estimate).collect();
+        Ok((!left.is_empty()).then(|| left.iter().sum::<f64>() / left.len() as f64))
+    }
+
+    fn sensitivity(&self, _: &DMatrix<f64>) -> Option<f64> {
+        None
+    }
+}
 
 /// Entropies of one discrete feature, in bits, from the frequencies over the records.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -31,6 +31,12 @@ pub enum MetricError {
         /// What came.
         got: f64,
     },
+    /// No classifier to classify records with.
+    #[error("the records cannot be classified: {reason}")]
+    NoClasses {
+        /// Why, and what to do.
+        reason: String,
+    },
     /// NaN or infinity where values are compared with each other.
     #[error("{what} is not finite in every entry, so that values cannot be compared")]
     NotFinite {

@@ -3,8 +3,50 @@
 use nalgebra::DMatrix;
 use rayon::prelude::*;
 
-use super::MetricError;
 use super::error::{comparable, finite};
+use super::{Direction, Metric, MetricError, Reconstruction, Unit};
+
+/// [`permutation_matched_mse`] in an audit: features are matched within one passive party.
+///
+/// Its bound is that of the mean squared error. Let f_π(x) be the mean squared error under the order π. For two truths that differ
+/// in record i, |min_π f_π(x) − min_π f_π(x′)| ≤ max_π |f_π(x) − f_π(x′)|. Under each π the terms of record i change by at most
+/// Σ_j max(e_ij², (1 − e_ij)²) in all: the same sum for every π, since π only deals out the same estimates to other features.
+#[derive(Debug)]
+pub struct PermutationMatchedError;
+
+impl Metric for PermutationMatchedError {
+    fn name(&self) -> &'static str {
+        "permutation_matched_mse"
+    }
+
+    fn title(&self) -> &'static str {
+        "matched MSE"
+    }
+
+    fn meaning(&self) -> &'static str {
+        "the smallest mean squared error per feature over all orders of the estimated features"
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::SquaredFeature
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Lower
+    }
+
+    fn measure(&self, of: &Reconstruction<'_>) -> Result<Option<f64>, MetricError> {
+        permutation_matched_mse(of.estimates, of.truth).map(|matched| Some(matched.overall))
+    }
+
+    fn sensitivity(&self, estimates: &DMatrix<f64>) -> Option<f64> {
+        let (d, n) = estimates.shape();
+        let range = |e: f64| e.max(1.0 - e).powi(2);
+        let records = estimates.as_slice().chunks_exact(d.max(1));
+        let most = records.map(|record| record.iter().map(|&e| range(e)).sum::<f64>()).fold(0.0, f64::max);
+        Some(most / (d.max(1) * n.max(1)) as f64)
+    }
+}
 
 /// The best one-to-one assignment of estimated features to true ones.
 #[derive(Debug, Clone, PartialEq)]

@@ -70,20 +70,6 @@ pub fn squared_error_by_record(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -
     Ok(columns.map(error).collect())
 }
 
-/// Share of entries, in [0, 1], whose estimate lies within `tolerance` of the truth (in units of the features; the bound
-/// itself counts as within). An estimate that is not a number is not within anything.
-///
-/// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or the tolerance is negative or not a number.
-pub fn share_within(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, tolerance: f64) -> Result<f64, MetricError> {
-    let (d, n) = comparable(estimates, truth)?;
-    if tolerance.is_nan() || tolerance < 0.0 {
-        return Err(MetricError::Tolerance { got: tolerance });
-    }
-    let within = estimates.iter().zip(truth.iter()).filter(|(e, x)| (*e - *x).abs() <= tolerance).count();
-    Ok(within as f64 / (d * n) as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,31 +94,19 @@ mod tests {
     }
 
     #[test]
-    fn share_within_counts_the_bound() {
-        let estimates = DMatrix::from_row_slice(2, 3, &[0.5, 0.5, 0.0, 0.25, 0.75, f64::NAN]);
-        let share = |tolerance| share_within(&estimates, &truth(), tolerance).unwrap();
-        assert_eq!((share(0.0), share(0.5), share(0.49), share(f64::INFINITY)), (2. / 6., 4. / 6., 2. / 6., 5. / 6.));
-        for bad in [-1e-300, f64::NAN] {
-            assert!(matches!(share_within(&estimates, &truth(), bad), Err(MetricError::Tolerance { .. })));
-        }
-    }
-
-    #[test]
     fn wrong_shapes_are_refused() {
         let size = |unit, expected, got| MetricError::Size { what: "estimates", unit, expected, got };
         // Of the same number of entries, so that only the shape can tell.
         let turned = truth().transpose();
         assert_eq!(mse(&turned, &truth()), Err(size("features", 2, 3)));
         assert_eq!(squared_error_by_record(&turned, &truth()), Err(size("features", 2, 3)));
-        assert_eq!(share_within(&turned, &truth(), 0.1), Err(size("features", 2, 3)));
         assert_eq!(mse(&truth().columns(0, 2).into_owned(), &truth()), Err(size("records", 3, 2)));
         for (shape, unit) in [((0, 3), "features"), ((3, 0), "records")] {
             let empty = DMatrix::zeros(shape.0, shape.1);
             let refused = MetricError::Empty { what: "the truth", unit };
             assert_eq!(half_error(&empty), Err(refused.clone()));
             assert_eq!(column_mean_error(&empty), Err(refused.clone()));
-            assert_eq!(mse(&empty, &empty), Err(refused.clone()));
-            assert_eq!(share_within(&empty, &empty, 0.0), Err(refused));
+            assert_eq!(mse(&empty, &empty), Err(refused));
         }
     }
 

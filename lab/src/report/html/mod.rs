@@ -1,19 +1,13 @@
-//! The report as one page that needs nothing but a browser: no script, no font, no image, no network.
+//! The report as one page.
 
 mod sections;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::html;
 
 use super::document::Report;
 use super::plot::{self, Series};
-use super::text::printable;
 use super::{ReportError, facts};
-
-pub(crate) const STYLE: &str = include_str!("style.css");
-
-/// Forbids everything but the page's own style: a name that broke out of its place could still do nothing.
-pub(crate) const CONTENT_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+use crate::page::Shell;
 
 /// The report as a self-contained HTML page. The same report gives the same bytes.
 ///
@@ -34,7 +28,7 @@ pub fn render_html(report: &Report) -> Result<String, ReportError> {
             .map(|audit| plot::features(audit, &feature_names(report, audit), &series))
             .collect::<Result<_, _>>()?,
     };
-    Ok(page(report, &plots).into_string())
+    Ok(page(report, &plots))
 }
 
 /// SVG texts; absent where there is nothing to draw.
@@ -56,35 +50,23 @@ fn feature_names(report: &Report, audit: &super::Audit) -> Vec<String> {
     targets.iter().flat_map(|party| party.feature_names.iter().map(|feature| name(&party.name, feature))).collect()
 }
 
-/// Text of the document, ready for the page: control characters out; maud escapes the rest.
-fn said(text: &str) -> Markup {
-    html! { (printable(text)) }
-}
-
-fn page(report: &Report, plots: &Plots) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
-                meta name="generator" content=(printable(&facts::tool(report)));
-                title { (said(&report.title)) }
-                style { (PreEscaped(STYLE)) (PreEscaped(plot::ink::style_sheet())) }
-            }
-            body {
-                main {
-                    (sections::header(report))
-                    (sections::summary(report))
-                    (sections::plots(report, plots))
-                    (sections::audits(report, &plots.features))
-                    (sections::surfaces(report))
-                    (sections::threat_models(report))
-                    (sections::reproduce(report))
-                    footer class="small muted" { "Written by " (said(&facts::tool(report))) " from report.json, schema version " (report.schema_version) "." }
-                }
-            }
-        }
-    }
+fn page(report: &Report, plots: &Plots) -> String {
+    let tool = facts::tool(report);
+    let shell = Shell {
+        title: &report.title,
+        generator: &tool,
+        lead: "What the active party can rebuild of the passive parties' features from the answers it is given, defense by \
+               defense, and what each defense costs.",
+        facts: sections::about(report),
+        source: "report.json".into(),
+        schema_version: report.schema_version,
+    };
+    shell.page(&html! {
+        (sections::summary(report))
+        (sections::plots(report, plots))
+        (sections::audits(report, &plots.features))
+        (sections::surfaces(report))
+        (sections::threat_models(report))
+        (sections::reproduce(report))
+    })
 }

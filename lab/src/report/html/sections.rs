@@ -2,7 +2,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{Plots, said};
+use super::Plots;
+use crate::page::said;
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{self, RowKind, Rows};
 use crate::report::number::{self, align_left, four, significant};
@@ -13,30 +14,22 @@ use crate::report::verdict::{Level, verdict};
 /// As wide as a digit, unlike a space.
 const FIGURE_SPACE: char = '\u{2007}';
 
-pub(super) fn header(report: &Report) -> Markup {
-    html! {
-        header {
-            h1 { (said(&report.title)) }
-            p class="lead" {
-                "What the active party can rebuild of the passive parties' features from the answers it is given, "
-                "defense by defense, and what each defense costs."
+/// What was audited, and how to tell whether it is the same.
+pub(super) fn about(report: &Report) -> Vec<(&'static str, Markup)> {
+    let mut about: Vec<(&'static str, Markup)> =
+        facts::about(report).into_iter().map(|(label, value)| (label, said(&value))).collect();
+    about.push(("source", said(&report.data.source)));
+    about.push(("seed", html! { code { (report.seed) } }));
+    about.push((
+        "hashes",
+        html! {
+            span class="small" {
+                "configuration sha256 " span class="hash" { (said(&report.generated.config_sha256)) } br;
+                "data sha256 " span class="hash" { (said(&report.data.sha256)) }
             }
-            div class="card" {
-                dl {
-                    @for (label, value) in facts::about(report) {
-                        dt { (label) } dd { (said(&value)) }
-                    }
-                    dt { "source" } dd { (said(&report.data.source)) }
-                    dt { "seed" } dd { code { (report.seed) } }
-                    dt { "hashes" }
-                    dd class="small" {
-                        "configuration sha256 " span class="hash" { (said(&report.generated.config_sha256)) } br;
-                        "data sha256 " span class="hash" { (said(&report.data.sha256)) }
-                    }
-                }
-            }
-        }
-    }
+        },
+    ));
+    about
 }
 
 fn badge(level: Level) -> Markup {
@@ -99,6 +92,7 @@ pub(super) fn summary(report: &Report) -> Markup {
             }
             div class="card callout" {
                 @for words in facts::scoring(report) { p { (said(&words)) } }
+                @for words in facts::metrics(report) { p { (said(&words)) } }
                 p { (facts::SCOPE) }
                 p { strong { "Training is a release surface of its own. " } (TRAINING_DISCLOSURE) }
             }
@@ -146,15 +140,15 @@ pub(super) fn audits(report: &Report, features: &[Option<String>]) -> Markup {
             section {
                 h2 { "Defense by defense" }
                 @for (i, audit) in report.audits.iter().enumerate() {
-                    (one(audit, features.get(i).and_then(Option::as_deref), i == 0))
+                    (one(report, audit, features.get(i).and_then(Option::as_deref), i == 0))
                 }
             }
         }
     }
 }
 
-fn one(audit: &Audit, plot: Option<&str>, open: bool) -> Markup {
-    let rows = Rows::of(audit);
+fn one(report: &Report, audit: &Audit, plot: Option<&str>, open: bool) -> Markup {
+    let rows = Rows::of(report, audit);
     let verdict = verdict(audit);
     let mut columns = vec![
         ("MSE per feature", rows.column(|r| &r.mse)),
@@ -164,8 +158,8 @@ fn one(audit: &Audit, plot: Option<&str>, open: bool) -> Markup {
     for (i, party) in rows.parties.iter().enumerate() {
         columns.push((party, rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
     }
-    if rows.hits.is_some() {
-        columns.push(("hits", rows.column(|r| &r.hits)));
+    for (i, title) in rows.metrics.iter().enumerate() {
+        columns.push((title, rows.metric(i)));
     }
     let aligned: Vec<Vec<String>> = columns.iter().map(|(_, cells)| align_left(cells, FIGURE_SPACE)).collect();
     html! {
@@ -197,7 +191,6 @@ fn one(audit: &Audit, plot: Option<&str>, open: bool) -> Markup {
                     }
                 }
             }
-            @if let Some(hits) = &rows.hits { p class="small muted" { (hits) "." } }
             @for (names, reason) in &rows.not_scored {
                 p class="small muted" { strong { (said(names)) } ": " (said(reason)) }
             }

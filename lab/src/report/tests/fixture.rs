@@ -1,11 +1,12 @@
 //! A report with every kind of content, its figures of the size the satellite data give.
 
 use serde_json::json;
+use vfl_shared::metrics::METRICS;
 
 use crate::report::{
-    AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, Party, PartyError,
-    Policy, Refused, Report, Role, ScoringFacts, ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError,
-    SweepPoint, ThreatModel, TrainingFacts, Utility, WithinTolerance,
+    AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, MetricFacts,
+    MetricFigure, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, ScoringFacts, ScoringMode, Status,
+    Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, TrainingFacts, Utility,
 };
 
 /// MSE by d, from 1: least_squares, clamped_least_squares, half_star, clamped_half_star.
@@ -177,12 +178,23 @@ pub(super) fn hostile() -> Report {
     let baselines = Baselines { half: parted(0.0436), column_mean: parted(0.0264) };
     let policy = Policy::new(EVIL).with("x", EVIL);
     let mut audit = Audit::new(policy, threat_model, 2000, Utility::default(), baselines);
-    let shares = WithinTolerance { tolerance: 0.1, records: Some(0.0125), features: Some(0.7342) };
+    report.metrics = METRICS.iter().take(2).map(|m| MetricFacts::of(*m)).collect();
+    report.metrics[0].title = EVIL.into();
+    report.metrics[0].meaning = EVIL.into();
+    let names: Vec<String> = report.metrics.iter().map(|m| m.name.clone()).collect();
+    let figure = |name: &String, value, sigma| MetricFigure {
+        name: name.clone(),
+        value,
+        sigma,
+        per_party: value.map(|value| PartyFigure { party: first.clone(), value, sigma }).into_iter().collect(),
+    };
+    let mut measured = parted(0.00613);
+    measured.metrics = vec![figure(&names[0], Some(0.734), None), figure(&names[1], None, None)];
     let status = Status::LeastNorm { rank: 5, unknowns: 7 };
     audit.attacks = vec![
         AttackResult::ran("half", Status::Guess, parted(0.0436)),
         AttackResult::ran(EVIL, status, parted(0.0626)),
-        AttackResult::ran("half_star", status, parted(0.00613)).within(shares),
+        AttackResult::ran("half_star", status, measured),
         AttackResult::not_run("rcc2", Refused::Numerics, EVIL),
     ];
     audit.attacks.push(AttackResult::not_scored(EVIL, Status::Descent, EVIL));
@@ -192,6 +204,7 @@ pub(super) fn hostile() -> Report {
     let part = |party: &String| PartyError { party: party.clone(), mse: -0.001, sigma: Some(0.02) };
     let mut errors = errors(0.0123, 7).with_parties(vec![part(&first), part(&second)]);
     (errors.mse, errors.sigma, errors.per_feature_sigma) = (-0.001, Some(0.0123), vec![0.03; 7]);
+    errors.metrics = vec![figure(&names[1], Some(-0.02), Some(0.05))];
     noised.baselines.half.sigma = Some(0.004);
     noised.attacks[1] = AttackResult::ran(EVIL, status, errors);
     report.audits = vec![audit, noised];

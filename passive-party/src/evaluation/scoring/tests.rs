@@ -2,6 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
+use vfl_shared::metrics::metrics_named;
 
 use super::*;
 
@@ -15,7 +16,7 @@ fn off(truth: &DMatrix<f64>, by: f64) -> Scorable {
 }
 
 fn scoring<'a>(candidates: &'a [Scorable], control: Option<&'a Scorable>, told: Told) -> Scoring<'a> {
-    Scoring { candidates, control, told, by_feature: false }
+    Scoring { candidates, control, told, by_feature: false, measures: None }
 }
 
 #[test]
@@ -150,11 +151,78 @@ fn without_noise_the_answer_is_exact_to_three_digits() {
 /// Nothing is excluded where the control may be 0, and a ratio below 0 is cut off.
 #[test]
 fn a_gain_over_a_control_lost_in_noise_excludes_nothing() {
-    let told = |mse, sigma| ErrorTold { mse, by_feature: Vec::new(), sigma: Some(sigma), sigma_by_feature: None };
+    let told = |mse, sigma| ErrorTold {
+        mse,
+        by_feature: Vec::new(),
+        sigma: Some(sigma),
+        sigma_by_feature: None,
+        metrics: Vec::new(),
+    };
     assert_eq!(Gain::of(&told(0.01, 0.001), &told(0.01, 0.02)).interval, None);
     assert_eq!(Gain::of(&told(0.01, 0.001), &told(-0.01, 0.001)), Gain { value: None, interval: None });
     let below = Gain::of(&told(-0.02, 0.001), &told(0.1, 0.001)).interval.unwrap();
     assert_eq!(below, (1.0, 1.0));
     let (low, high) = Gain::of(&told(0.02, 0.001), &told(0.1, 0.000_001)).interval.unwrap();
     assert!((low - (0.8 - 0.0196)).abs() < 1e-4 && (high - (0.8 + 0.0196)).abs() < 1e-4, "{low} {high}");
+}
+
+fn no_classes(_: &DMatrix<f64>) -> Result<Vec<u32>, MetricError> {
+    Err(MetricError::NoClasses { reason: "no model".into() })
+}
+
+/// A metric told with noise is a part like any other: it has the σ that is told, and that its bound and its share of ρ give.
+#[test]
+fn a_metric_with_noise_has_its_own_share_of_rho() {
+    let mut rng = ChaCha20Rng::seed_from_u64(6);
+    let (n, rho, runs) = (200, 0.02, 3000);
+    let truth = truth(3, n, &mut rng);
+    let one = [off(&truth, 0.08)];
+    let wanted = metrics_named(["records_within", "permutation_matched_mse"]).unwrap();
+    let measures = Measures { wanted: &wanted, truth: &truth, classify: &no_classes };
+    let asked = Scoring { measures: Some(measures), ..scoring(&one, None, Told::Best) };
+    assert_eq!(asked.parts(), Ok(3));
+    let exact: Vec<f64> = asked.exact().unwrap().errors[0].1.metrics.iter().map(|m| m.value.unwrap()).collect();
+    assert_eq!(exact[0], 1.0, "all off by 0.08");
+    let mut squares = [0.0; 2];
+    for _ in 0..runs {
+        let told = asked.noised(rho, &mut rng).unwrap().errors.remove(0).1;
+        let sigma = told.metrics[0].sigma.unwrap();
+        let derived = 1.0 / n as f64 / (2.0 * rho / 3.0).sqrt();
+        assert!((sigma / derived - 1.0).abs() < 0.01, "{sigma} {derived}");
+        for ((square, metric), exact) in squares.iter_mut().zip(&told.metrics).zip(&exact) {
+            *square += ((metric.value.unwrap() - exact) / metric.sigma.unwrap()).powi(2) / f64::from(runs);
+        }
+    }
+    for square in squares {
+        // The exact figures here are rounded to three digits, far below σ.
+        assert!((square - 1.0).abs() < 5.0 * (2.0 / f64::from(runs)).sqrt() + 1e-2, "{square}");
+    }
+    // The control is told without any.
+    let control = Scorable::column_mean(&truth).unwrap();
+    let with_control = Scoring { control: Some(&control), ..asked };
+    assert_eq!(with_control.parts(), Ok(4));
+    assert!(with_control.noised(rho, &mut rng).unwrap().control.unwrap().metrics.is_empty());
+    assert_eq!(with_control.exact().unwrap().control.unwrap().metrics.len(), 2);
+}
+
+#[test]
+fn a_metric_that_cannot_be_told_is_refused_before_anything_is() {
+    let mut rng = ChaCha20Rng::seed_from_u64(7);
+    let truth = truth(2, 100, &mut rng);
+    let kept = [off(&truth, 0.1)];
+    let dropped = [off(&truth, 0.1).without_estimates()];
+    let ask = |candidates: &[Scorable], name: &'static str| {
+        let wanted = metrics_named([name]).unwrap();
+        let measures = Measures { wanted: &wanted, truth: &truth, classify: &no_classes };
+        let asked = Scoring { measures: Some(measures), ..scoring(candidates, None, Told::All) };
+        (asked.check(0.01), asked.exact().map(|_| ()))
+    };
+    for name in ["correlation", "attack_accuracy", "conditional_entropy"] {
+        let (noised, _) = ask(&kept, name);
+        assert_eq!(noised, Err(ScoringError::Unbounded { metric: metrics_named([name]).unwrap()[0].name() }));
+        assert!(noised.unwrap_err().to_string().contains("mode = \"noised\""));
+    }
+    assert_eq!(ask(&kept, "values_within"), (Ok(()), Ok(())));
+    assert_eq!(ask(&dropped, "values_within"), (Err(ScoringError::NotKept), Err(ScoringError::NotKept)));
+    assert!(matches!(ask(&kept, "attack_accuracy").1, Err(ScoringError::Metric(MetricError::NoClasses { .. }))));
 }

@@ -1,4 +1,4 @@
-//! A scoring on the wire: the messages of one `EvaluateReconstruction` call.
+//! The messages of one `EvaluateReconstruction` call, from first to last.
 
 use std::sync::Arc;
 
@@ -10,11 +10,10 @@ use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::{Refusal, WireError, decode_columns, pb, require};
 use vfl_shared::types::RecordIds;
 
-use super::scoring::{ErrorTold, Gain, Scorable, Scored, Told};
-use super::{Asked, Control, Evaluation, Evaluations, Left, MAX_CANDIDATES};
-use crate::config::AuditMode;
+use super::scoring::Scorable;
+use super::{Asked, Evaluation, Evaluations, MAX_CANDIDATES, MAX_KEPT, wire};
+use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;
-use crate::showing::Showing;
 
 /// Answers one call, to its end.
 ///
@@ -23,7 +22,7 @@ use crate::showing::Showing;
 pub(crate) async fn evaluate(
     logits: &Arc<LogitServer>,
     evaluations: &Arc<Evaluations>,
-    showing: &Showing,
+    disclosure: &Disclosure,
     asks: &mut Streaming<pb::EvaluateReconstructionRequest>,
     answers: &mpsc::Sender<Result<pb::EvaluateReconstructionResponse, Status>>,
 ) -> Result<(), Status> {
@@ -39,12 +38,15 @@ pub(crate) async fn evaluate(
         _ => Some(WireError::model_version(model_version)?),
     };
     // What may be refused comes before the set is counted.
-    let shown = showing.described(logits, version.as_ref()).await?;
+    let shown = disclosure.described(logits, version.as_ref()).await?;
     // Counting on disk waits for the disk: not on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
-    let evaluation = Arc::new(off_thread(move || counted.start(&held.table, &ids)).await?);
-    let opened =
-        pb::EvaluationOpened { shown: Some(shown), feature_names: logits.feature_names(), ..opened(&evaluation)? };
+    let mut evaluation = off_thread(move || counted.start(&held.table, &ids)).await?;
+    if let Some(version) = version {
+        evaluation = evaluation.of_model(logits.clone(), version);
+    }
+    let evaluation = Arc::new(evaluation);
+    let opened = wire::opened(&evaluation, &shown, logits.feature_names())?;
     answers.send(Ok(answer(Answer::Opened(opened)))).await.map_err(gone)?;
 
     let mut gathered = Gathered::default();
@@ -59,7 +61,7 @@ pub(crate) async fn evaluate(
                 let scored = evaluation.clone();
                 let clipped = asked.candidates.iter().map(Scorable::clipped).collect();
                 let (scored, left) = off_thread(move || scored.score(&asked)).await?;
-                answers.send(Ok(answer(Answer::Scored(told(scored, left, clipped))))).await.map_err(gone)?;
+                answers.send(Ok(answer(Answer::Scored(wire::scored(scored, left, clipped))))).await.map_err(gone)?;
             }
         }
     }
@@ -114,7 +116,11 @@ impl Gathered {
             return Ok(self);
         }
         let evaluation = evaluation.clone();
-        let scorable = off_thread(move || evaluation.scorable(DMatrix::from_vec(d, n, values))).await?;
+        let mut scorable = off_thread(move || evaluation.scorable(DMatrix::from_vec(d, n, values))).await?;
+        let kept: usize = self.candidates.iter().chain(&self.control).map(Scorable::kept).sum();
+        if kept > 0 && kept.saturating_add(scorable.kept()) > MAX_KEPT {
+            scorable = scorable.without_estimates();
+        }
         if control {
             self.control = Some(scorable);
         } else {
@@ -123,81 +129,11 @@ impl Gathered {
         Ok(self)
     }
 
+    /// The scoring that ends with this message.
     fn asked(self, score: &pb::Score) -> Result<Asked, Refusal> {
         if self.begun.is_some() {
             return Err(Refusal::invalid("the last estimates are not whole: `more` was set and no further rows came"));
         }
-        let unknown = |field: &str, value: i32| Refusal::invalid(format!("`{field}` is {value}, which says nothing"));
-        use pb::score as wire;
-        let told = match wire::Told::try_from(score.told) {
-            Ok(wire::Told::Unspecified) => Told::Nobody,
-            Ok(wire::Told::Best) => Told::Best,
-            Ok(wire::Told::All) => Told::All,
-            Err(_) => return Err(unknown("told", score.told)),
-        };
-        let control = match (wire::Control::try_from(score.control), self.control) {
-            (Ok(wire::Control::Given), Some(given)) => Control::Given(given),
-            (Ok(wire::Control::Given), None) => return Err(Refusal::invalid("no control came: mark its estimates")),
-            (Ok(_), Some(_)) => return Err(Refusal::invalid("a control came that the scoring does not ask for")),
-            (Ok(wire::Control::Unspecified), None) => Control::None,
-            (Ok(wire::Control::Half), None) => Control::Half,
-            (Ok(wire::Control::ColumnMean), None) => Control::ColumnMean,
-            (Err(_), _) => return Err(unknown("control", score.control)),
-        };
-        Ok(Asked { candidates: self.candidates, control, told, by_feature: score.by_feature, rho: score.rho })
-    }
-}
-
-fn opened(evaluation: &Evaluation) -> Result<pb::EvaluationOpened, Refusal> {
-    let policy = evaluation.policy();
-    Ok(match policy.mode {
-        AuditMode::Noised => {
-            let (total, left) = evaluation.rho();
-            pb::EvaluationOpened {
-                mode: pb::ScoringMode::Noised.into(),
-                rho_total: Some(total),
-                rho_left: Some(left),
-                rho_per_scoring: Some(policy.rho_per_scoring),
-                ..Default::default()
-            }
-        }
-        AuditMode::Trusted => {
-            let (half, column_mean) = evaluation.baselines()?.unzip();
-            pb::EvaluationOpened {
-                mode: pb::ScoringMode::Trusted.into(),
-                half: half.map(error),
-                column_mean: column_mean.map(error),
-                scorings_left: evaluation.scorings_left(),
-                ..Default::default()
-            }
-        }
-    })
-}
-
-fn error(told: ErrorTold) -> pb::ReconstructionError {
-    let ErrorTold { mse, by_feature, sigma, sigma_by_feature } = told;
-    pb::ReconstructionError { mse, mse_by_feature: by_feature, sigma, sigma_by_feature }
-}
-
-fn told(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Scored {
-    let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let gain = |g: Gain| pb::Gain { value: g.value, low: g.interval.map(|i| i.0), high: g.interval.map(|i| i.1) };
-    let errors = scored.errors.into_iter().map(|(at, e, g)| pb::scored::Candidate {
-        candidate: index(at),
-        error: Some(error(e)),
-        gain: g.map(gain),
-    });
-    let (rho_spent, rho_left, scorings_left) = match left {
-        Left::Noised { spent, left } => (Some(spent), Some(left), 0),
-        Left::Trusted { scorings } => (None, None, scorings),
-    };
-    pb::Scored {
-        best: scored.best.map(index),
-        errors: errors.collect(),
-        control: scored.control.map(error),
-        clipped,
-        rho_spent,
-        rho_left,
-        scorings_left,
+        wire::asked(score, self.candidates, self.control)
     }
 }

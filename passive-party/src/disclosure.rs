@@ -1,31 +1,30 @@
-//! What each role is shown of the parameters, and what it is told of that.
+//! What each role is shown of the parameters, and what it is told of that: the release policy at work.
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::pb::release_parameters_response::Kind;
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError, encode_columns, pb};
+use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::Role;
+use vfl_shared::transform::{ReleasedParameters, ShownParameters, Statement};
 use vfl_shared::types::ModelVersion;
 
 use crate::config::{Grant, ReleasePolicy};
 use crate::logits::LogitServer;
-use crate::release::{Release, ReleaseError, Releases, releases};
+use crate::release::{ReleaseError, Releases, releases};
 use crate::transform::TransformConfig;
-use crate::words::transform_words;
 
 /// The release policy at work.
 #[derive(Debug)]
-pub struct Showing {
+pub struct Disclosure {
     policy: ReleasePolicy,
-    /// What is done to the features before training.
-    trained_on: TransformConfig,
+    /// What is done to the features before training; `None`: nothing.
+    trained_on: Option<TransformConfig>,
     releases: Releases,
 }
 
-impl Showing {
+impl Disclosure {
     /// Follows a policy for models trained on features under `trained_on`, with the releases of a state directory, which is
     /// locked. What was released under another policy is logged.
     ///
@@ -50,6 +49,7 @@ impl Showing {
             }
             (None, Ok(_)) => {}
         }
+        let trained_on = Some(trained_on).filter(|map| *map != TransformConfig::None {});
         Ok(Self { policy, trained_on, releases: Releases::open(state_dir, lock)? })
     }
 
@@ -61,8 +61,8 @@ impl Showing {
         &self,
         logits: &Arc<LogitServer>,
         role: Role,
-        version: String,
-    ) -> Result<pb::ReleaseParametersResponse, Refusal> {
+        version: &ModelVersion,
+    ) -> Result<ReleasedParameters, Refusal> {
         let (grant, key) = match role {
             Role::Coordinator => (&self.policy.to_coordinator, "to_coordinator"),
             _ => (&self.policy.to_active_party, "to_active_party"),
@@ -74,50 +74,40 @@ impl Showing {
             );
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         };
-        let version = WireError::model_version(version)?;
         let share = logits.share(version.as_str().to_owned())?;
-        let true_ones = share.parameters.weights();
-        // One row per class: the transpose of "one record per row".
-        let mut answer = pb::ReleaseParametersResponse {
-            weights: Some(encode_columns(&true_ones.transpose())),
-            feature_names: share.feature_names.clone(),
-            ..Default::default()
-        };
         // The coordinator gets the true ones and is told so; what it does with them the active party does not see.
+        let true_ones = ReleasedParameters {
+            weights: share.parameters.weights().clone(),
+            feature_names: share.feature_names.clone(),
+            bias_shift: None,
+            statement: Statement::True { of_features: None },
+        };
         if role == Role::Coordinator {
-            answer.set_kind(Kind::True);
-            return Ok(answer);
+            return Ok(true_ones);
         }
-        let release = self.releases.shown(logits, &version, role, &transform).await?;
-        if let Some(weights) = &release.weights {
-            answer.weights = Some(encode_columns(&weights.transpose()));
-        }
+        let release = self.releases.shown(logits, version, role, &transform).await?;
+        let shown = match &release.weights {
+            Some(weights) => ReleasedParameters { weights: weights.clone(), ..true_ones },
+            None => true_ones,
+        };
         if !self.policy.disclosed {
-            answer.set_kind(Kind::Undisclosed);
-            return Ok(answer);
+            return Ok(ReleasedParameters { statement: Statement::Undisclosed, ..shown });
         }
-        let trained_on = match self.trained_on {
-            TransformConfig::None {} => String::new(),
-            ref map => format!("trained on transformed features: {}", transform_words(map)),
-        };
+        let of_features = self.trained_on.clone();
         if release.weights.is_none() {
-            answer.set_kind(Kind::True);
-            answer.transform = trained_on;
-            return Ok(answer);
+            return Ok(ReleasedParameters { statement: Statement::True { of_features }, ..shown });
         }
-        answer.set_kind(Kind::Transformed);
-        answer.transform = match trained_on.as_str() {
-            "" => transform_words(&transform),
-            _ => format!("{}; {trained_on}", transform_words(&transform)),
-        };
-        answer.interpretability = distance_told(&transform, release.interpretability);
-        if release.bias_shift.iter().any(|&b| b != 0.0) {
-            answer.bias_shift = release.bias_shift.iter().copied().collect();
-        }
-        Ok(answer)
+        let interpretability = distance_told(&transform, release.interpretability);
+        let shift = Some(&release.bias_shift).filter(|shift| shift.iter().any(|&b| b != 0.0));
+        Ok(ReleasedParameters {
+            bias_shift: shift.cloned(),
+            statement: Statement::Transformed { of_weights: transform, interpretability, of_features },
+            ..shown
+        })
     }
 
-    /// What the active party is shown, for the auditor: of a version, with the distance its transform came to.
+    /// What the active party is shown, for the auditor: of a version, with the distance its transform came to, to three significant
+    /// digits.
     ///
     /// # Errors
     /// As [`Releases::shown`].
@@ -125,50 +115,25 @@ impl Showing {
         &self,
         logits: &Arc<LogitServer>,
         version: Option<&ModelVersion>,
-    ) -> Result<pb::ShownParameters, Refusal> {
+    ) -> Result<ShownParameters, Refusal> {
         let release = match (&self.policy.to_active_party, version) {
             (Grant::Transformed(transform), Some(version)) => {
                 Some(self.releases.shown(logits, version, Role::ActiveParty, transform).await?)
             }
             _ => None,
         };
-        Ok(self.words(release.as_deref()))
-    }
-
-    fn words(&self, release: Option<&Release>) -> pb::ShownParameters {
         let transform = self.policy.to_active_party.transform();
         let granted = transform.is_some();
-        let transform = transform.filter(|t| *t != TransformConfig::None {});
-        let trained_on = match &self.trained_on {
-            TransformConfig::None {} => None,
-            map => Some(format!("trained on transformed features: {}", transform_words(map))),
-        };
-        let mut description = match (granted, &transform, &trained_on) {
-            (false, _, None) => "nothing".to_owned(),
-            (false, _, Some(map)) => format!("nothing ({map})"),
-            (true, None, None) => "true parameters".to_owned(),
-            (true, None, Some(map)) => map.clone(),
-            (true, Some(transform), map) => {
-                let mut said = format!("transformed: {}", transform_words(transform));
-                if let Some(release) = release {
-                    said.push_str(&format!(", g = {}", three_significant_digits(release.interpretability)));
-                }
-                if let Some(map) = map {
-                    said.push_str(&format!("; {map}"));
-                }
-                said
-            }
-        };
-        if granted && !self.policy.disclosed {
-            description.push_str("; the active party is told only that parameters may be transformed");
-        }
-        pb::ShownParameters {
+        let of_weights = transform.filter(|t| *t != TransformConfig::None {});
+        let interpretability =
+            release.filter(|_| of_weights.is_some()).map(|r| three_significant_digits(r.interpretability));
+        Ok(ShownParameters {
             granted,
-            transformed: transform.is_some(),
-            trained_on_transformed: trained_on.is_some(),
+            of_weights,
+            interpretability,
+            of_features: self.trained_on.clone(),
             disclosed: self.policy.disclosed,
-            description,
-        }
+        })
     }
 }
 
@@ -197,7 +162,6 @@ fn distance_told(transform: &TransformConfig, g: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::parse_transform;
 
     #[test]
     fn the_distance_is_told_where_it_gives_nothing_away() {
@@ -215,7 +179,7 @@ mod tests {
             ("binary (epsilon = 0.1, randomised = true)", None),
             ("single_feature (epsilon = 0.1, randomised = true)", None),
         ] {
-            assert_eq!(distance_told(&parse_transform(text).unwrap(), 0.123_456), told, "{text}");
+            assert_eq!(distance_told(&text.parse().unwrap(), 0.123_456), told, "{text}");
         }
     }
 }

@@ -1,6 +1,14 @@
-//! Transforms as data: as they stand in a config file and in a stored release.
+//! Transforms of a passive party's parameters or features, as data: in a config file, in a stored release, on the wire, and what
+//! is said of them to other parties. What carries them out is the passive party's alone.
+
+mod released;
+mod text;
+mod wire;
 
 use serde::{Deserialize, Serialize};
+
+pub use released::{ReleasedParameters, ShownParameters, Statement};
+pub use text::TransformTextError;
 
 /// Which attack a `stiefel` transform is made against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,67 @@
+//! The shell of every page that the lab writes: one file that needs nothing but a browser, no script, no font, no image, no network.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::report::plot::ink;
+use crate::report::text::printable;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Forbids everything but the page's own style: a name that broke out of its place could still do nothing.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// What every page says of itself.
+pub(crate) struct Shell<'a> {
+    /// Title and heading.
+    pub(crate) title: &'a str,
+    /// The program that wrote it.
+    pub(crate) generator: &'a str,
+    /// A sentence below the heading; empty: none.
+    pub(crate) lead: &'a str,
+    /// What the page is about, by label.
+    pub(crate) facts: Vec<(&'static str, Markup)>,
+    /// The file with the same content for programs.
+    pub(crate) source: String,
+    /// The version of that file's schema.
+    pub(crate) schema_version: u32,
+}
+
+/// Text of a document, ready for a page: control characters out; maud escapes the rest.
+pub(crate) fn said(text: &str) -> Markup {
+    html! { (printable(text)) }
+}
+
+impl Shell<'_> {
+    /// The page around this content. The same content gives the same bytes.
+    pub(crate) fn page(&self, content: &Markup) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
+                    meta name="generator" content=(printable(self.generator));
+                    title { (said(self.title)) }
+                    style { (PreEscaped(STYLE)) (PreEscaped(ink::style_sheet())) }
+                }
+                body {
+                    main {
+                        header {
+                            h1 { (said(self.title)) }
+                            @if !self.lead.is_empty() { p class="lead" { (self.lead) } }
+                            div class="card" {
+                                dl { @for (label, value) in &self.facts { dt { (label) } dd { (value) } } }
+                            }
+                        }
+                        (content)
+                        footer class="small muted" {
+                            "Written by " (said(self.generator)) " from " (said(&self.source)) ", schema version " (self.schema_version) "."
+                        }
+                    }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
