@@ -37,7 +37,7 @@ pub struct AuditArgs {
     /// Where report.json and report.html go.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics_help("Overrides `metrics` in the config. "))]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics::metrics_help("Overrides `metrics` in the config. "))]
     metrics: Option<Vec<String>>,
     /// Print the report as JSON instead of tables.
     #[arg(long)]
@@ -115,7 +115,7 @@ impl AuditConfig {
             return Err("name at least one attack and one of [[defenses]] or `policies`".into());
         }
         if let Some(names) = &self.metrics {
-            super::metrics_of(names).map_err(|e| e.to_string())?;
+            super::metrics::metrics_of(names).map_err(|e| e.to_string())?;
         }
         for policy in &policies {
             Pipeline::check(&policy.defenses).map_err(|e| format!("policy `{policy}`: {e}"))?;
@@ -145,7 +145,8 @@ impl AuditArgs {
             return Err(CliError::input(file.error("`training_ids` is for `agnostic`, which is not among `attacks`")));
         }
         let attacks = v.attacks.clone();
-        let metrics = self.metrics.as_ref().or(v.metrics.as_ref()).map(|names| super::metrics_of(names)).transpose()?;
+        let metrics =
+            self.metrics.as_ref().or(v.metrics.as_ref()).map(|names| super::metrics::metrics_of(names)).transpose()?;
         let plan = Plan {
             ids,
             policies,

@@ -45,7 +45,7 @@ pub struct DemoArgs {
     /// Train on features under a transform: negate, complement, permute, `selective (features = [0, 1])`, random_orthonormal.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     train_transform: String,
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics_help(""))]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics::metrics_help(""))]
     metrics: Option<Vec<String>>,
     /// Leave out the error by number of passive features.
     #[arg(long)]
@@ -107,7 +107,7 @@ impl DemoArgs {
             policies,
             transform,
             training_transform,
-            metrics: self.metrics.as_deref().map(super::metrics_of).transpose()?,
+            metrics: self.metrics.as_deref().map(super::metrics::metrics_of).transpose()?,
             sweep: !self.no_sweep,
             seed: self.data.seed,
         };

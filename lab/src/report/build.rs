@@ -10,9 +10,9 @@ use super::document::{
     AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, Outcome, Party, PartyError,
     Policy, Refused, Report, Role, SCHEMA_VERSION, Status, Tool, Utility,
 };
+use super::level::EXACT_MSE;
 use super::surface::Surface;
 use super::threat::ThreatModel;
-use super::verdict::EXACT_MSE;
 use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
 

@@ -12,6 +12,7 @@ mod check;
 mod document;
 mod facts;
 mod html;
+mod level;
 mod noised;
 pub(crate) mod number;
 pub(crate) mod plot;
@@ -33,10 +34,11 @@ pub use document::{
     Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
+pub use level::{EXACT_MSE, Level, Verdict};
 pub use surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};
 pub use table::render_table;
 pub use threat::{DefenseKnowledge, Observations, ParameterKnowledge, Shares, ThreatModel};
-pub use verdict::{EXACT_MSE, Level, Verdict, verdict};
+pub use verdict::verdict;
 pub use write::{Written, write};
 
 /// Why a report could not be read, rendered or written.

@@ -3,8 +3,8 @@
 use vfl_passive_party::evaluation::scoring::{ErrorTold, Gain};
 
 use super::document::{Audit, Errors};
+use super::level::{EXACT_MSE, Level, Verdict};
 use super::number::figure;
-use super::verdict::{EXACT_MSE, Level, Verdict};
 
 /// Two figures differ if they do so by this many standard deviations of their noise: 95 % two-sided.
 const Z: f64 = 1.96;

@@ -4,10 +4,11 @@ use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, 
 
 use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
+use super::level::Level;
 use super::number::{align_left, figure, four, significant};
 use super::surface::TRAINING_DISCLOSURE;
 use super::text::{printable, shortened, wrapped};
-use super::verdict::{Level, verdict};
+use super::verdict::verdict;
 
 /// Narrower than this a table is no longer one.
 const MIN_WIDTH: usize = 60;

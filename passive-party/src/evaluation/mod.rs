@@ -46,9 +46,6 @@ pub const MIN_RECORDS: usize = 100;
 /// The most candidates of one scoring.
 pub const MAX_CANDIDATES: usize = 64;
 
-/// The most values of estimates that a call keeps for metrics, beside the last candidate's: 64 MiB.
-pub const MAX_KEPT: usize = 1 << 23;
-
 /// The record of all scorings, on disk.
 pub struct Evaluations {
     path: PathBuf,

@@ -19,6 +19,9 @@ use super::accountant::LEAST_RHO;
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
 
+/// The most values of estimates that a call keeps for metrics, beside the last candidate's: 64 MiB.
+pub const MAX_KEPT: usize = 1 << 23;
+
 /// Estimates, reduced to what a scoring needs of them. The errors are private; nothing leaves but through [`Scoring`].
 #[derive(Clone)]
 pub struct Scorable {
@@ -275,7 +278,7 @@ pub enum ScoringError {
     /// Candidates whose estimates were not kept.
     #[error(
         "`metrics` are told of at most {} values of estimates in one scoring, or of one candidate; send fewer candidates",
-        super::MAX_KEPT
+        MAX_KEPT
     )]
     NotKept,
     /// A metric that is not defined.

@@ -10,8 +10,9 @@ use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::{Refusal, WireError, decode_columns, pb, require};
 use vfl_shared::types::RecordIds;
 
+use super::scoring::MAX_KEPT;
 use super::scoring::Scorable;
-use super::{Asked, Evaluation, Evaluations, MAX_CANDIDATES, MAX_KEPT, wire};
+use super::{Asked, Evaluation, Evaluations, MAX_CANDIDATES, wire};
 use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;
 

@@ -2,8 +2,9 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::distance::Distance;
 use super::fraction::{Quadratic, maximise};
-use super::{Distance, Rewritten, Search, TransformError};
+use super::{Rewritten, Search, TransformError};
 use crate::linear::symmetric_eigen;
 use crate::moments::Moments;
 

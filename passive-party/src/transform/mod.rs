@@ -7,117 +7,28 @@
 //! section VII-A).
 
 mod binary;
+mod distance;
+mod error;
 mod fraction;
 mod least_squares;
 mod map;
 mod orthonormal;
+mod rewritten;
 mod single_feature;
 mod stiefel;
 
-use nalgebra::{DMatrix, DVector};
-use rand::{Rng, RngExt};
-use vfl_shared::numerics::DecompositionError;
+use nalgebra::DMatrix;
+use rand::Rng;
 use vfl_shared::types::FeatureBlock;
 
 use crate::moments::Moments;
 
+use distance::Distance;
+pub use error::TransformError;
 pub use map::FeatureMap;
+pub use rewritten::{Rewritten, Search};
 pub(crate) use stiefel::check as check_search;
 pub use vfl_shared::transform::{StiefelCase, TransformConfig};
-
-/// Why parameters were not rewritten.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum TransformError {
-    /// A setting out of its range, or one that does not go with these parameters.
-    #[error("transform `{transform}`: {reason}")]
-    Setting {
-        /// The transform.
-        transform: &'static str,
-        /// What is wrong, and what is expected.
-        reason: String,
-    },
-    /// An ε at or beyond the one from which the error has no bound.
-    #[error("transform `{transform}`: `epsilon` is {epsilon}, expected less than {bound:.6e}: {reached}")]
-    TooFar {
-        /// The transform.
-        transform: &'static str,
-        /// ε as set.
-        epsilon: f64,
-        /// The least ε that is refused: a statistic of the true parameters.
-        bound: f64,
-        /// What happens there.
-        reached: &'static str,
-    },
-    /// The transform is fitted to records, and there are none.
-    #[error("transform `{transform}` is fitted to the moments of the features: give records (`x_pas` in a case)")]
-    NeedsRecords {
-        /// The transform.
-        transform: &'static str,
-    },
-    /// It needs trained parameters, so that there is nothing to train on.
-    #[error(
-        "transform `{transform}` is fitted to trained parameters, so that no model can be trained on it; release transformed \
-         parameters instead, or train on negate, complement, permute, selective or random_orthonormal"
-    )]
-    NotOfFeatures {
-        /// The transform.
-        transform: &'static str,
-    },
-    /// Shapes that do not fit together, or numbers that are not finite.
-    #[error("{0}")]
-    Input(String),
-}
-
-impl TransformError {
-    /// The message for a log, which holds no statistic of the parameters. The error itself is for whoever holds them.
-    #[must_use]
-    pub fn without_statistics(&self) -> String {
-        match self {
-            Self::TooFar { transform, epsilon, reached, .. } => {
-                format!("transform `{transform}`: `epsilon` is {epsilon}, too large for these parameters: {reached}")
-            }
-            other => other.to_string(),
-        }
-    }
-}
-
-/// Parameters as released, and how they came about.
-#[derive(Clone, PartialEq)]
-pub struct Rewritten {
-    /// W_n, k × d.
-    pub weights: DMatrix<f64>,
-    /// What the active party adds to its bias to read the released parameters as a model of features in [0, 1]: W_pas 1 for
-    /// `complement`, the sum of the columns it negates for `selective`, else 0. k entries. With x → H x + t the map of the
-    /// features, W_n (H x + t) + `bias_shift` = W_pas x.
-    pub bias_shift: DVector<f64>,
-    /// R with W_n = W_pas R, where the transform is such a matrix; d × d, orthonormal. Secret: whoever has it undoes the
-    /// transform.
-    pub matrix: Option<DMatrix<f64>>,
-    /// What the search for it found, if there was one.
-    pub search: Option<Search>,
-}
-
-/// Facts of a search over many starts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Search {
-    /// The objective at the point taken: of `stiefel` V (39) or (48), which is minimised; the greatest error V (53) of
-    /// `binary`, (1 − ρ)² of V (49) of `single_feature`, and the error of R theorem 3 of `least_squares_optimal`.
-    pub objective: f64,
-    /// Starting points; 0 where nothing was searched.
-    pub starts: u32,
-    /// Steps over all starts.
-    pub steps: u64,
-    /// Norm of the Riemannian gradient at the point taken; 0 for a closed form and for a maximum that is proven.
-    pub gradient_norm: f64,
-}
-
-/// Shows the shape only.
-impl std::fmt::Debug for Rewritten {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (k, d) = self.weights.shape();
-        write!(f, "Rewritten({k} × {d}, {:?}, values withheld)", self.search)
-    }
-}
 
 /// Rewrites `w_pas` (k × d) for release. `x` holds the records (d × n) whose moments a fitted transform uses; `rng` makes
 /// what is secret in it.
@@ -210,34 +121,6 @@ pub fn natural_distance(w_pas: &DMatrix<f64>) -> f64 {
     if w_pas.is_empty() { 0.0 } else { squares / w_pas.len() as f64 }
 }
 
-/// V's interpretability level, checked.
-struct Distance {
-    epsilon: f64,
-    randomised: bool,
-}
-
-impl Distance {
-    fn new(transform: &'static str, epsilon: f64, randomised: bool) -> Result<Self, TransformError> {
-        if epsilon >= 0.0 && epsilon.is_finite() {
-            return Ok(Self { epsilon, randomised });
-        }
-        Err(TransformError::Setting { transform, reason: format!("`epsilon` is {epsilon}, expected 0 or more") })
-    }
-
-    /// ε, or where it is secret a uniform draw from [0, ε] (V remarks 10, 13).
-    fn draw(&self, rng: &mut dyn Rng) -> f64 {
-        if self.randomised { self.epsilon * rng.random::<f64>() } else { self.epsilon }
-    }
-
-    /// Refuses a distance of `bound` or more, from which on the error has none.
-    fn below(&self, transform: &'static str, bound: f64, reached: &'static str) -> Result<(), TransformError> {
-        if self.epsilon == 0.0 || self.epsilon < bound {
-            return Ok(());
-        }
-        Err(TransformError::TooFar { transform, epsilon: self.epsilon, bound, reached })
-    }
-}
-
 /// The moments of the records that a transform is fitted to.
 fn moments(transform: &'static str, d: usize, x: Option<&FeatureBlock>) -> Result<Moments, TransformError> {
     let x = x.map(FeatureBlock::matrix).filter(|x| x.ncols() > 0).ok_or(TransformError::NeedsRecords { transform })?;
@@ -248,15 +131,6 @@ fn moments(transform: &'static str, d: usize, x: Option<&FeatureBlock>) -> Resul
     Moments::of(x).ok_or_else(|| {
         TransformError::Input("the moments of the records overflow: features are expected in [0, 1]".into())
     })
-}
-
-impl From<DecompositionError> for TransformError {
-    fn from(error: DecompositionError) -> Self {
-        Self::Input(match error {
-            DecompositionError::NotFinite => "the passive weights are too large: their products overflow".into(),
-            DecompositionError::NoConvergence => "a decomposition of the passive weights did not converge".into(),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
+use super::distance::Distance;
 use super::fraction::{Quadratic, maximise};
-use super::{Distance, Rewritten, Search, TransformError};
+use super::{Rewritten, Search, TransformError};
 use crate::linear::symmetric_eigen;
 
 const NAME: &str = "single_feature";

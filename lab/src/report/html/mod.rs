@@ -1,5 +1,6 @@
 //! The report as one page.
 
+mod plots;
 mod sections;
 
 use maud::html;
@@ -8,6 +9,7 @@ use super::document::Report;
 use super::plot::{self, Series};
 use super::{ReportError, facts};
 use crate::page::Shell;
+use plots::Plots;
 
 /// The report as a self-contained HTML page. The same report gives the same bytes.
 ///
@@ -29,14 +31,6 @@ pub fn render_html(report: &Report) -> Result<String, ReportError> {
             .collect::<Result<_, _>>()?,
     };
     Ok(page(report, &plots))
-}
-
-/// SVG texts; absent where there is nothing to draw.
-struct Plots {
-    sweep: Option<String>,
-    defenses: Option<String>,
-    /// One per audit.
-    features: Vec<Option<String>>,
 }
 
 /// Names of the attacked features in order; none unless all attacked parties publish theirs.

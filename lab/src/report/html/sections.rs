@@ -2,14 +2,15 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::Plots;
+use super::plots::Plots;
 use crate::page::said;
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{self, RowKind, Rows};
+use crate::report::level::Level;
 use crate::report::number::{self, align_left, four, significant};
 use crate::report::surface::{SurfaceKind, TRAINING_DISCLOSURE};
 use crate::report::threat::ThreatModel;
-use crate::report::verdict::{Level, verdict};
+use crate::report::verdict::verdict;
 
 /// As wide as a digit, unlike a space.
 const FIGURE_SPACE: char = '\u{2007}';

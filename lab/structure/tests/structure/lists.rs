@@ -39,10 +39,12 @@ const fn debt(path: &'static str, why: &'static str) -> Edge {
 pub(crate) const EDGES: &[Edge] = &[
     edge("shared/src/rpc/", "generated code, codec and checked conversions"),
     edge("shared/src/policy/wire.rs", "policies as messages"),
+    edge("shared/src/transform/wire.rs", "transforms, and what is shown of parameters, as messages"),
     edge("coordinator/src/service.rs", "the coordinator's calls"),
     edge("coordinator/src/passive.rs", "client of a passive party"),
     edge("passive-party/src/service.rs", "the passive party's calls"),
-    edge("passive-party/src/evaluation/stream.rs", "the messages of one scoring"),
+    edge("passive-party/src/evaluation/service.rs", "the stream of scorings"),
+    edge("passive-party/src/evaluation/wire.rs", "scorings as messages"),
     edge("active-party/src/service.rs", "the active party's calls"),
     edge("active-party/src/scoring.rs", "client of the coordinator"),
     edge("active-party/src/reconstruct/wire.rs", "what attacks give, as messages"),
@@ -62,7 +64,6 @@ pub(crate) const EDGES: &[Edge] = &[
     debt("coordinator/src/publish.rs", "reports what is published as a message"),
     debt("coordinator/src/training.rs", "drives a training with messages"),
     debt("passive-party/src/logits.rs", "computes shares from and to messages"),
-    debt("passive-party/src/showing.rs", "answers in messages"),
     debt("active-party/src/publish.rs", "drives its side of an import with messages"),
     debt("active-party/src/reconstruct.rs", "runs a job that is a message"),
     debt("lab/src/audit.rs", "asks and reads results as messages"),
@@ -86,15 +87,7 @@ impl Circle {
 }
 
 /// The circles that are owed.
-pub(crate) const CIRCLES: &[Circle] = &[
-    Circle {
-        among: &["lab/src/audit.rs", "lab/src/audit/"],
-        why: "results are defined beside the audit that makes them",
-    },
-    Circle { among: &["lab/src/report/html/"], why: "the plots of a page are defined beside the page" },
-    Circle { among: &["lab/src/report/noised.rs", "lab/src/report/verdict.rs"], why: "each uses a bound of the other" },
-    Circle {
-        among: &["passive-party/src/transform/"],
-        why: "result and error are defined beside the register of transforms",
-    },
-];
+pub(crate) const CIRCLES: &[Circle] = &[Circle {
+    among: &["lab/src/audit.rs", "lab/src/audit/"],
+    why: "results are defined beside the audit that makes them",
+}];
