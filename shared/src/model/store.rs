@@ -106,7 +106,7 @@ impl ShareStore {
     /// Stores a share durably and gives the hash of its file.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if the disk refuses.
+    /// [`StoreError::File`] if the disk refuses.
     pub fn put(&self, parameters: &PartyParameters, feature_names: &[String]) -> Result<String, StoreError> {
         let file = ShareFile {
             schema: SCHEMA,
