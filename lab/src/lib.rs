@@ -15,6 +15,7 @@
 pub mod audit;
 pub mod certs;
 pub mod cli;
+pub mod cli_reference;
 pub mod demo;
 pub mod deployment;
 pub mod evaluate;

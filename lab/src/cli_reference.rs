@@ -1,0 +1,45 @@
+//! The reference of all commands, made from the definitions that the binaries themselves read.
+
+use clap::{Command, CommandFactory};
+
+/// The four binaries in the order of the reference.
+fn binaries() -> [Command; 4] {
+    [
+        crate::cli::Cli::command(),
+        vfl_coordinator::cli::Cli::command(),
+        vfl_passive_party::cli::Cli::command(),
+        vfl_active_party::cli::Cli::command(),
+    ]
+}
+
+/// The reference as Markdown: `docs/cli.md`.
+#[must_use]
+pub fn cli_reference() -> String {
+    let mut text = String::from(
+        "# Commands\n\nThe help texts of the four binaries. `cargo run --example cli_reference > docs/cli.md` writes this file; a test \
+         fails where it is out of date.\n",
+    );
+    for binary in binaries() {
+        // Values of environment variables are of the machine that writes the file.
+        let binary = plain(binary.term_width(100));
+        let name = binary.get_name().to_owned();
+        append(&mut text, binary, &name, 2);
+    }
+    text
+}
+
+fn plain(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_env_values(true)).mut_subcommands(|sub| plain(sub.term_width(100)))
+}
+
+fn append(text: &mut String, mut command: Command, path: &str, level: usize) {
+    command = command.bin_name(path);
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    text.push_str(&format!("\n{} `{path}`\n\n```text\n{}\n```\n", "#".repeat(level), lines.join("\n").trim_end()));
+    let subcommands: Vec<Command> = command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
+    for sub in subcommands.into_iter().filter(|sub| !sub.is_hide_set()) {
+        let path = format!("{path} {}", sub.get_name());
+        append(text, sub, &path, (level + 1).min(6));
+    }
+}
