@@ -176,6 +176,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         aware: true,
         queries: 100,
         rho: None,
+        help: Default::default(),
         seed: plan.seed,
     };
     let mut bar =
@@ -221,6 +222,7 @@ async fn deploy(
         training_transform,
         consent: consent(&active_name(), dataset.class_names().len()),
         audits: true,
+        help: Default::default(),
     })
     .await
 }
@@ -308,6 +310,7 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             aware: false,
             queries: 1,
             rho: None,
+            help: Default::default(),
             seed: plan.seed,
         };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;

@@ -10,6 +10,7 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::types::PartyName;
 
+use crate::collusion::{Collusion, CollusionTable};
 use crate::evaluation::accountant::{LEAST_RHO, RHO};
 use crate::training_map;
 use crate::transform::{FeatureMap, TransformConfig, TransformError, check_search};
@@ -38,6 +39,9 @@ pub struct ConfigValues {
     /// What audits are allowed.
     #[serde(default)]
     pub audit: AuditPolicy,
+    /// Who gets logit shares of this party's records.
+    #[serde(default)]
+    pub collusion: CollusionTable,
 }
 
 /// `[data]`.
@@ -267,6 +271,8 @@ pub struct Settings {
     pub training: TrainingPolicy,
     /// What audits are allowed.
     pub audit: AuditPolicy,
+    /// Who gets logit shares of this party's records.
+    pub collusion: Collusion,
 }
 
 impl Settings {
@@ -297,6 +303,7 @@ impl Settings {
             release: v.release.clone(),
             training: v.training.clone(),
             audit: v.audit,
+            collusion: v.collusion.read().map_err(|e| file.error(format!("[collusion]: {e}")))?,
         };
         Ok((v.listen, settings))
     }

@@ -15,17 +15,18 @@ use vfl_shared::data::FeatureStore;
 use vfl_shared::files;
 use vfl_shared::model::{ShareStore, Staging, StoreError};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, rough};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
 use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
 use vfl_shared::training::journal::JournalError;
 use vfl_shared::training::{Importer, Participant};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
+use crate::collusion::Collusion;
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
 use crate::evaluation::stream::{evaluate, off_thread};
 use crate::evaluation::{EvaluationError, Evaluations};
-use crate::logits::LogitServer;
+use crate::logits::{LogitServer, MAX_ROWS};
 use crate::release::ReleaseError;
 use crate::showing::Showing;
 use crate::training_map::{self, TrainingMapError};
@@ -84,6 +85,7 @@ struct Service {
     logits: Arc<LogitServer>,
     importer: Arc<Importer>,
     showing: Arc<Showing>,
+    collusion: Collusion,
     audits_allowed: bool,
     evaluations: Arc<Evaluations>,
     consent: Arc<Consent>,
@@ -128,6 +130,7 @@ pub async fn run(
         showing: Arc::new(showing),
         logits: Arc::new(logits),
         importer: Arc::new(importer),
+        collusion: settings.collusion,
         audits_allowed: settings.audit.allowed,
         evaluations,
         consent,
@@ -258,6 +261,22 @@ impl PassiveParty for Service {
         let answer = self.showing.release(&self.logits, caller.role(), version).await?;
         tracing::info!(caller = %caller, "parameters released");
         Ok(Response::new(answer))
+    }
+
+    async fn lend_shares(
+        &self,
+        request: Request<pb::LendSharesRequest>,
+    ) -> Result<Response<pb::LendSharesResponse>, Status> {
+        let caller = caller(&request)?;
+        // Before anything else is said of versions and records.
+        self.collusion.allows(&caller)?;
+        let request = request.into_inner();
+        let ids = RecordIds::try_from(require("ids", request.ids)?)?;
+        if !(1..=MAX_ROWS).contains(&ids.len()) {
+            return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {} came", ids.len())).into());
+        }
+        let lent = self.collusion.lend(&self.logits, &caller, request.model_version, &ids)?;
+        Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.to_wire()) }))
     }
 
     type EvaluateReconstructionStream = Responses<pb::EvaluateReconstructionResponse>;

@@ -10,7 +10,10 @@ use vfl_shared::types::FeatureBlock;
 
 use super::method::{Entry, Group};
 use super::settings::BASE;
-use super::{AdversaryView, Attack, AttackError, Evidence, KnownModel, Method, Need, Needs, Reconstruction, Settings};
+use super::{
+    AdversaryView, Attack, AttackError, Evidence, KnownModel, Method, Need, Needs, Reconstruction, Settings,
+    StatedKnowledge,
+};
 
 /// What colluding passive parties give: `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
@@ -34,19 +37,22 @@ impl std::fmt::Debug for Colluders {
 pub struct Collusion {
     /// The attack on the others.
     pub inner: Box<dyn Attack>,
+    /// What is known of the features, those of the colluders counted.
+    pub knowledge: StatedKnowledge,
 }
 
 /// `coalition`.
 pub(super) static COALITION: Entry = Entry {
     settings: &[&BASE],
-    // What is known of the features cannot be told apart by party here.
+    // What is known is of all features, and the base sees those of the others.
     informed: true,
     ..Entry::new("coalition", Group::Helped, |settings| Box::new(Collusion::from(settings)))
 };
 
 impl From<&Settings> for Collusion {
     fn from(settings: &Settings) -> Self {
-        Self { inner: settings.get(&BASE).unwrap_or(Method::ClampedHalfStar).plain(settings) }
+        let base = settings.get(&BASE).unwrap_or(Method::ClampedHalfStar);
+        Self { inner: base.plain(settings), knowledge: settings.knowledge() }
     }
 }
 
@@ -81,7 +87,14 @@ impl Attack for Collusion {
         });
         let y = FeatureBlock::new(y)?;
         let reduced = KnownModel::white_box(known, model.bias().clone(), w_pas.select_columns(&others))?;
-        let found = self.inner.reconstruct(&view.with_active(&reduced, &y)?, rng)?;
+        let view = view.with_active(&reduced, &y)?;
+        let found = match &self.knowledge {
+            nothing if *nothing == StatedKnowledge::default() => self.inner.reconstruct(&view, rng)?,
+            stated => {
+                let of_others = stated.about(features.len())?.select(&others);
+                of_others.inform(&*self.inner, stated.exact, &view, rng)?
+            }
+        };
         let mut estimates = DMatrix::from_element(features.len(), n, 0.5);
         for (row, &feature) in found.estimates.row_iter().zip(&others) {
             estimates.row_mut(feature).copy_from(&row);

@@ -109,6 +109,13 @@ impl FeatureKnowledge {
         if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what: "ranges", expected, got }) }
     }
 
+    /// What is known of the features at these positions.
+    pub(super) fn select(&self, positions: &[usize]) -> Self {
+        let of = |at: &usize| Some((*self.ranges.get(*at)?, self.levels.get(*at)?.clone()));
+        let (ranges, levels) = positions.iter().filter_map(of).unzip();
+        Self { ranges, levels }
+    }
+
     /// The same in units of each range, (x − lower) / (upper − lower), for the features that are not known already.
     fn in_units(&self) -> Result<Self, KnowledgeError> {
         let open = self.ranges.iter().zip(&self.levels).filter(|((lower, upper), _)| lower < upper);
@@ -117,6 +124,29 @@ impl FeatureKnowledge {
             .map(|(&range, levels)| levels.as_ref().map(|l| l.iter().map(|&v| unit(v, range)).collect::<Vec<_>>()))
             .collect();
         Self::new(vec![(0.0, 1.0); levels.len()], levels)
+    }
+
+    /// Runs an attack that makes use of it; `exact` as in [`StatedKnowledge`].
+    pub(super) fn inform(
+        self,
+        attack: &dyn Attack,
+        exact: bool,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let discrete = self.levels.iter().any(Option::is_some);
+        // The attack works on [0, 1], where all assignments are tried too; values are made exact last, in their own units.
+        // A baseline does not look at the scores, and assignments are chosen by them.
+        if discrete && exact && attack.needs().white_box() {
+            let exact = ExactBinary { inner: attack, knowledge: self.in_units()? };
+            let mapped = InRanges { inner: exact, knowledge: self.clone() };
+            Snap { inner: mapped, knowledge: self }.reconstruct(view, rng)
+        } else if discrete {
+            let mapped = InRanges { inner: attack, knowledge: self.clone() };
+            Snap { inner: mapped, knowledge: self }.reconstruct(view, rng)
+        } else {
+            InRanges { inner: attack, knowledge: self }.reconstruct(view, rng)
+        }
     }
 }
 
@@ -247,20 +277,6 @@ impl Attack for Informed {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let knowledge = self.stated.about(view.target_features())?;
-        let discrete = knowledge.levels().iter().any(Option::is_some);
-        let attack = &*self.attack;
-        // The attack works on [0, 1], where all assignments are tried too; values are made exact last, in their own units.
-        // A baseline does not look at the scores, and assignments are chosen by them.
-        if discrete && self.stated.exact && attack.needs().white_box() {
-            let exact = ExactBinary { inner: attack, knowledge: knowledge.in_units()? };
-            let mapped = InRanges { inner: exact, knowledge: knowledge.clone() };
-            Snap { inner: mapped, knowledge }.reconstruct(view, rng)
-        } else if discrete {
-            let mapped = InRanges { inner: attack, knowledge: knowledge.clone() };
-            Snap { inner: mapped, knowledge }.reconstruct(view, rng)
-        } else {
-            InRanges { inner: attack, knowledge }.reconstruct(view, rng)
-        }
+        self.stated.about(view.target_features())?.inform(&*self.attack, self.stated.exact, view, rng)
     }
 }

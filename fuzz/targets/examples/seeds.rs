@@ -174,6 +174,9 @@ fn messages() -> Vec<Seed> {
                 .into(),
                 seed: 1,
                 queries: 3,
+                auxiliary_ids: Some(pb::RecordIds { text: "known".into(), ends: vec![5] }),
+                auxiliary_session: "1".repeat(32),
+                colluders: vec!["passive-2".into()],
             },
         ),
         message(

@@ -85,6 +85,8 @@ messages![
     Score,
     Scored,
     Gain,
+    LendSharesRequest,
+    LendSharesResponse,
 ];
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.

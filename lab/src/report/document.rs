@@ -11,7 +11,7 @@ use super::threat::ThreatModel;
 /// Version of the document's schema. It goes up with any change that an old reader would misread or refuse. Since 2 there are
 /// audits of records without a score, and parties say what they show of their parameters. Since 3 a model may be imported, errors
 /// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores. Since 4
-/// attacks say which of many solutions they take, and what kept them from running.
+/// attacks say which of many solutions they take, and what kept them from running, and threat models what is known of the features.
 pub const SCHEMA_VERSION: u32 = 4;
 
 /// The audit of one deployment: what was run, against what, and what it gave.

@@ -35,6 +35,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
         aware: false,
         queries: 1,
         rho: None,
+        help: Default::default(),
         policies: ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: attacks.iter().copied().map(Into::into).collect(),
         features: Default::default(),
@@ -208,6 +209,10 @@ impl PassiveParty for Fragile {
         &self,
         _: Request<pb::PublishStagedRequest>,
     ) -> Result<Response<pb::PublishStagedResponse>, Status> {
+        not_here()
+    }
+
+    async fn lend_shares(&self, _: Request<pb::LendSharesRequest>) -> Result<Response<pb::LendSharesResponse>, Status> {
         not_here()
     }
 

@@ -137,6 +137,7 @@ async fn audits(here: &Trained, policies: &[&str], queries: u32) -> Vec<Audit> {
         aware: true,
         queries,
         rho: None,
+        help: Default::default(),
         seed: 3,
     };
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap().audits
