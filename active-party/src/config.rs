@@ -60,11 +60,32 @@ pub struct DataFiles {
 }
 
 /// `[audit]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditTable {
     /// Whether auditors may have attacks run here. Default false: an auditor learns whom this party holds, and uses its cores.
     pub allowed: bool,
+    /// Passive features that this party knows of some records, for attacks that learn from such records: ids and the features of all
+    /// passive parties, in the order of the parties' names. Default none.
+    pub known_csv: Option<PathBuf>,
+    /// What the columns of `known_csv` are, with the ranges that their owners declare.
+    pub known_schema: Option<PathBuf>,
+}
+
+impl AuditTable {
+    /// Reads what this party knows.
+    fn known(&self) -> Result<Option<FeatureTable>, String> {
+        let (csv, schema) = match (&self.known_csv, &self.known_schema) {
+            (None, None) => return Ok(None),
+            (Some(csv), Some(schema)) => (csv, schema),
+            _ => return Err("`known_csv` and `known_schema` come together".into()),
+        };
+        let table = FeatureTable::from_csv(schema, csv).map_err(|e| e.to_string())?;
+        if table.labels().is_some() {
+            return Err("`known_schema` declares a label; known records are passive features alone".into());
+        }
+        Ok(Some(table))
+    }
 }
 
 /// `[training]`: the values of a training configuration, and the records.
@@ -146,6 +167,8 @@ pub struct Settings {
     pub peer_timeout: Duration,
     /// Whether auditors may have attacks run.
     pub audits_allowed: bool,
+    /// Passive features that this party knows of some records: of all passive parties, in the order of the parties' names.
+    pub known: Option<Arc<FeatureTable>>,
 }
 
 /// What the commands `train` and `predict` need: they are clients of the running service.
@@ -176,6 +199,7 @@ impl Settings {
             return Err(file.error("[data]: the schema declares no label; the active party holds the labels"));
         }
         v.training.checked().map_err(|e| file.error(format!("[training]: {e}")))?;
+        let known = v.audit.known().map_err(|e| file.error(format!("[audit]: {e}")))?;
         if v.peer_timeout_ms == 0 {
             return Err(file.error("peer_timeout_ms must be at least 1"));
         }
@@ -188,6 +212,7 @@ impl Settings {
             passive_parties: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
             audits_allowed: v.audit.allowed,
+            known: known.map(Arc::new),
         };
         Ok((v.listen, settings))
     }

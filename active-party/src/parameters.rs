@@ -18,6 +18,9 @@ use crate::scoring::{ModelDescription, Scorer};
 pub(crate) struct Known {
     /// With the parameters as released; a black box if one party releases none.
     pub(crate) released: Arc<KnownModel>,
+    /// The model for an adversary that has the logit shares of the colluders, if there are any: the parameters as the others release
+    /// them, a black box if one of these releases none. The colluders' columns are 0, and stand for nothing.
+    pub(crate) lent: Option<Arc<KnownModel>>,
     /// With what was told of their transforms turned back, if that is possible and there is any.
     pub(crate) undone: Option<Undone>,
 }
@@ -41,6 +44,7 @@ impl Known {
         timeout: Duration,
         model: &ModelDescription,
         target: usize,
+        colluders: &[String],
     ) -> Result<Self, Refusal> {
         let share = scorer.share(&model.version)?;
         let internal = |e: AttackError| Refusal::internal(e.to_string());
@@ -56,23 +60,54 @@ impl Known {
                 Some((peer, client)) => ask(peer, client.clone(), timeout, model, *features, k).await?,
                 None => None,
             };
-            let Some(part) = part else {
-                let released = KnownModel::black_box(w_act, bias, target).map_err(internal)?;
-                return Ok(Self { released: Arc::new(released), undone: None });
-            };
-            parts.push((name, part));
+            // Without one of them it is a black box, whatever the others release.
+            let hidden = part.is_none();
+            parts.push((name, *features, part));
+            if hidden && colluders.is_empty() {
+                break;
+            }
         }
+        let lent = match colluders {
+            [] => None,
+            colluders => Some(Arc::new(joined(&w_act, &bias, &parts, colluders, target).map_err(internal)?)),
+        };
+        let released = Arc::new(joined(&w_act, &bias, &parts, &[], target).map_err(internal)?);
+        let parts: Option<Vec<_>> = parts.into_iter().map(|(name, _, part)| Some((name, part?))).collect();
+        let Some(parts) = parts else { return Ok(Self { released, lent, undone: None }) };
         let undone = turned_back(&w_act, &bias, &parts).map(|found| {
             let told = parts.iter().filter(|(_, p)| names_a_transform(&p.statement));
             let told: Vec<String> = told.map(|(name, p)| format!("{name}: {}", p.statement)).collect();
             found.map(|model| Undone { model: Arc::new(model), told: told.join("; ") })
         });
         let undone = undone.transpose().map_err(internal)?;
-        let shift = parts.iter().filter_map(|(_, p)| p.bias_shift.as_ref()).fold(bias, |bias, shift| bias + shift);
-        let weights = side_by_side(k, parts.iter().map(|(_, p)| &p.weights));
-        let released = Arc::new(KnownModel::white_box(w_act, shift, weights).map_err(internal)?);
-        Ok(Self { released, undone })
+        Ok(Self { released, lent, undone })
     }
+}
+
+/// The model with the parameters that the parties release, each with its number of features; the terms of the colluders are known,
+/// and neither their weights nor what they say of the bias counts.
+fn joined(
+    w_act: &DMatrix<f64>,
+    bias: &DVector<f64>,
+    parts: &[(&String, usize, Option<ReleasedParameters>)],
+    colluders: &[String],
+    target: usize,
+) -> Result<KnownModel, AttackError> {
+    let mut shifted = bias.clone();
+    let mut weights = Vec::with_capacity(parts.len());
+    for (name, features, part) in parts {
+        match part {
+            _ if colluders.contains(*name) => weights.push(DMatrix::zeros(w_act.nrows(), *features)),
+            Some(part) => {
+                if let Some(shift) = &part.bias_shift {
+                    shifted += shift;
+                }
+                weights.push(part.weights.clone());
+            }
+            None => return KnownModel::black_box(w_act.clone(), bias.clone(), target),
+        }
+    }
+    KnownModel::white_box(w_act.clone(), shifted, side_by_side(w_act.nrows(), weights.iter()))
 }
 
 /// The model with all transforms turned back; `None` if one is not told well enough, or if there are none.
@@ -119,4 +154,37 @@ async fn ask(
     };
     let released = ReleasedParameters::from_wire(&answer, k, features);
     Ok(Some(released.map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A colluder's own logit share is in the sum, made of its true features under its true weights: what it says of its released
+    /// weights, a shift of the bias among it, must not count as well.
+    #[test]
+    fn what_a_colluder_releases_does_not_count_beside_its_share() {
+        let released = |weight: f64, shift: f64| ReleasedParameters {
+            weights: DMatrix::from_element(2, 1, weight),
+            feature_names: vec!["f".into()],
+            bias_shift: Some(DVector::from_element(2, shift)),
+            statement: Statement::Undisclosed,
+        };
+        let (w_act, bias) = (DMatrix::zeros(2, 1), DVector::from_element(2, 0.5));
+        let (a, b) = ("a".to_owned(), "b".to_owned());
+        let model = |of_b: Option<ReleasedParameters>, colluders: &[String]| {
+            let parts = [(&a, 1, Some(released(3.0, 0.25))), (&b, 1, of_b)];
+            joined(&w_act, &bias, &parts, colluders, 2).unwrap()
+        };
+        let all = model(Some(released(5.0, 8.0)), &[]);
+        assert_eq!(all.bias()[0], 8.75);
+        for of_b in [Some(released(5.0, 8.0)), None] {
+            let lent = model(of_b, std::slice::from_ref(&b));
+            assert_eq!(lent.bias()[0], 0.75);
+            assert_eq!(lent.passive_weights().unwrap().row(0).iter().copied().collect::<Vec<_>>(), [3.0, 0.0]);
+        }
+        let hidden = model(None, &[]);
+        assert!(hidden.passive_weights().is_err());
+        assert_eq!(hidden.bias()[0], 0.5, "nobody's shift counts in a black box");
+    }
 }

@@ -1,6 +1,8 @@
 //! Runs attacks for the auditor: asks for the session's records as any prediction does, attacks what comes back, and hands
 //! over the estimates. The truth is nowhere near.
 
+mod client;
+mod helped;
 mod job;
 mod limits;
 mod oracle;
@@ -13,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::transport::Channel;
-use vfl_shared::data::FeatureStore;
+use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
@@ -22,6 +24,7 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require, rough}
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::types::{RecordIds, ReleasedScores};
 
+use helped::AuxiliaryIds;
 use job::Task;
 use oracle::Session;
 use supply::Supply;
@@ -50,6 +53,8 @@ pub struct Reconstructor {
     scorer: Arc<Scorer>,
     passive: Vec<(Peer, PassivePartyClient<Channel>)>,
     timeout: Duration,
+    /// Passive features that this party knows of some records.
+    known: Option<Arc<FeatureTable>>,
     /// The sets of records whose accuracy was told.
     sets: Arc<Mutex<DisjointSets>>,
     /// One attack at a time has the cores.
@@ -76,7 +81,15 @@ impl Reconstructor {
                 Ok((peer.clone(), client.max_decoding_message_size(MAX_MESSAGE_BYTES)))
             })
             .collect::<Result<_, TlsError>>()?;
-        Ok(Self { scorer, passive, timeout, sets: Arc::new(Mutex::new(sets)), turn: Arc::default() })
+        let sets = Arc::new(Mutex::new(sets));
+        Ok(Self { scorer, passive, timeout, known: None, sets, turn: Arc::default() })
+    }
+
+    /// The same of an adversary that knows the passive features of some records: those of all parties side by side, in the order
+    /// of the model's parties.
+    #[must_use]
+    pub fn knowing(self, known: Option<Arc<FeatureTable>>) -> Self {
+        Self { known, ..self }
     }
 
     /// Checks a request.
@@ -115,7 +128,19 @@ impl Reconstructor {
         }
         limits::check_steps(&tasks, ids.len())?;
         limits::check_queries(request.queries)?;
+        let auxiliary = RecordIds::try_from(request.auxiliary_ids.unwrap_or_default())?;
+        let auxiliary = AuxiliaryIds::new(auxiliary, request.auxiliary_session, &ids)?;
+        let mut colluders: Vec<String> = Vec::new();
+        for name in request.colluders {
+            let name = WireError::party_name("colluders", name)?.to_string();
+            if colluders.contains(&name) {
+                return Err(Refusal::invalid(format!("`colluders` names `{name}` twice")));
+            }
+            colluders.push(name);
+        }
         Ok(Job {
+            auxiliary,
+            colluders,
             queries: request.queries.max(1) as usize,
             audit_session: request.audit_session,
             version: WireError::model_version(request.model_version)?,
@@ -157,8 +182,11 @@ impl Reconstructor {
             0 => None,
             _ => Some(self.first_release(&model, &job, asked, events).await?),
         };
-        let Known { released: known, undone } =
-            Known::ask(&self.scorer, &self.passive, self.timeout, &model, target).await?;
+        let auxiliary = self.auxiliary(&model, &job, target).await?;
+        let colluders = self.colluders(&model, &job).await?;
+        let lenders: &[String] = if matches!(colluders, Some(Ok(_))) { &job.colluders } else { &[] };
+        let Known { released: known, lent, undone } =
+            Known::ask(&self.scorer, &self.passive, self.timeout, &model, target, lenders).await?;
         let y = Arc::new(self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?);
         let labelled = match job.tasks.iter().any(|t| t.needs.labelled.wanted()) {
             true => Some(Arc::new(supply::labelled(&self.scorer.table, &job.ids)?)),
@@ -175,19 +203,23 @@ impl Reconstructor {
             ids: job.ids.clone(),
             runtime: tokio::runtime::Handle::current(),
         });
-        let supply = Supply { known, undone, y, released, mean, labelled, session };
+        let supply = Supply { known, lent, undone, y, released, mean, labelled, session, auxiliary, colluders };
         for (done, task) in job.tasks.into_iter().enumerate() {
             let name = task.method.as_str();
             send(events, progress(done as u64 + 1, name)).await?;
             // Held by the attack itself, which goes on to its end even if the auditor goes away.
             let turn = self.turn.clone().lock_owned().await;
+            let given = wire::Given {
+                colluders: if task.needs.colluders.wanted() { &job.colluders } else { &[] },
+                auxiliary: if task.needs.auxiliary.wanted() { supply.auxiliary_records() } else { 0 },
+            };
             let (supply, seed) = (supply.clone(), job.seed);
             let run = move || {
                 let _turn = turn;
                 supply.run(&*task.method.build(&task.settings), task.settings.replacement(), seed)
             };
             let ended = tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))?;
-            send(events, Event::Result(wire::result(name, &model, ended))).await?;
+            send(events, Event::Result(wire::result(name, &model, given, ended))).await?;
         }
         send(events, progress(total, "done")).await
     }

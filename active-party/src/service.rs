@@ -82,7 +82,8 @@ pub async fn run(
         Arc::new(Scorer::new(credentials, settings.coordinator, settings.table, store, settings.peer_timeout)?);
     let sets = DisjointSets::open(&settings.state_dir.join("audited.sets")).map_err(RunError::Audits)?;
     let (passive, timeout) = (&settings.passive_parties, settings.peer_timeout);
-    let reconstructor = Arc::new(Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?);
+    let reconstructor = Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?;
+    let reconstructor = Arc::new(reconstructor.knowing(settings.known));
     let staging = Staging::of(&settings.state_dir);
     let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.feature_names()));
     let identity = credentials.identity().clone();

@@ -2,6 +2,7 @@
 //! reconstruction scored by the party that holds the truth.
 
 mod found;
+mod helped;
 mod scoring;
 mod without;
 
@@ -19,8 +20,11 @@ use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::RecordIds;
 
+use helped::{Helped, Helper};
 use scoring::{Needs, Round, Scorings};
 use without::Without;
+
+pub use helped::Help;
 
 use crate::report::{
     AttackResult, Audit, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts,
@@ -64,8 +68,17 @@ pub struct Plan {
     /// What attacks are measured by beside the mean squared error; `None`: attack accuracy and correlation where all parties answer
     /// without noise, nothing where one does not, since each metric costs a part of the budget there.
     pub metrics: Option<Vec<&'static dyn Metric>>,
+    /// Who helps the adversary of further audits, each behind each policy.
+    pub help: Help,
     /// Seed of attacks that draw random numbers.
     pub seed: u64,
+}
+
+impl Plan {
+    /// What every adversary knows of the passive features, in words.
+    fn knows(&self) -> Vec<String> {
+        self.features.pairs().map(|(key, value)| format!("{key} = {value}")).collect()
+    }
 }
 
 /// What an audit found.
@@ -147,16 +160,18 @@ pub async fn run(
         && shown.iter().any(|s| s.transformed() || s.trained_on_transformed() || !s.disclosed);
     let undo = (plan.aware && suspect).then_some(Method::UndoTransform);
     let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
-    let attacks: Vec<&AttackConfig> = plan.attacks.iter().filter(|a| a.method() != Method::Agnostic).collect();
-    // Without another attack there is nothing to run behind a policy.
-    let policies: &[Policy] = if attacks.is_empty() { &[] } else { &plan.policies };
+    let helped = Helped::of(plan);
+    let apart = |method: Method| method == Method::Agnostic || helped.runs(method);
+    let attacks: Vec<&AttackConfig> = plan.attacks.iter().filter(|a| !apart(a.method())).collect();
+    // Without an attack on scores there is nothing to run behind a policy.
+    let policies: &[Policy] = if attacks.is_empty() && helped.attacks() == 0 { &[] } else { &plan.policies };
     let refined = agnostic.is_some() && plan.ids.len() >= REFINED_FROM;
-    let knowing = usize::from(plan.aware) + usize::from(undo.is_some());
+    let knowing = if attacks.is_empty() { 0 } else { usize::from(plan.aware) + usize::from(undo.is_some()) };
     let alone = usize::from(agnostic.is_some()) + usize::from(refined);
     let needs = Needs {
-        candidates: policies.len() * (attacks.len() + knowing) + alone,
-        parts: policies.len() * (attacks.len().min(2) + knowing) + alone,
-        rounds: policies.len() * (1 + usize::from(knowing > 0)) + alone,
+        candidates: policies.len() * (attacks.len() + knowing + helped.attacks()) + alone,
+        parts: policies.len() * (attacks.len().min(2) + knowing + helped.parts()) + alone,
+        rounds: policies.len() * (1 + usize::from(knowing > 0) + helped.attacks()) + alone,
     };
     scorings.plan(needs, plan.rho, plan.metrics.as_deref())?;
     let baselines = scorings.baselines().await?;
@@ -164,13 +179,21 @@ pub async fn run(
     let total = policies.len() * attacks.len();
     let mut audits: Vec<Audit> = Vec::new();
     for (round, policy) in policies.iter().enumerate() {
+        // First, as it may be refused: of what is open then, nothing is left open.
+        let beside = helped.open(&mut coordinator, targets, &model, policy, plan).await?;
         let open = pb::OpenAuditRequest {
             model_version: model.model_version.clone(),
             policy: Some(policy.into()),
             ids: Some((&plan.ids).into()),
             active_party: targets.active.name.as_str().to_owned(),
         };
-        let opened = coordinator.open_audit(open).await.map_err(&refused_by_coordinator)?.into_inner();
+        let opened = match coordinator.open_audit(open).await {
+            Ok(opened) => opened.into_inner(),
+            Err(status) => {
+                helped::close(&mut coordinator, beside).await;
+                return Err(refused_by_coordinator(status));
+            }
+        };
         let promise = opened.promise.unwrap_or_default();
         let (session, bits) = (opened.audit_session, promise.bits);
         let adaptive = if plan.aware { adaptive_for(policy) } else { None };
@@ -180,12 +203,8 @@ pub async fn run(
             ids: Some((&plan.ids).into()),
             attacks: attacks.iter().map(|a| attack_spec(a, plan, policy)).collect(),
             seed: plan.seed,
-            queries: 0,
+            ..Default::default()
         };
-        let attacked = attack(&mut active, &targets.active, request.clone(), &mut scorings, |stage_done, stage| {
-            on_stage(round * attacks.len() + stage_done, total, &format!("{policy}: {stage}"));
-        })
-        .await;
         let mut knowing: Vec<pb::AttackSpec> = Vec::new();
         if let Some(method) = adaptive {
             let mut spec = plain_spec(method, plan);
@@ -201,20 +220,46 @@ pub async fn run(
             }
             knowing.push(spec);
         }
-        let aware = match &attacked {
-            Ok(_) if !knowing.is_empty() => {
+        let mut asks = Vec::new();
+        if !attacks.is_empty() {
+            asks.push(Ask { request: request.clone(), defense: DefenseKnowledge::Unknown, helper: Helper::Nobody });
+            if !knowing.is_empty() {
                 // Only an adversary that averages has a use for more answers than one.
                 let queries = if adaptive == Some(Method::Averaging) { plan.queries } else { 0 };
-                let request = pb::ReconstructRequest { attacks: knowing, queries, ..request };
-                Some(attack(&mut active, &targets.active, request, &mut scorings, |_, _| ()).await)
+                let mut request = pb::ReconstructRequest { attacks: knowing, queries, ..request.clone() };
+                helped.add_auxiliary(&mut request, beside.as_deref());
+                asks.push(Ask { request, defense: DefenseKnowledge::Known, helper: Helper::Nobody });
             }
-            _ => None,
-        };
-        // Closed whatever happened: its secret name is lost with this call, and open sessions are few.
-        let close = pb::CloseAuditRequest { audit_session: session, without_summary: false };
+        }
+        asks.extend(helped.asks(&request, beside.as_deref(), plan, policy));
+        let mut answered: Vec<(Audit, Option<f64>)> = Vec::new();
+        let mut failed = None;
+        for (at, ask) in asks.into_iter().enumerate() {
+            let stage = |stage_done, stage: &str| {
+                if at == 0 {
+                    on_stage(round * attacks.len() + stage_done, total, &format!("{policy}: {stage}"));
+                }
+            };
+            let aside = scorings.set_aside(helped.colluders(ask.helper));
+            let audit = ask.run(&mut active, &targets.active, &mut scorings, &helped, (plan, policy), stage).await;
+            scorings.put_back(aside);
+            match audit {
+                Ok(audit) => answered.push(audit),
+                Err(refusal) => {
+                    failed = Some(refusal);
+                    break;
+                }
+            }
+        }
+        // Closed whatever happened: their secret names are lost with this call, and open sessions are few.
+        helped::close(&mut coordinator, beside).await;
+        let close = pb::CloseAuditRequest { audit_session: session, without_summary: attacks.is_empty() };
         let closed = coordinator.close_audit(close).await;
-        let Attacked { accuracy, results, used, said: found } = attacked?;
+        if let Some(refusal) = failed {
+            return Err(refusal);
+        }
         let closed = closed.map_err(&refused_by_coordinator)?.into_inner();
+        let accuracy = answered.iter().find_map(|(_, accuracy)| *accuracy);
         let undefended = audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
         let utility = Utility {
             accuracy,
@@ -225,28 +270,23 @@ pub async fn run(
             arg_max_kept: closed.arg_max_kept,
             bits,
         };
-        let mut add = |knowledge, used: Used, results, remarks| {
-            let threat_model = used.threat_model(knowledge, parameters);
-            let mut audit = Audit::new(facts(policy), threat_model, plan.ids.len(), utility, baselines.clone());
-            (audit.attacks, audit.remarks) = (results, remarks);
-            audits.push(audit);
-        };
         let mut said = promise.notes;
         said.extend(remarks(policy, closed.kl_divergence.is_none() && closed.withheld.is_empty()));
         if !closed.withheld.is_empty() {
             said.push(format!("what the policy costs is withheld: {}", closed.withheld));
         }
-        said.extend(found);
-        add(DefenseKnowledge::Unknown, used, results, said);
-        if let Some(aware) = aware {
-            let Attacked { results, used, said, .. } = aware?;
-            add(DefenseKnowledge::Known, used, results, said);
+        for (mut audit, _) in answered {
+            audit.utility = utility;
+            audit.remarks.splice(0..0, std::mem::take(&mut said));
+            audits.push(audit);
         }
     }
     let mut of_training = Vec::new();
     if let Some(agnostic) = agnostic {
         let attack = spec(agnostic, plan);
-        let mut without = Without { active: &mut active, targets, model: &model, seed: plan.seed, parameters, attack };
+        let features = plan.knows();
+        let mut without =
+            Without { active: &mut active, targets, model: &model, seed: plan.seed, parameters, features, attack };
         on_stage(total, total, "estimating scores instead of asking");
         let policy = PolicyFacts::new("nothing");
         audits.push(without.asking(policy, &plan.ids, &mut scorings, &baselines).await?);
@@ -283,6 +323,8 @@ struct Used {
     releases: u32,
     /// One asked with logit shares of its own choice.
     chosen_shares: bool,
+    /// Records with known passive features that one was given.
+    auxiliary: u64,
 }
 
 impl Used {
@@ -290,6 +332,7 @@ impl Used {
         self.hidden |= result.refused() == Refused::ParametersHidden;
         self.releases = self.releases.max(result.releases);
         self.chosen_shares |= matches!(result.questions, Some(Questions::Chosen(_)));
+        self.auxiliary = self.auxiliary.max(result.auxiliary_records);
     }
 
     fn threat_model(self, defense: DefenseKnowledge, parameters: ParameterKnowledge) -> ThreatModel {
@@ -302,6 +345,49 @@ impl Used {
             threat_model.shares = Shares::Chosen;
         }
         threat_model
+    }
+}
+
+/// A request for attacks, and whose they are.
+struct Ask {
+    request: pb::ReconstructRequest,
+    defense: DefenseKnowledge,
+    helper: Helper,
+}
+
+impl Ask {
+    /// Has the attacks run and scored by the parties of `scorings`, which are those under attack. Gives the audit, whose utility is
+    /// not known yet, and the accuracy.
+    async fn run(
+        self,
+        active: &mut ActivePartyClient<Channel>,
+        peer: &Peer,
+        scorings: &mut Scorings,
+        helped: &Helped<'_>,
+        (plan, policy): (&Plan, &Policy),
+        on_stage: impl FnMut(usize, &str),
+    ) -> Result<(Audit, Option<f64>), Refusal> {
+        let parameters = knowledge(&scorings.shown());
+        let Attacked { accuracy, results, used, said } = attack(active, peer, self.request, scorings, on_stage).await?;
+        let mut threat_model = used.threat_model(self.defense, parameters);
+        threat_model.features = plan.knows();
+        match self.helper {
+            Helper::Nobody => {}
+            Helper::KnownRecords => {
+                threat_model.parameters = match used.auxiliary {
+                    0 => ParameterKnowledge::Hidden,
+                    records => ParameterKnowledge::Auxiliary { records: records as usize },
+                };
+            }
+            Helper::Colluders => {
+                threat_model.target = scorings.feature_names().into_iter().map(|(name, _)| name).collect();
+                threat_model.colluding = helped.colluders(self.helper).to_vec();
+            }
+        }
+        let baselines = scorings.told_baselines()?;
+        let mut audit = Audit::new(facts(policy), threat_model, plan.ids.len(), Utility::default(), baselines);
+        (audit.attacks, audit.remarks) = (results, said);
+        Ok((audit, accuracy))
     }
 }
 

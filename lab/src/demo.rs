@@ -180,6 +180,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         queries: 100,
         rho: None,
         metrics: plan.metrics.clone(),
+        help: Default::default(),
         seed: plan.seed,
     };
     let mut bar =
@@ -225,6 +226,7 @@ async fn deploy(
         training_transform,
         consent: consent(&active_name(), dataset.class_names().len()),
         audits: true,
+        help: Default::default(),
     })
     .await
 }
@@ -313,6 +315,7 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             queries: 1,
             rho: None,
             metrics: Some(Vec::new()),
+            help: Default::default(),
             seed: plan.seed,
         };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use vfl_coordinator::config as coordinator;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
+use vfl_passive_party::collusion::Collusion;
 use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
@@ -44,6 +45,17 @@ pub struct DeploymentSpec {
     pub consent: passive::TrainingPolicy,
     /// Whether all parties allow audits.
     pub audits: bool,
+    /// What an adversary has beside releases and parameters.
+    pub help: Help,
+}
+
+/// What the active party of a deployment has beside releases and parameters. The default is nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Help {
+    /// The passive features that it knows of some records: those of all passive parties, in the order of their names.
+    pub known: Option<FeatureTable>,
+    /// Passive parties that collude with it.
+    pub colluding: Vec<PartyName>,
 }
 
 /// The consent that a passive party needs to give for an ordinary training: the active party by its name, and the number of
@@ -75,6 +87,7 @@ struct Shown {
     release: passive::ReleasePolicy,
     training: passive::TrainingPolicy,
     audits: bool,
+    colluding: Vec<PartyName>,
 }
 
 /// What the papers' threat model needs: the true parameters to the active party, and to the coordinator for noise at the logits.
@@ -145,13 +158,14 @@ impl Deployment {
         let auditor = credentials(Role::Auditor, &PartyName::new("auditor")?)?;
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
         let training = passive::TrainingPolicy { transform: spec.training_transform, ..spec.consent };
-        let shown = Shown { release: spec.release, training, audits: spec.audits };
+        let Help { known, colluding } = spec.help;
+        let shown = Shown { release: spec.release, training, audits: spec.audits, colluding };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
             let table = Arc::new(table);
             let credentials = credentials(Role::PassiveParty, &name)?;
             let dir = spec.state_dir.join(name.as_str());
-            let running = start_passive(credentials, dir, table.clone(), shown.clone(), ANY_PORT).await?;
+            let running = start_passive(&name, credentials, dir, table.clone(), shown.clone(), ANY_PORT).await?;
             parties.push((name, table, running));
         }
         parties.sort_by(|a, b| a.0.cmp(&b.0));
@@ -190,6 +204,7 @@ impl Deployment {
             passive_parties: peers,
             peer_timeout: Duration::from_secs(30),
             audits_allowed: spec.audits,
+            known: known.map(Arc::new),
         };
         let active = run(address, move |stop| async move {
             vfl_active_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
@@ -333,7 +348,7 @@ impl Deployment {
         let (name, table, running) = self.passive.get(index).ok_or_else(|| failed("there is no such passive party"))?;
         let credentials = self.credentials(Role::PassiveParty, name.as_str())?;
         let dir = self.party_dir(name.as_str());
-        let running = start_passive(credentials, dir, table.clone(), self.shown.clone(), running.address).await?;
+        let running = start_passive(name, credentials, dir, table.clone(), self.shown.clone(), running.address).await?;
         self.passive[index].2 = running;
         Ok(())
     }
@@ -375,6 +390,7 @@ where
 }
 
 async fn start_passive(
+    name: &PartyName,
     credentials: Credentials,
     state_dir: PathBuf,
     table: Arc<FeatureTable>,
@@ -391,6 +407,10 @@ async fn start_passive(
         training: shown.training,
         // The auditor is this very program, and a report is the same for the same seed.
         audit: passive::AuditPolicy { allowed: shown.audits, mode: passive::AuditMode::Trusted, ..Default::default() },
+        collusion: match shown.colluding.contains(name) {
+            true => Collusion::new(vec![active_name()], None),
+            false => Collusion::default(),
+        },
     };
     Ok(run(address, move |stop| async move {
         vfl_passive_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())

@@ -11,6 +11,7 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::types::PartyName;
 
+use crate::collusion::{Collusion, CollusionTable};
 use crate::evaluation::accountant::{LEAST_RHO, RHO};
 use crate::training_map;
 use crate::transform::{FeatureMap, TransformConfig, TransformError, check_search};
@@ -39,6 +40,9 @@ pub struct ConfigValues {
     /// What audits are allowed.
     #[serde(default)]
     pub audit: AuditPolicy,
+    /// Who gets logit shares of this party's records.
+    #[serde(default)]
+    pub collusion: CollusionTable,
 }
 
 /// `[data]`.
@@ -268,6 +272,8 @@ pub struct Settings {
     pub training: TrainingPolicy,
     /// What audits are allowed.
     pub audit: AuditPolicy,
+    /// Who gets logit shares of this party's records.
+    pub collusion: Collusion,
 }
 
 impl Settings {
@@ -298,6 +304,7 @@ impl Settings {
             release: v.release.clone(),
             training: v.training.clone(),
             audit: v.audit,
+            collusion: v.collusion.read().map_err(|e| file.error(format!("[collusion]: {e}")))?,
         };
         Ok((v.listen, settings))
     }

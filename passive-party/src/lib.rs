@@ -20,6 +20,7 @@
 
 pub mod assess;
 pub mod cli;
+pub mod collusion;
 pub mod config;
 pub mod consent;
 pub mod disclosure;

@@ -15,18 +15,19 @@ use vfl_shared::data::FeatureStore;
 use vfl_shared::files;
 use vfl_shared::model::{ShareStore, Staging, StoreError};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, rough};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
 use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
 use vfl_shared::training::journal::JournalError;
 use vfl_shared::training::{Importer, Participant};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
+use crate::collusion::Collusion;
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
 use crate::disclosure::Disclosure;
 use crate::evaluation::service::{evaluate, off_thread};
 use crate::evaluation::{EvaluationError, Evaluations};
-use crate::logits::LogitServer;
+use crate::logits::{LogitServer, MAX_ROWS};
 use crate::release::ReleaseError;
 use crate::training_map::{self, TrainingMapError};
 use crate::transform::TransformError;
@@ -84,6 +85,7 @@ struct Service {
     logits: Arc<LogitServer>,
     importer: Arc<Importer>,
     disclosure: Arc<Disclosure>,
+    collusion: Collusion,
     audits_allowed: bool,
     evaluations: Arc<Evaluations>,
     consent: Arc<Consent>,
@@ -127,6 +129,7 @@ pub async fn run(
         disclosure: Arc::new(disclosure),
         logits: Arc::new(logits),
         importer: Arc::new(importer),
+        collusion: settings.collusion,
         audits_allowed: settings.audit.allowed,
         evaluations,
         consent,
@@ -255,6 +258,22 @@ impl PassiveParty for Service {
         let released = self.disclosure.release(&self.logits, caller.role(), &version).await?;
         tracing::info!(caller = %caller, "parameters released");
         Ok(Response::new((&released).into()))
+    }
+
+    async fn lend_shares(
+        &self,
+        request: Request<pb::LendSharesRequest>,
+    ) -> Result<Response<pb::LendSharesResponse>, Status> {
+        let caller = caller(&request)?;
+        // Before anything else is said of versions and records.
+        self.collusion.allows(&caller)?;
+        let request = request.into_inner();
+        let ids = RecordIds::try_from(require("ids", request.ids)?)?;
+        if !(1..=MAX_ROWS).contains(&ids.len()) {
+            return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {} came", ids.len())).into());
+        }
+        let lent = self.collusion.lend(&self.logits, &caller, request.model_version, &ids)?;
+        Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.to_wire()) }))
     }
 
     type EvaluateReconstructionStream = Responses<pb::EvaluateReconstructionResponse>;

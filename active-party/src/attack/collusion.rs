@@ -9,7 +9,9 @@ use rand::Rng;
 use vfl_shared::types::FeatureBlock;
 
 use super::entry::{Base, Entry, Group};
-use super::{AdversaryView, Attack, AttackError, Colluders, Evidence, KnownModel, Need, Needs, Reconstruction};
+use super::{
+    AdversaryView, Attack, AttackError, Colluders, Evidence, KnownModel, Need, Needs, Reconstruction, StatedKnowledge,
+};
 
 /// The attack: colluders' shares to the known side, then the inner attack on the features of the others. The features of the colluders
 /// are no target: their estimates are ½.
@@ -17,11 +19,14 @@ use super::{AdversaryView, Attack, AttackError, Colluders, Evidence, KnownModel,
 pub struct Collusion {
     /// The attack on the others.
     pub inner: Box<dyn Attack>,
+    /// What is known of the features, those of the colluders counted.
+    pub knowledge: StatedKnowledge,
 }
 
-/// `coalition`. What is known of the features cannot be told apart by party here, and is not used.
-pub(super) static COALITION: Entry =
-    Entry::upon("coalition", Group::Helped, Base::CHOSEN, |_, base| Box::new(Collusion { inner: base }));
+/// `coalition`. What is known is of all features, and the base sees what is known of the others'.
+pub(super) static COALITION: Entry = Entry::upon("coalition", Group::Helped, Base::CHOSEN, |settings, base| {
+    Box::new(Collusion { inner: base, knowledge: settings.into() })
+});
 
 impl Attack for Collusion {
     fn needs(&self) -> Needs {
@@ -54,7 +59,14 @@ impl Attack for Collusion {
         });
         let y = FeatureBlock::new(y)?;
         let reduced = KnownModel::white_box(known, model.bias().clone(), w_pas.select_columns(&others))?;
-        let found = self.inner.reconstruct(&view.with_active(&reduced, &y)?, rng)?;
+        let view = view.with_active(&reduced, &y)?;
+        let found = match &self.knowledge {
+            nothing if *nothing == StatedKnowledge::default() => self.inner.reconstruct(&view, rng)?,
+            stated => {
+                let of_others = stated.about(features.len())?.select(&others);
+                of_others.inform(&*self.inner, stated.exact, &view, rng)?
+            }
+        };
         let mut estimates = DMatrix::from_element(features.len(), n, 0.5);
         for (row, &feature) in found.estimates.row_iter().zip(&others) {
             estimates.row_mut(feature).copy_from(&row);

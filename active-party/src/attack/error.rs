@@ -18,6 +18,12 @@ pub enum AttackError {
         /// What is missing, and where it comes from.
         what: &'static str,
     },
+    /// The attack was refused what it needs.
+    #[error("{reason}")]
+    NotGranted {
+        /// Who refused, and which setting would grant it.
+        reason: String,
+    },
     /// Nothing was released of the records.
     #[error("this attack needs scores, and none were released of the records")]
     NoScores,
@@ -196,6 +202,7 @@ impl AttackError {
         match self {
             Self::NeedsParameters => NotRun::ParametersHidden,
             Self::Missing { .. }
+            | Self::NotGranted { .. }
             | Self::NoScores
             | Self::NoAuxiliary
             | Self::NeedsOracle { .. }

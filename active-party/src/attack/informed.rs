@@ -4,7 +4,8 @@ use rand::Rng;
 
 use super::settings::{AnySetting, Setting, numbers};
 use super::{
-    AdversaryView, Attack, AttackError, ExactBinary, InRanges, Needs, Reconstruction, Settings, Snap, StatedKnowledge,
+    AdversaryView, Attack, AttackError, ExactBinary, FeatureKnowledge, InRanges, Needs, Reconstruction, Settings, Snap,
+    StatedKnowledge,
 };
 
 static LOWER: Setting<Vec<f64>> = Setting {
@@ -88,20 +89,31 @@ impl Attack for Informed {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let knowledge = self.stated.about(view.target_features())?;
-        let discrete = knowledge.levels().iter().any(Option::is_some);
-        let attack = &*self.attack;
+        self.stated.about(view.target_features())?.inform(&*self.attack, self.stated.exact, view, rng)
+    }
+}
+
+impl FeatureKnowledge {
+    /// Runs an attack that makes use of it; `exact` as in [`StatedKnowledge`].
+    pub(super) fn inform(
+        self,
+        attack: &dyn Attack,
+        exact: bool,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let discrete = self.levels().iter().any(Option::is_some);
         // The attack works on [0, 1], where all assignments are tried too; values are made exact last, in their own units.
         // A baseline does not look at the scores, and assignments are chosen by them.
-        if discrete && self.stated.exact && attack.needs().white_box() {
-            let exact = ExactBinary { inner: attack, knowledge: knowledge.in_units()? };
-            let mapped = InRanges { inner: exact, knowledge: knowledge.clone() };
-            Snap { inner: mapped, knowledge }.reconstruct(view, rng)
+        if discrete && exact && attack.needs().white_box() {
+            let exact = ExactBinary { inner: attack, knowledge: self.in_units()? };
+            let mapped = InRanges { inner: exact, knowledge: self.clone() };
+            Snap { inner: mapped, knowledge: self }.reconstruct(view, rng)
         } else if discrete {
-            let mapped = InRanges { inner: attack, knowledge: knowledge.clone() };
-            Snap { inner: mapped, knowledge }.reconstruct(view, rng)
+            let mapped = InRanges { inner: attack, knowledge: self.clone() };
+            Snap { inner: mapped, knowledge: self }.reconstruct(view, rng)
         } else {
-            InRanges { inner: attack, knowledge }.reconstruct(view, rng)
+            InRanges { inner: attack, knowledge: self }.reconstruct(view, rng)
         }
     }
 }

@@ -104,6 +104,13 @@ impl FeatureKnowledge {
         if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what: "ranges", expected, got }) }
     }
 
+    /// What is known of the features at these positions.
+    pub(super) fn select(&self, positions: &[usize]) -> Self {
+        let of = |at: &usize| Some((*self.ranges.get(*at)?, self.levels.get(*at)?.clone()));
+        let (ranges, levels) = positions.iter().filter_map(of).unzip();
+        Self { ranges, levels }
+    }
+
     /// The same in units of each range, (x − lower) / (upper − lower), for the features that are not known already.
     pub(super) fn in_units(&self) -> Result<Self, KnowledgeError> {
         let open = self.ranges.iter().zip(&self.levels).filter(|((lower, upper), _)| lower < upper);

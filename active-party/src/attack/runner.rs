@@ -33,9 +33,12 @@ fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> 
         ),
         (
             needs.auxiliary == Need::Yes && has.auxiliary.is_none(),
-            "records whose passive features the adversary knows (`auxiliary` in a case)",
+            "records whose passive features the adversary knows (`auxiliary` in a case, `auxiliary_ids` in an audit)",
         ),
-        (needs.colluders == Need::Yes && has.colluders.is_none(), "passive parties that collude with the adversary"),
+        (
+            needs.colluders == Need::Yes && has.colluders.is_none(),
+            "passive parties that collude with the adversary (`colluding` in an audit)",
+        ),
     ];
     match missing.into_iter().find(|(missing, _)| *missing) {
         Some((_, what)) => Err(AttackError::Missing { what }),

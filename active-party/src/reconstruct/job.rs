@@ -2,6 +2,7 @@
 
 use vfl_shared::types::{ModelVersion, RecordIds};
 
+use super::helped::AuxiliaryIds;
 use crate::attack::{Method, Needs, Settings};
 
 /// One attack to run.
@@ -37,4 +38,8 @@ pub struct Job {
     pub(super) seed: u64,
     /// How often every record is asked for.
     pub(super) queries: usize,
+    /// Records whose passive features this party knows.
+    pub(super) auxiliary: AuxiliaryIds,
+    /// Passive parties that lend their shares.
+    pub(super) colluders: Vec<String>,
 }

@@ -80,6 +80,8 @@ mod tests {
             tasks: vec![Task::new(method, settings)],
             seed: 0,
             queries,
+            auxiliary: Default::default(),
+            colluders: Vec::new(),
         }
     }
 

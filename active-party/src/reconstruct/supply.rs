@@ -7,10 +7,11 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
+use super::helped::{Had, KnownRecords};
 use super::oracle::Session;
 use crate::attack::{
-    self, AdversaryView, Attack, AttackError, Averaged, Beside, KnownModel, LabelledRecords, Reconstruction,
-    Replacement, Seen, Told,
+    self, AdversaryView, Attack, AttackError, Averaged, Beside, Colluders, KnownModel, LabelledRecords, Need,
+    Reconstruction, Replacement, Seen, Told,
 };
 use crate::parameters::Undone;
 
@@ -19,6 +20,8 @@ use crate::parameters::Undone;
 pub(super) struct Supply {
     /// The model, with the parameters as released.
     pub(super) known: Arc<KnownModel>,
+    /// The model with the parameters as released by those who do not collude, where there are colluders.
+    pub(super) lent: Option<Arc<KnownModel>>,
     /// The model with transforms undone as told.
     pub(super) undone: Option<Undone>,
     /// Its own features of the records.
@@ -31,9 +34,27 @@ pub(super) struct Supply {
     pub(super) labelled: Option<Arc<LabelledRecords>>,
     /// The coordinator, to ask.
     pub(super) session: Arc<Session>,
+    /// Records whose passive features it knows.
+    pub(super) auxiliary: Had<KnownRecords>,
+    /// What colluding passive parties lend.
+    pub(super) colluders: Had<Colluders>,
+}
+
+/// What there is for an attack that needs it so much.
+fn granted<T>(had: &Had<T>, need: Need) -> Result<Option<&T>, AttackError> {
+    match had {
+        Some(Ok(had)) => Ok(Some(had).filter(|_| need.wanted())),
+        Some(Err(why)) if need == Need::Yes => Err(why.clone()),
+        Some(Err(_)) | None => Ok(None),
+    }
 }
 
 impl Supply {
+    /// How many records there are whose passive features are known.
+    pub(super) fn auxiliary_records(&self) -> usize {
+        self.auxiliary.as_ref().and_then(|had| had.as_ref().ok()).map_or(0, KnownRecords::len)
+    }
+
     /// Runs an attack on what it needs of this. Blocking.
     pub(super) fn run(
         &self,
@@ -50,9 +71,12 @@ impl Supply {
         };
         let mean = self.mean.as_ref().filter(|_| needs.repeated.wanted());
         let released = mean.map(|(mean, _)| mean).or(self.released.as_ref()).filter(|_| needs.release.wanted());
+        let auxiliary = granted(&self.auxiliary, needs.auxiliary)?.map(|known| known.records(floor)).transpose()?;
+        let colluders = granted(&self.colluders, needs.colluders)?;
+        let model = self.lent.as_ref().filter(|_| colluders.is_some()).unwrap_or(&self.known);
         let view = match released {
-            Some(released) => AdversaryView::new(&self.known, &self.y, released, floor)?,
-            None => AdversaryView::without_scores(&self.known, &self.y, floor)?,
+            Some(released) => AdversaryView::new(model, &self.y, released, floor)?,
+            None => AdversaryView::without_scores(model, &self.y, floor)?,
         };
         let beside = Beside {
             repeated: mean.map(|(_, averaged)| *averaged),
@@ -61,8 +85,8 @@ impl Supply {
             seen: seen.as_ref().map(|(y, released)| Seen { y, released }),
             // An adversary does not estimate the scores that it has.
             seen_are_targets: true,
-            auxiliary: None,
-            colluders: None,
+            auxiliary: auxiliary.as_ref(),
+            colluders,
             told: self.undone.as_ref().map(|undone| Told { model: &undone.model, by: &undone.told }),
         };
         attack::run(attack, &view.beside(beside), seed)

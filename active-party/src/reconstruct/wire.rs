@@ -6,13 +6,24 @@ use vfl_shared::rpc::pb::{self, attack_result as wire};
 use crate::attack::{AttackError, Ended, Evidence, NotRun, Questions, Reconstruction, Status};
 use crate::scoring::ModelDescription;
 
+/// What an attack was given beside release and parameters.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    /// The passive parties that collude, whose features are no target.
+    pub(super) colluders: &'a [String],
+    /// Records with known passive features.
+    pub(super) auxiliary: usize,
+}
+
 /// What an attack gave, its estimates dealt out to the passive parties they are about.
 pub(super) fn result(
     name: &str,
     model: &ModelDescription,
+    given: Given<'_>,
     ended: Result<Reconstruction, AttackError>,
 ) -> pb::AttackResult {
-    let mut out = pb::AttackResult { attack: name.to_owned(), ..Default::default() };
+    let mut out =
+        pb::AttackResult { attack: name.to_owned(), auxiliary_records: given.auxiliary as u64, ..Default::default() };
     let found = match ended {
         Err(error) => {
             out.set_refused(refused(error.not_run()));
@@ -23,9 +34,11 @@ pub(super) fn result(
     };
     let mut from = 0;
     for (party, features) in &model.passive_parties {
-        let block = found.estimates.rows(from, *features).into_owned();
-        let estimates = Some(encode_columns(&block));
-        out.blocks.push(wire::Block { passive_party: party.clone(), estimates });
+        if !given.colluders.contains(party) {
+            let block = found.estimates.rows(from, *features).into_owned();
+            let estimates = Some(encode_columns(&block));
+            out.blocks.push(wire::Block { passive_party: party.clone(), estimates });
+        }
         from += features;
     }
     out.set_outcome(outcome(found.status));

@@ -89,6 +89,8 @@ messages![
     Gain,
     Transform,
     MetricFigure,
+    LendSharesRequest,
+    LendSharesResponse,
 ];
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.

@@ -55,7 +55,9 @@ pub(super) fn said(result: &AttackResult) -> Vec<String> {
              records seen; {own_scores} of the {records} records under attack had their own score, which was attacked instead"
         )
     });
-    asked.into_iter().chain(estimated).chain(result.remarks.iter().cloned()).collect()
+    let known = (result.auxiliary_records > 0)
+        .then(|| format!("given {} records whose passive features the active party knows", result.auxiliary_records));
+    asked.into_iter().chain(estimated).chain(known).chain(result.remarks.iter().cloned()).collect()
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ struct Party {
     spent: f64,
     /// What the records have left.
     left: f64,
+    /// What guessing ½, and the column mean, achieves, once it was told.
+    guesses: Option<[pb::ReconstructionError; 2]>,
 }
 
 fn gone(peer: &Peer) -> Refusal {
@@ -65,7 +67,19 @@ impl Party {
         let shown = require("shown", opened.shown.as_ref()).and_then(ShownParameters::try_from);
         let shown = shown.map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?;
         let left = opened.rho_left.unwrap_or(0.0);
-        Ok(Self { peer: peer.clone(), asks, answers, opened, shown, part: None, metrics: Vec::new(), spent: 0.0, left })
+        let metrics = Vec::new();
+        Ok(Self {
+            peer: peer.clone(),
+            asks,
+            answers,
+            opened,
+            shown,
+            part: None,
+            metrics,
+            spent: 0.0,
+            left,
+            guesses: None,
+        })
     }
 
     fn noised(&self) -> bool {
@@ -132,6 +146,9 @@ pub(super) struct Scorings {
     /// What the records are to the report: "audited" or "training".
     what: &'static str,
 }
+
+/// Parties that were taken out of scorings, with their places.
+pub(super) struct Aside(Vec<(usize, Party)>);
 
 /// How many attacks of a session are scored, at most, and in how many sessions: what a plan needs.
 #[derive(Clone, Copy)]
@@ -240,10 +257,9 @@ impl Scorings {
 
     /// What guessing achieves on these records: told by the opening, or asked for.
     pub(super) async fn baselines(&mut self) -> Result<Baselines, Refusal> {
-        let (mut half, mut column_mean) = (Vec::new(), Vec::new());
         let records = self.records;
         for party in &mut self.parties {
-            let (of_half, of_mean) = if party.noised() || !party.metrics.is_empty() {
+            let (half, column_mean) = if party.noised() || !party.metrics.is_empty() {
                 let d = party.opened.feature_names.len();
                 let values: Vec<u8> = std::iter::repeat_n(0.5f64.to_le_bytes(), d * records).flatten().collect();
                 let halves = pb::Matrix { rows: records as u32, columns: d as u32, values: values.into() };
@@ -253,11 +269,34 @@ impl Scorings {
             } else {
                 (party.opened.half.clone(), party.opened.column_mean.clone())
             };
-            let name = party.peer.name.to_string();
-            half.push((name.clone(), require("baseline", of_half)?));
-            column_mean.push((name, require("baseline", of_mean)?));
+            party.guesses = Some([require("baseline", half)?, require("baseline", column_mean)?]);
         }
-        Ok(Baselines { half: joint(&half), column_mean: joint(&column_mean) })
+        self.told_baselines()
+    }
+
+    /// What guessing achieves on the features of the parties that are there now, as told before.
+    pub(super) fn told_baselines(&self) -> Result<Baselines, Refusal> {
+        let of = |which: usize| {
+            let told =
+                |p: &Party| Ok((p.peer.name.to_string(), require("baseline", p.guesses.clone())?[which].clone()));
+            Ok::<_, Refusal>(joint(&self.parties.iter().map(told).collect::<Result<Vec<_>, Refusal>>()?))
+        };
+        Ok(Baselines { half: of(0)?, column_mean: of(1)? })
+    }
+
+    /// Takes the parties of these names out: their features are no target of what comes next.
+    pub(super) fn set_aside(&mut self, names: &[String]) -> Aside {
+        let all = std::mem::take(&mut self.parties).into_iter().enumerate();
+        let (aside, kept): (Vec<_>, Vec<_>) = all.partition(|(_, p)| names.iter().any(|n| n == p.peer.name.as_str()));
+        self.parties = kept.into_iter().map(|(_, party)| party).collect();
+        Aside(aside)
+    }
+
+    /// Puts parties back to where they were.
+    pub(super) fn put_back(&mut self, aside: Aside) {
+        for (at, party) in aside.0 {
+            self.parties.insert(at.min(self.parties.len()), party);
+        }
     }
 
     /// What the report says of these scorings.

@@ -19,6 +19,8 @@ pub(super) struct Without<'a> {
     pub(super) model: &'a pb::DescribeModelResponse,
     pub(super) seed: u64,
     pub(super) parameters: ParameterKnowledge,
+    /// What is known of the features, in words.
+    pub(super) features: Vec<String>,
     /// The attack, without how many records it asks about.
     pub(super) attack: pb::AttackSpec,
 }
@@ -79,11 +81,12 @@ impl Without<'_> {
             ids: Some(ids.into()),
             attacks: vec![spec],
             seed: self.seed,
-            queries: 0,
+            ..Default::default()
         };
         let Attacked { results, used, said, .. } =
             attack(self.active, &self.targets.active, request, scorings, |_, _| ()).await?;
         let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
+        threat_model.features.clone_from(&self.features);
         threat_model.observations = match observed {
             0 => Observations::NoScore,
             records => Observations::ScoresOfSome { records },

@@ -13,9 +13,9 @@ use vfl_shared::config::{ConfigFile, PeerAddress, TlsFiles};
 use vfl_shared::hex;
 use vfl_shared::policy::Policy;
 use vfl_shared::service::Role;
-use vfl_shared::types::RecordIds;
+use vfl_shared::types::{PartyName, RecordIds};
 
-use crate::audit::{Plan, Targets, run};
+use crate::audit::{Help, Plan, Targets, run};
 use crate::demo::{deployment_facts, surfaces};
 use crate::progress::Progress;
 use crate::report::{DataFacts, Generated, MetricFacts, Report};
@@ -29,7 +29,11 @@ Example:
 The config names the auditor's certificate, the three kinds of parties, a file with at least 100 record ids that were not
 used in training, the attacks and the defenses; see examples/local/audit.toml. The features of the records never leave
 their owner: it scores the reconstructions itself. By default it adds noise to what it tells and keeps a budget for these records; the
-audit then shows the best attack of each session and its error with sigma, and `rho` in the config bounds what it spends.")]
+audit then shows the best attack of each session and its error with sigma, and `rho` in the config bounds what it spends.
+
+Two kinds of help make further audits behind each policy. `auxiliary_ids` names a file with ids of records whose passive features
+the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them. `colluding` lists passive
+parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.")]
 pub struct AuditArgs {
     /// The config file (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
@@ -74,6 +78,11 @@ pub struct AuditConfig {
     /// How often that adversary asks for each record where averaging could help it. Default 3.
     #[serde(default = "three")]
     queries: u32,
+    /// A file with ids of records whose passive features the active party knows, for `shadow_model` and `undo_transform`.
+    auxiliary_ids: Option<PathBuf>,
+    /// Passive parties that lend the active party their logit shares, for `coalition`.
+    #[serde(default)]
+    colluding: Vec<PartyName>,
     /// The most that the audit may spend of the budget of its records at each passive party, in rho. Default all that is left.
     rho: Option<f64>,
     /// Metrics beside the mean squared error, as `--metrics` has them.
@@ -117,10 +126,30 @@ impl AuditConfig {
         if let Some(names) = &self.metrics {
             super::metrics::metrics_of(names).map_err(|e| e.to_string())?;
         }
+        self.check_help()?;
         for policy in &policies {
             Pipeline::check(&policy.defenses).map_err(|e| format!("policy `{policy}`: {e}"))?;
         }
         Ok((features, policies))
+    }
+
+    fn check_help(&self) -> Result<(), String> {
+        let named = |method: Method| self.attacks.iter().any(|a| a.method() == method);
+        if named(Method::ShadowModel) && self.auxiliary_ids.is_none() {
+            return Err("`shadow_model` learns from records whose passive features the active party knows: name a file with their \
+                        ids as `auxiliary_ids`"
+                .into());
+        }
+        if named(Method::Coalition) && self.colluding.is_empty() {
+            return Err("`coalition` needs passive parties that collude: list their names as `colluding`".into());
+        }
+        if let Some(name) = self.colluding.iter().find(|name| !self.passive_parties.iter().any(|p| p.name == **name)) {
+            return Err(format!("`colluding` names `{name}`, which is not among [[passive_parties]]"));
+        }
+        if self.passive_parties.iter().all(|p| self.colluding.contains(&p.name)) {
+            return Err("`colluding` names all passive parties: nobody is left to be attacked".into());
+        }
+        Ok(())
     }
 }
 
@@ -144,6 +173,8 @@ impl AuditArgs {
         if training_ids.is_some() && !v.attacks.iter().any(|a| a.method() == Method::Agnostic) {
             return Err(CliError::input(file.error("`training_ids` is for `agnostic`, which is not among `attacks`")));
         }
+        let auxiliary_ids = v.auxiliary_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
+        let help = Help { auxiliary_ids, colluding: v.colluding.clone() };
         let attacks = v.attacks.clone();
         let metrics =
             self.metrics.as_ref().or(v.metrics.as_ref()).map(|names| super::metrics::metrics_of(names)).transpose()?;
@@ -157,6 +188,7 @@ impl AuditArgs {
             queries: v.queries,
             rho: v.rho,
             metrics,
+            help,
             seed: v.seed,
         };
         let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
@@ -187,6 +219,8 @@ impl AuditArgs {
             "features": plan.features.pairs().collect::<BTreeMap<_, _>>(),
             "rho": plan.rho,
             "metrics": findings.metrics.iter().map(|m| m.name()).collect::<Vec<_>>(),
+            "auxiliary_records": plan.help.auxiliary_ids.as_ref().map(RecordIds::len),
+            "colluding": plan.help.colluding.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
         let title = format!("Cloison audit of model {}", deployment.model_version);
         let command = "cloison audit --config audit.toml";

@@ -57,6 +57,7 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
                 release: ReleasePolicy::default(),
                 training: TrainingPolicy::default(),
                 audit: AuditPolicy::default(),
+                collusion: Default::default(),
             };
             Ok(vfl_passive_party::service::run(settings, listener, shutdown_signal()).await?)
         }

@@ -14,6 +14,7 @@ use super::threat::ThreatModel;
 /// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores. Since 4
 /// attacks say which of many solutions they take and what kept them from running, and errors have a list of metrics beside the
 /// mean squared error, which the report describes; shares within a tolerance are among them.
+/// Threat models say what is known of the features.
 pub const SCHEMA_VERSION: u32 = 4;
 
 /// The audit of one deployment: what was run, against what, and what it gave.

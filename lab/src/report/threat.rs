@@ -17,9 +17,12 @@ pub struct ThreatModel {
     /// The passive parties whose joint features it is after; empty means all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target: Vec<String>,
-    /// Passive parties that help it, so that their features are known to it.
+    /// Passive parties that help it: their logit shares of the records are known to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub colluding: Vec<String>,
+    /// What it knows of the passive features beside [0, 1], in words: `binary = all`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
 
 /// What is known of the passive parties' parameters.
@@ -90,6 +93,7 @@ impl ThreatModel {
             shares: Shares::Honest,
             target: Vec::new(),
             colluding: Vec::new(),
+            features: Vec::new(),
         }
     }
 
@@ -128,6 +132,9 @@ impl ThreatModel {
         }
         if !self.colluding.is_empty() {
             phrases.push(format!("is helped by {}", self.colluding.join(", ")));
+        }
+        if !self.features.is_empty() {
+            phrases.push(format!("knows of the passive features: {}", self.features.join(", ")));
         }
         phrases
     }

@@ -36,6 +36,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
         queries: 1,
         rho: None,
         metrics: None,
+        help: Default::default(),
         policies: ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: attacks.iter().copied().map(Into::into).collect(),
         features: Default::default(),
@@ -209,6 +210,10 @@ impl PassiveParty for Fragile {
         &self,
         _: Request<pb::PublishStagedRequest>,
     ) -> Result<Response<pb::PublishStagedResponse>, Status> {
+        not_here()
+    }
+
+    async fn lend_shares(&self, _: Request<pb::LendSharesRequest>) -> Result<Response<pb::LendSharesResponse>, Status> {
         not_here()
     }
 

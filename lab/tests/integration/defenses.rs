@@ -138,6 +138,7 @@ async fn audits(here: &Trained, policies: &[&str], queries: u32) -> Vec<Audit> {
         queries,
         rho: None,
         metrics: None,
+        help: Default::default(),
         seed: 3,
     };
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap().audits

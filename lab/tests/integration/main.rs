@@ -4,6 +4,7 @@
 mod audits;
 mod defenses;
 mod fuzz;
+mod helped;
 mod ledger;
 mod metrics;
 mod predictions;

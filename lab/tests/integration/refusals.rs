@@ -12,7 +12,7 @@ use vfl_passive_party::config::Grant;
 use vfl_shared::rpc::pb::publish_reply::Reply as PublishReply;
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
 use vfl_shared::service::{Role, allowed_roles, channel};
-use vfl_shared::types::RecordIds;
+use vfl_shared::types::{PartyName, RecordIds};
 
 use super::raw;
 use super::support::{
@@ -202,6 +202,7 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
             "/vfl.v1.PassiveParty/ReleaseParameters",
             one(&|| pb::ReleaseParametersRequest { model_version: here.version.clone() }.encode_to_vec()),
         ),
+        ("/vfl.v1.PassiveParty/LendShares", one(&|| good.lend().encode_to_vec())),
         (
             "/vfl.v1.PassiveParty/EvaluateReconstruction",
             all([ask_ids(set), ask_estimates(filled(100, 2)), ask_score()]
@@ -287,6 +288,10 @@ impl Good {
         pb::ComputeLogitsRequest { model_version: self.version.clone(), ids: Some(self.ids.clone()) }
     }
 
+    fn lend(&self) -> pb::LendSharesRequest {
+        pb::LendSharesRequest { model_version: self.version.clone(), ids: Some(self.ids.clone()) }
+    }
+
     fn start(&self, record_count: u32) -> pb::TrainingStart {
         let class_names = (0..self.k).map(|i| format!("class {i}")).collect();
         pb::TrainingStart { config: Some((&config(1)).into()), class_names, record_count }
@@ -309,7 +314,7 @@ impl Good {
             ids: Some(self.set.clone()),
             attacks: vec![attack("half_star", "zero_floor", "0.01")],
             seed: 1,
-            queries: 0,
+            ..Default::default()
         }
     }
 }
@@ -583,6 +588,20 @@ fn passive_party(table: &mut Table, good: &Good) {
     for (bad, model_version, code, says) in bad_versions() {
         table.add(path, bad, vec![pb::ReleaseParametersRequest { model_version }], code, says);
     }
+    let path = "/vfl.v1.PassiveParty/LendShares";
+    for (bad, model_version, code, says) in bad_versions() {
+        table.add(path, bad, vec![pb::LendSharesRequest { model_version, ..good.lend() }], code, says);
+    }
+    for (bad, ids, says) in bad_ids() {
+        table.add(path, bad, vec![pb::LendSharesRequest { ids, ..good.lend() }], ARGUMENT, says);
+    }
+    for (bad, n, code, says) in [
+        ("no record", 0, ARGUMENT, "0 came"),
+        ("16385 records", 16_385, ARGUMENT, "16385 came"),
+        ("records not held", 3, Code::NotFound, "some of the 3 records are not held"),
+    ] {
+        table.add(path, bad, vec![pb::LendSharesRequest { ids: Some(many(n)), ..good.lend() }], code, says);
+    }
 }
 
 fn training_at_a_passive_party(table: &mut Table, good: &Good) {
@@ -831,6 +850,40 @@ fn active_party(table: &mut Table, good: &Good) {
     for (bad, attacks, says) in attacks {
         table.add(path, bad, vec![pb::ReconstructRequest { attacks, ..good.reconstruct() }], ARGUMENT, says);
     }
+    let help: Vec<Bad<pb::ReconstructRequest>> = vec![
+        (
+            "auxiliary records without a session",
+            pb::ReconstructRequest { auxiliary_ids: Some(many(3)), ..good.reconstruct() },
+            "`auxiliary_session`",
+        ),
+        (
+            "an auxiliary session without records",
+            pb::ReconstructRequest { auxiliary_session: "0".repeat(32), ..good.reconstruct() },
+            "`auxiliary_ids`",
+        ),
+        (
+            "auxiliary records that are attacked",
+            pb::ReconstructRequest {
+                auxiliary_ids: Some(good.set.clone()),
+                auxiliary_session: "0".repeat(32),
+                ..good.reconstruct()
+            },
+            "100 or more of the `auxiliary_ids`",
+        ),
+        (
+            "a colluder that is a path",
+            pb::ReconstructRequest { colluders: vec!["../x".into()], ..good.reconstruct() },
+            "`colluders`",
+        ),
+        (
+            "a colluder named twice",
+            pb::ReconstructRequest { colluders: vec!["passive-1".into(); 2], ..good.reconstruct() },
+            "twice",
+        ),
+    ];
+    for (bad, request, says) in help {
+        table.add(path, bad, vec![request], ARGUMENT, says);
+    }
     let live = pb::ReconstructRequest { audit_session: String::new(), ..good.reconstruct() };
     table.add(path, "no audit session", vec![live], ARGUMENT, "`audit_session` is missing");
     table.add(path, "an unknown audit session", vec![good.reconstruct()], Code::NotFound, "audit session");
@@ -839,7 +892,13 @@ fn active_party(table: &mut Table, good: &Good) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_bad_input_gets_its_code() {
     // Small trainings, so that what is wrong with a message is found and not how few records it is about.
-    let here = trained(1, 2, 1).await.again(|spec| (spec.consent.min_records, spec.consent.min_batch) = (1, 1)).await;
+    let here = trained(1, 2, 1).await;
+    let here = here
+        .again(|spec| {
+            (spec.consent.min_records, spec.consent.min_batch) = (1, 1);
+            spec.help.colluding = vec![PartyName::new("passive-1").unwrap()];
+        })
+        .await;
     let good = Good::new(&here);
     // Without anything wrong, each is taken: what is refused below is refused for the one thing that is wrong.
     assert!(score(&here.deployment, &test_ids(&here.dataset, 0, 4)).await.is_ok());
@@ -948,6 +1007,7 @@ async fn what_is_not_allowed_or_not_there_yet() {
     table.add("/vfl.v1.PassiveParty/ComputeLogits", "no model yet", vec![good.logits()], STATE, "not stored here");
     let release = pb::ReleaseParametersRequest { model_version: good.version.clone() };
     table.add("/vfl.v1.PassiveParty/ReleaseParameters", "nothing is granted", vec![release], denied, "release policy");
+    table.add("/vfl.v1.PassiveParty/LendShares", "nobody is colluded with", vec![good.lend()], denied, "[collusion]");
     let ids = Some(good.ids.clone());
     table.add(
         "/vfl.v1.ActiveParty/Predict",

@@ -60,6 +60,7 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
             ..consent(&active_name(), dataset.class_names().len())
         },
         audits: true,
+        help: Default::default(),
     }
 }
 

@@ -209,6 +209,7 @@ async fn a_state_directory_serves_one_party_at_a_time() {
         release: vfl_lab::deployment::white_box(),
         training: TrainingPolicy::default(),
         audit: AuditPolicy::default(),
+        collusion: Default::default(),
     };
     let run = async |until: bool| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -320,6 +321,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method], aware: bool) 
         queries: 1,
         rho: None,
         metrics: None,
+        help: Default::default(),
         policies: vec![Policy::default()],
         attacks: attacks.iter().copied().map(Into::into).collect(),
         features: Default::default(),
@@ -454,6 +456,7 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
             release: vfl_lab::deployment::white_box(),
             training: TrainingPolicy { transform: other, ..Default::default() },
             audit: AuditPolicy::default(),
+            collusion: Default::default(),
         };
         here.deployment.stop().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -478,7 +481,7 @@ fn reconstruct(here: &Trained, attacks: &[(&str, &[(&str, &str)])]) -> pb::Recon
         ids: Some((&test_ids(&here.dataset, 0, 100)).into()),
         attacks: attacks.iter().map(spec).collect(),
         seed: 1,
-        queries: 0,
+        ..Default::default()
     }
 }
 
@@ -536,6 +539,7 @@ async fn an_audit_attacks_records_without_a_score() {
         queries: 1,
         rho: None,
         metrics: None,
+        help: Default::default(),
         policies: vec![Policy::default()],
         attacks: vec![Method::LeastSquares.into(), Method::Agnostic.into()],
         features: Default::default(),

@@ -38,6 +38,7 @@ async fn with_defaults(
         release,
         training: TrainingPolicy::default(),
         audit: AuditPolicy { allowed: true, ..Default::default() },
+        collusion: Default::default(),
     };
     let listener = tokio::net::TcpListener::bind(&peer.address).await.unwrap();
     let stop = CancellationToken::new();
@@ -181,6 +182,7 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
         queries: 3,
         rho: None,
         metrics: None,
+        help: Default::default(),
         policies: ["none", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: [Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2].map(Into::into).to_vec(),
         features: Default::default(),

@@ -43,6 +43,7 @@ async fn session(here: &Trained, policy: &str, set: &RecordIds, asked: &[RecordI
             attacks: vec![pb::AttackSpec { name: "half".into(), settings: Vec::new() }],
             seed: 1,
             queries: 1,
+            ..Default::default()
         };
         let mut events = active.reconstruct(request).await.unwrap().into_inner();
         while let Some(event) = events.message().await.unwrap() {

@@ -31,6 +31,7 @@ pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.PassiveParty/DescribeStaged", &[Coordinator]),
     ("/vfl.v1.PassiveParty/PublishStaged", &[Coordinator]),
     ("/vfl.v1.PassiveParty/ReleaseParameters", &[ActiveParty, Coordinator]),
+    ("/vfl.v1.PassiveParty/LendShares", &[ActiveParty]),
     ("/vfl.v1.PassiveParty/EvaluateReconstruction", &[Auditor]),
     ("/vfl.v1.ActiveParty/Predict", &[ActiveParty]),
     ("/vfl.v1.ActiveParty/Train", &[ActiveParty]),
@@ -54,6 +55,7 @@ const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/vfl.v1.PassiveParty/DescribeFeatures", SMALL_BYTES),
     ("/vfl.v1.PassiveParty/ComputeLogits", MAX_MESSAGE_BYTES),
     ("/vfl.v1.PassiveParty/ReleaseParameters", SMALL_BYTES),
+    ("/vfl.v1.PassiveParty/LendShares", MAX_MESSAGE_BYTES),
     // Class names may be many.
     ("/vfl.v1.PassiveParty/DescribeStaged", MAX_MESSAGE_BYTES),
     ("/vfl.v1.PassiveParty/PublishStaged", MAX_MESSAGE_BYTES),

@@ -1,0 +1,170 @@
+//! What the adversary has beside release and parameters: records whose passive features it knows already, and passive parties
+//! that lend it their logit shares.
+
+use std::collections::HashSet;
+
+use vfl_shared::data::FeatureStore;
+use vfl_shared::rpc::pb::RowStatus;
+use vfl_shared::rpc::{Refusal, RefusalKind, rough};
+use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
+
+use super::{Job, Reconstructor, client};
+use crate::attack::{AttackError, AuxiliaryRecords, Colluders, Replacement};
+use crate::scoring::ModelDescription;
+
+/// Auxiliary records, and the session that answers them.
+#[derive(Default)]
+pub(super) struct AuxiliaryIds {
+    ids: RecordIds,
+    session: String,
+}
+
+impl AuxiliaryIds {
+    /// Checks what a request says of them; both may be empty.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where one is there without the other, or where a record is under attack itself.
+    pub(super) fn new(ids: RecordIds, session: String, targets: &RecordIds) -> Result<Self, Refusal> {
+        if ids.is_empty() != session.is_empty() {
+            let message = "`auxiliary_ids` and `auxiliary_session` come together: the session that answers the records";
+            return Err(Refusal::invalid(message));
+        }
+        let targets: HashSet<&str> = targets.iter().collect();
+        let both = ids.iter().filter(|id| targets.contains(id)).count();
+        if both > 0 {
+            let message = format!(
+                "{} of the `auxiliary_ids` are among the records under attack; name other records",
+                rough(both)
+            );
+            return Err(Refusal::invalid(message));
+        }
+        Ok(Self { ids, session })
+    }
+}
+
+/// Records whose passive features this party knows, with what was released of them.
+#[derive(Clone)]
+pub(super) struct KnownRecords {
+    y: FeatureBlock,
+    x: FeatureBlock,
+    released: ReleasedScores,
+}
+
+impl KnownRecords {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.released.records()
+    }
+
+    /// The records as attacks take them.
+    pub(super) fn records(&self, floor: Replacement) -> Result<AuxiliaryRecords, AttackError> {
+        AuxiliaryRecords::new(self.y.clone(), self.x.clone(), self.released.clone(), floor)
+    }
+}
+
+/// What could be had, or why an attack that needs it does not run; `None` if nothing was asked for.
+pub(super) type Had<T> = Option<Result<T, AttackError>>;
+
+impl Reconstructor {
+    /// The auxiliary records of a job: own features, known features, and the scores that their session gives.
+    pub(super) async fn auxiliary(
+        &self,
+        model: &ModelDescription,
+        job: &Job,
+        target: usize,
+    ) -> Result<Had<KnownRecords>, Refusal> {
+        let AuxiliaryIds { ids, session } = &job.auxiliary;
+        if ids.is_empty() || !job.tasks.iter().any(|t| t.needs.auxiliary.wanted()) {
+            return Ok(None);
+        }
+        let Some(known) = &self.known else {
+            let reason =
+                "records whose passive features the active party knows, and its config names no `known_csv` in [audit]";
+            return Ok(Some(Err(AttackError::NotGranted { reason: format!("this attack needs {reason}") })));
+        };
+        if known.schema().len() != target {
+            return Err(Refusal::precondition(format!(
+                "`known_schema` of the active party has {} features, the model's passive parties hold {target}: give all of \
+                 them, in the order of the parties",
+                known.schema().len()
+            )));
+        }
+        let own = &self.scorer.table;
+        for (table, what) in [(known, "`known_csv` of the active party"), (own, "the active party's own data")] {
+            let missing = ids.iter().filter(|id| table.position(id).is_none()).count();
+            if missing > 0 {
+                let (missing, n) = (rough(missing), ids.len());
+                let message = format!("{missing} of the {n} auxiliary records are not in {what}");
+                return Err(Refusal::new(RefusalKind::NotFound, message));
+            }
+        }
+        let internal = |e: vfl_shared::data::StoreError| Refusal::internal(e.to_string());
+        let (x, y) = (known.fetch(ids).map_err(internal)?, own.fetch(ids).map_err(internal)?);
+        let scored = self.scorer.score(model, ids, session, "").await?;
+        let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
+        if failed > 0 {
+            let (failed, n) = (rough(failed), ids.len());
+            let message = format!(
+                "{failed} of the {n} auxiliary records were not scored; name records that all parties hold and the session answers"
+            );
+            return Err(Refusal::precondition(message));
+        }
+        Ok(Some(Ok(KnownRecords { y, x, released: scored.released })))
+    }
+
+    /// The logit shares that the colluders of a job lend.
+    pub(super) async fn colluders(&self, model: &ModelDescription, job: &Job) -> Result<Had<Colluders>, Refusal> {
+        if job.colluders.is_empty() || !job.tasks.iter().any(|t| t.needs.colluders.wanted()) {
+            return Ok(None);
+        }
+        let parties = &model.passive_parties;
+        if let Some(stranger) = job.colluders.iter().find(|c| !parties.iter().any(|(name, _)| name == *c)) {
+            let names: Vec<&str> = parties.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Refusal::invalid(format!(
+                "`colluders` names `{stranger}`, the model's passive parties are {}",
+                names.join(", ")
+            )));
+        }
+        let k = model.class_names.len();
+        let mut found = Colluders { features: Vec::new(), shares: nalgebra::DMatrix::zeros(k, job.ids.len()) };
+        let refused = |reason| Ok(Some(Err(AttackError::NotGranted { reason })));
+        for (name, features) in parties {
+            let colludes = job.colluders.contains(name);
+            found.features.extend(std::iter::repeat_n(colludes, *features));
+            if !colludes {
+                continue;
+            }
+            let Some((peer, client)) = self.passive.iter().find(|(peer, _)| peer.name.as_str() == name) else {
+                return refused(format!(
+                    "the active party has no address of passive party `{name}`; its operator may add it to [[passive_parties]]"
+                ));
+            };
+            let lent = client::lent(peer, client.clone(), self.timeout, &model.version, &job.ids, k).await?;
+            match lent {
+                Ok(shares) => found.shares += shares,
+                Err(said) => return refused(format!("passive party `{name}` does not collude: {said}")),
+            }
+        }
+        Ok(Some(Ok(found)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auxiliary_records_have_a_session_and_are_not_under_attack() {
+        let ids = |ids: &[&str]| RecordIds::new(ids).unwrap();
+        let check = |aux: &[&str], session: &str| AuxiliaryIds::new(ids(aux), session.into(), &ids(&["a", "b"]));
+        assert!(check(&["c"], "s").is_ok() && check(&[], "").is_ok());
+        for (aux, session, says) in [
+            (&["c"][..], "", "`auxiliary_session`"),
+            (&[], "s", "`auxiliary_ids`"),
+            (&["c", "b"], "s", "some of the `auxiliary_ids` are among the records under attack"),
+        ] {
+            let refused = check(aux, session).err().unwrap();
+            assert!(refused.kind == RefusalKind::InvalidArgument && refused.message.contains(says), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Logit shares for an active party that this party colludes with.
+//!
+//! z = W_act y + Σ W_p x_p + b: whoever has the share W_p x_p of a record takes this party out of the sum, and attacks the others
+//! as if there were no more. SECURITY.md says what a share tells of this party's own features.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use vfl_shared::data::FeatureStore;
+use vfl_shared::rpc::{Refusal, RefusalKind, rough};
+use vfl_shared::service::PeerIdentity;
+use vfl_shared::types::{LogitShare, PartyName, RecordIds};
+
+use crate::logits::LogitServer;
+
+/// `[collusion]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CollusionTable {
+    /// Active parties that get logit shares of this party's records, by the names in their certificates. Default nobody.
+    pub with: Vec<PartyName>,
+    /// A file with the ids of the only records whose shares they get, one a line. Default all records.
+    pub ids: Option<PathBuf>,
+}
+
+impl CollusionTable {
+    /// Reads the file of ids.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it.
+    pub fn read(&self) -> Result<Collusion, String> {
+        if self.with.is_empty() && self.ids.is_some() {
+            return Err("`ids` bounds what the parties in `with` get, and `with` names nobody".into());
+        }
+        let records = self.ids.as_deref().map(ids).transpose()?;
+        Ok(Collusion::new(self.with.clone(), records.as_ref()))
+    }
+}
+
+fn ids(path: &Path) -> Result<RecordIds, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read `ids` {}: {e}", path.display()))?;
+    RecordIds::new(text.lines().filter(|line| !line.is_empty())).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Whom this party lends logit shares to, and of which records. The default is nobody.
+#[derive(Debug, Clone, Default)]
+pub struct Collusion {
+    with: Vec<PartyName>,
+    /// `None`: of all records.
+    records: Option<HashSet<Box<str>>>,
+}
+
+impl Collusion {
+    /// Lends shares to these active parties: of these records, or of all.
+    #[must_use]
+    pub fn new(with: Vec<PartyName>, records: Option<&RecordIds>) -> Self {
+        Self { with, records: records.map(|ids| ids.iter().map(Box::from).collect()) }
+    }
+
+    /// Whether a caller gets shares at all.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED naming the setting.
+    pub fn allows(&self, caller: &PeerIdentity) -> Result<(), Refusal> {
+        let name = caller.name();
+        if self.with.contains(name) {
+            return Ok(());
+        }
+        let message = format!(
+            "no logit shares are lent to active party `{name}` here; the operator may set `with = [\"{name}\"]` in [collusion]"
+        );
+        Err(Refusal::new(RefusalKind::PermissionDenied, message))
+    }
+
+    /// W_pas x of records under a model version, k × n: the true share, as predictions are made with it.
+    ///
+    /// # Errors
+    /// As [`Collusion::allows`], PERMISSION_DENIED for records that are not lent, NOT_FOUND for records that are not held; as
+    /// [`LogitServer::share`].
+    pub fn lend(
+        &self,
+        logits: &LogitServer,
+        caller: &PeerIdentity,
+        version: String,
+        ids: &RecordIds,
+    ) -> Result<LogitShare, Refusal> {
+        self.allows(caller)?;
+        let share = logits.share(version)?;
+        let n = ids.len();
+        let kept = |id: &&str| self.records.as_ref().is_some_and(|records| !records.contains(*id));
+        match ids.iter().filter(kept).count() {
+            0 => {}
+            kept => {
+                let kept = rough(kept);
+                let message = format!("{kept} of the {n} records are not among those of `ids` in [collusion]");
+                return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+            }
+        }
+        let held: Vec<usize> = ids.iter().filter_map(|id| logits.table.position(id)).collect();
+        if held.len() < n {
+            let message = format!("{} of the {n} records are not held here", rough(n - held.len()));
+            return Err(Refusal::new(RefusalKind::NotFound, message));
+        }
+        let lent = share.parameters.logit_share(&logits.rows(&held)?).map_err(|e| Refusal::internal(e.to_string()))?;
+        tracing::info!(caller = %caller, records = n, "logit shares lent");
+        Ok(lent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nalgebra::DMatrix;
+    use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
+    use vfl_shared::model::{PartyParameters, ShareStore};
+    use vfl_shared::service::Role;
+    use vfl_shared::types::{FeatureBlock, ModelVersion};
+
+    use super::*;
+
+    fn name(name: &str) -> PartyName {
+        PartyName::new(name).unwrap()
+    }
+
+    fn active(name_: &str) -> PeerIdentity {
+        PeerIdentity::new("d", Role::ActiveParty, name(name_)).unwrap()
+    }
+
+    fn ids(ids: &[&str]) -> RecordIds {
+        RecordIds::new(ids).unwrap()
+    }
+
+    /// Three records of two features under W = [[1, 2], [0, −1]], stored as version `m-1`.
+    fn server(dir: &Path) -> LogitServer {
+        let specs = ["f", "g"].map(|f| FeatureSpec::numeric(f, 0.0, 1.0)).into();
+        let schema = FeatureSchema::new(specs, None).unwrap();
+        let block = FeatureBlock::new(DMatrix::from_column_slice(2, 3, &[0.5, 0.25, 1.0, 0.0, 0.0, 1.0])).unwrap();
+        let table = FeatureTable::new(schema, ids(&["a", "b", "c"]), block, None).unwrap();
+        let store = ShareStore::open(dir).unwrap();
+        let weights = DMatrix::from_row_slice(2, 2, &[1.0, 2.0, 0.0, -1.0]);
+        let share = store.put(&PartyParameters::new(weights, None).unwrap(), &["f".into(), "g".into()]).unwrap();
+        store.bind(&ModelVersion::new("m-1").unwrap(), &share).unwrap();
+        LogitServer::new(Arc::new(table), store)
+    }
+
+    #[test]
+    fn shares_go_to_whom_the_operator_names_and_to_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let logits = server(dir.path());
+        let collusion = Collusion::new(vec![name("fintech")], None);
+        let lend = |collusion: &Collusion, who: &str, of: &[&str]| {
+            collusion.lend(&logits, &active(who), "m-1".into(), &ids(of)).map(LogitShare::into_matrix)
+        };
+        let lent = lend(&collusion, "fintech", &["c", "a"]).unwrap();
+        assert_eq!(lent, DMatrix::from_column_slice(2, 2, &[2.0, -1.0, 1.0, -0.25]));
+        for (collusion, who) in [(&collusion, "other"), (&Collusion::default(), "fintech")] {
+            let refused = lend(collusion, who, &["a"]).unwrap_err();
+            assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+            assert!(refused.message.contains("[collusion]") && refused.message.contains(who), "{refused}");
+        }
+        let refused = lend(&collusion, "fintech", &["a", "x"]).unwrap_err();
+        assert_eq!(
+            (refused.kind, refused.message.contains("some of the 2")),
+            (RefusalKind::NotFound, true),
+            "{refused}"
+        );
+        let refused = collusion.lend(&logits, &active("fintech"), "m-2".into(), &ids(&["a"])).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::FailedPrecondition, "{refused}");
+    }
+
+    #[test]
+    fn a_list_bounds_which_records_are_lent() {
+        let dir = tempfile::tempdir().unwrap();
+        let logits = server(dir.path());
+        let path = dir.path().join("lent.ids");
+        std::fs::write(&path, "a\n\nb\n").unwrap();
+        let read = |text: &str| toml::from_str::<CollusionTable>(text).unwrap().read();
+        let collusion = read(&format!("with = [\"fintech\"]\nids = {path:?}")).unwrap();
+        let lend = |of: &[&str]| collusion.lend(&logits, &active("fintech"), "m-1".into(), &ids(of));
+        assert_eq!(lend(&["b", "a"]).unwrap().records(), 2);
+        let refused = lend(&["a", "c"]).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+        assert!(refused.message.contains("some of the 2") && refused.message.contains("`ids`"), "{refused}");
+        assert!(read(&format!("ids = {path:?}")).unwrap_err().contains("`with` names nobody"));
+        assert!(read("with = [\"fintech\"]\nids = \"/none\"").unwrap_err().contains("/none"));
+        assert!(toml::from_str::<CollusionTable>("with = [\"a/b\"]").is_err(), "a name that no certificate has");
+        assert!(read("").unwrap().allows(&active("fintech")).is_err(), "nobody by default");
+    }
+}
