@@ -26,3 +26,72 @@ fn every_sample_config_parses() {
         passive.values.audit.check().unwrap();
     }
 }
+
+/// What an audit cannot do is said before anybody is asked.
+#[test]
+fn help_that_an_attack_needs_is_named_with_it() {
+    let text = std::fs::read_to_string(example("local", "audit")).unwrap();
+    let check = |lines: &str, attack: &str| {
+        let text =
+            text.replace("seed = 7", &format!("seed = 7\n{lines}")).replace("\"rcc1\"", &format!("\"{attack}\""));
+        let file = ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &text);
+        file.map_err(|e| e.to_string()).and_then(|file| file.values.check().map(drop))
+    };
+    assert_eq!(check("", "rcc1"), Ok(()));
+    assert_eq!(check("auxiliary_ids = \"data/known.ids\"", "shadow_model"), Ok(()));
+    let second = "[[passive_parties]]\nname = \"passive-2\"\naddress = \"h:1\"\n[[passive_parties]]";
+    let two = text.replace("[[passive_parties]]", second).replace("seed = 7", "seed = 7\ncolluding = [\"passive-2\"]");
+    let file = ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &two).unwrap();
+    assert!(file.values.check().is_ok());
+    for (lines, attack, says) in [
+        ("", "shadow_model", "`auxiliary_ids`"),
+        ("", "coalition", "`colluding`"),
+        ("colluding = [\"passive-2\"]", "coalition", "`passive-2`"),
+        ("colluding = [\"passive-1\"]", "coalition", "nobody is left"),
+        ("colluding = [\"a/b\"]", "coalition", "a/b"),
+    ] {
+        let refused = check(lines, attack).unwrap_err();
+        assert!(refused.contains(says), "{lines}, {attack}: {refused}");
+    }
+}
+
+/// The active party's own file of what it knows: both keys, features alone.
+#[test]
+fn known_records_are_read_with_the_schema_of_their_owners() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    vfl_lab::certs::write(dir.path(), "d.example", 1, &["active-party/active".into()]).unwrap();
+    let feature = |name: &str| format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0\nmax = 10\n");
+    let label = "[label]\ncolumn = \"l\"\nclasses = [\"n\", \"y\"]\n";
+    std::fs::write(at("own.toml"), format!("id = \"id\"\n{label}{}", feature("f"))).unwrap();
+    std::fs::write(at("own.csv"), "id,f,l\na,1,n\nb,2,y\n").unwrap();
+    std::fs::write(at("known.toml"), format!("id = \"id\"\n{}{}", feature("g"), feature("h"))).unwrap();
+    std::fs::write(at("known.csv"), "id,h,g\nb,5,10\n").unwrap();
+    let text = std::fs::read_to_string(example("local", "active")).unwrap();
+    let read = |keys: &str| {
+        let mut text = text.replace("[audit]", &format!("[audit]\n{keys}"));
+        for (from, to) in [
+            ("tls/ca.pem", "ca.pem"),
+            ("tls/active.pem", "active.pem"),
+            ("tls/active.key", "active.key"),
+            ("data/active.csv", "own.csv"),
+            ("data/active.schema.toml", "own.toml"),
+        ] {
+            text = text.replace(from, at(to).to_str().unwrap());
+        }
+        std::fs::write(at("config.toml"), text).unwrap();
+        vfl_active_party::config::Settings::read(&at("config.toml")).map(|(_, settings)| settings)
+    };
+    let path = |key: &str, name: &str| format!("{key} = {:?}\n", at(name));
+    assert!(read("").unwrap().known.is_none());
+    let known = read(&(path("known_csv", "known.csv") + &path("known_schema", "known.toml"))).unwrap().known.unwrap();
+    assert_eq!(known.block().matrix().as_slice(), [1.0, 0.5], "in the order of the schema, scaled to [0, 1]");
+    for (keys, says) in [
+        (path("known_csv", "known.csv"), "come together"),
+        (path("known_csv", "own.csv") + &path("known_schema", "own.toml"), "declares a label"),
+        (path("known_csv", "none.csv") + &path("known_schema", "known.toml"), "none.csv"),
+    ] {
+        let refused = read(&keys).unwrap_err().to_string();
+        assert!(refused.contains("[audit]") && refused.contains(says), "{refused}");
+    }
+}

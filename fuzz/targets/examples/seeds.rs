@@ -265,6 +265,17 @@ fn publishing() -> Vec<Seed> {
         message("PublishCommand", &pb::PublishCommand { command: Some(pb::publish_command::Command::Publish(share)) }),
         message("DescribeStagedResponse", &pb::DescribeStagedResponse { digest: digest(), features: 5 }),
         message("PublishStagedRequest", &staged),
+        message(
+            "LendSharesRequest",
+            &pb::LendSharesRequest {
+                model_version: "m-0123abcd".into(),
+                ids: Some(pb::RecordIds { text: "ab".into(), ends: vec![1, 2] }),
+            },
+        ),
+        message(
+            "LendSharesResponse",
+            &pb::LendSharesResponse { logit_shares: Some(matrix(2, 2, &[0.5, -0.5, 1.0, 2.0])) },
+        ),
     ]
 }
 
@@ -315,12 +326,12 @@ fn configs() -> Vec<Seed> {
     .enumerate()
     {
         let training = "[training]\ntransform = { name = \"permute\" }\nallowed = true\nactive_party = \"a\"\nclass_names = [\"n\", \"y\"]\n";
-        let text = format!("{head}{data}[release]\n{release}{training}[audit]\nallowed = true\nmax_scorings = 9\n");
+        let text = format!("{head}{data}[release]\n{release}{training}[audit]\nallowed = true\nmax_scorings = 9\n[collusion]\nwith = [\"a\"]\nids = \"i\"\n");
         seeds.push(seed('p', &format!("release-{at}"), &text));
     }
     let audit = read("local/audit.toml").replace(
         "seed = 7",
-        "seed = 7\npolicies = [\"temperature (temperature = 2.0) then rounding (decimals = 1), fresh noise\"]\naware = false\nqueries = 2",
+        "seed = 7\nauxiliary_ids = \"k\"\ncolluding = [\"passive-2\"]\npolicies = [\"temperature (temperature = 2.0) then rounding (decimals = 1), fresh noise\"]\naware = false\nqueries = 2",
     );
     seeds.push(seed('u', "policies", &audit));
     seeds

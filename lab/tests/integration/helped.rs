@@ -182,7 +182,7 @@ async fn known_records_take_the_place_of_the_parameters() {
     }
 }
 
-/// One known record tells which column of permuted weights belongs to which feature.
+/// Two known records tell which column of permuted weights belongs to which feature.
 #[tokio::test(flavor = "multi_thread")]
 async fn known_records_tell_which_transform_it_was() {
     let here = trained(1, 4, 6).await;

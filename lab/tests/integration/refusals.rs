@@ -12,7 +12,7 @@ use vfl_passive_party::config::Grant;
 use vfl_shared::rpc::pb::publish_reply::Reply as PublishReply;
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
 use vfl_shared::service::{Role, allowed_roles, channel};
-use vfl_shared::types::RecordIds;
+use vfl_shared::types::{PartyName, RecordIds};
 
 use super::raw;
 use super::support::{
@@ -892,7 +892,13 @@ fn active_party(table: &mut Table, good: &Good) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_bad_input_gets_its_code() {
     // Small trainings, so that what is wrong with a message is found and not how few records it is about.
-    let here = trained(1, 2, 1).await.again(|spec| (spec.consent.min_records, spec.consent.min_batch) = (1, 1)).await;
+    let here = trained(1, 2, 1).await;
+    let here = here
+        .again(|spec| {
+            (spec.consent.min_records, spec.consent.min_batch) = (1, 1);
+            spec.help.colluding = vec![PartyName::new("passive-1").unwrap()];
+        })
+        .await;
     let good = Good::new(&here);
     // Without anything wrong, each is taken: what is refused below is refused for the one thing that is wrong.
     assert!(score(&here.deployment, &test_ids(&here.dataset, 0, 4)).await.is_ok());
