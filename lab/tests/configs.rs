@@ -48,7 +48,7 @@ fn help_that_an_attack_needs_is_named_with_it() {
         ("", "coalition", "`colluding`"),
         ("colluding = [\"passive-2\"]", "coalition", "`passive-2`"),
         ("colluding = [\"passive-1\"]", "coalition", "nobody is left"),
-        ("colluding = [\"a/b\"]", "coalition", "a/b"),
+        ("colluding = [\"a/b\"]", "coalition", "not a valid name"),
     ] {
         let refused = check(lines, attack).unwrap_err();
         assert!(refused.contains(says), "{lines}, {attack}: {refused}");
