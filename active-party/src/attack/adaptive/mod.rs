@@ -13,7 +13,7 @@ mod preimage;
 mod privee;
 pub(in crate::attack) mod undo;
 
-use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
+use vfl_shared::policy::{DefenseConfig, Leaves, NoiseMode, Policy};
 
 use super::settings::{AnySetting, Setting};
 use super::{Method, Settings};
@@ -133,10 +133,8 @@ impl KnownPolicy {
 
     /// The defenses at the logits, and those at the scores.
     fn stages(&self) -> (Vec<&DefenseConfig>, Vec<&DefenseConfig>) {
-        let at_logits =
-            |d: &&DefenseConfig| matches!(d, DefenseConfig::LogitNoise { .. } | DefenseConfig::Temperature { .. });
-        let real = self.policy.defenses.iter().filter(|d| !matches!(d, DefenseConfig::None {}));
-        real.partition(at_logits)
+        let real = self.policy.defenses.iter().filter(|d| d.leaves() != Leaves::Everything);
+        real.partition(|d| d.facts().at_logits)
     }
 
     /// The factor that makes differences of logits out of those of what is left after temperature and scheme 3; `None` for
@@ -153,7 +151,8 @@ impl KnownPolicy {
     }
 }
 
-/// The strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to.
+/// The strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to, and where no attack
+/// here adapts to one of the defenses ([`Leaves::Unstudied`]).
 ///
 /// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
 /// release. Of several defenses the one that leaves the least decides.
@@ -165,12 +164,20 @@ pub fn adaptive_for(policy: &Policy) -> Option<Method> {
     if policy.unbound_shares {
         return Some(Method::ChosenShares);
     }
-    let all: Vec<Leaves> = policy.defenses.iter().map(Leaves::of).filter(|l| *l != Leaves::Everything).collect();
+    let leaves: Vec<Leaves> = policy.defenses.iter().map(DefenseConfig::leaves).collect();
+    strongest(&leaves, policy.noise)
+}
+
+/// The strongest attack on one release of defenses that leave this, one after the other, of which one or more change the scores.
+fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<Method> {
+    let all: Vec<Leaves> = leaves.iter().copied().filter(|l| *l != Leaves::Everything).collect();
     let any = |what: Leaves| all.contains(&what);
     let (at_logits, at_scores): (Vec<Leaves>, Vec<Leaves>) =
         all.iter().copied().partition(|l| matches!(l, Leaves::Scaled | Leaves::Projected));
     let projected = any(Leaves::Projected);
-    Some(if any(Leaves::Label) {
+    Some(if any(Leaves::Unstudied) {
+        return None;
+    } else if any(Leaves::Label) {
         Method::LabelCone
     } else if any(Leaves::Word) {
         if projected { Method::LabelCone } else { Method::CodebookCell }
@@ -182,7 +189,7 @@ pub fn adaptive_for(policy: &Policy) -> Option<Method> {
         Method::Interval
     } else if any(Leaves::Ciphertexts) || any(Leaves::Order) {
         Method::RankingCone
-    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && policy.noise == NoiseMode::Fresh) {
+    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && noise == NoiseMode::Fresh) {
         Method::Averaging
     } else if at_scores.is_empty() {
         Method::NoiseDirection
@@ -192,47 +199,6 @@ pub fn adaptive_for(policy: &Policy) -> Option<Method> {
         // Rounded scores, the largest ones, and noise that keeps the order: each score lies between two bounds.
         Method::Interval
     })
-}
-
-/// What a defense leaves of the scores, as far as it decides on the attack. A new defense has to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leaves {
-    Everything,
-    /// All differences of logits, by one factor.
-    Scaled,
-    /// All of the logits but one direction.
-    Projected,
-    Label,
-    /// A word of a codebook.
-    Word,
-    Ciphertexts,
-    Order,
-    /// Each score to some decimals.
-    Rounded,
-    /// The largest scores.
-    Largest,
-    /// Scores with noise that is independent of their order.
-    Noised,
-    /// Scores with noise that keeps their order.
-    OrderNoised,
-}
-
-impl Leaves {
-    fn of(defense: &DefenseConfig) -> Self {
-        match defense {
-            DefenseConfig::None {} => Self::Everything,
-            DefenseConfig::Temperature { .. } | DefenseConfig::LogitNoise { scheme: 3, .. } => Self::Scaled,
-            DefenseConfig::LogitNoise { .. } => Self::Projected,
-            DefenseConfig::ClassLabel { .. } => Self::Label,
-            DefenseConfig::Codebook { .. } => Self::Word,
-            DefenseConfig::OrderPreservingEncryption {} => Self::Ciphertexts,
-            DefenseConfig::Ranking {} => Self::Order,
-            DefenseConfig::Rounding { .. } => Self::Rounded,
-            DefenseConfig::TopK { .. } => Self::Largest,
-            DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. } => Self::Noised,
-            DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => Self::OrderNoised,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -261,6 +227,24 @@ mod tests {
             ("codebook (size = 16)", Some(Method::CodebookCell)),
         ] {
             assert_eq!(adaptive_for(&text.parse().unwrap()), want, "{text}");
+        }
+    }
+    #[test]
+    fn an_unstudied_defense_has_no_attack_that_knows_it() {
+        for noise in [NoiseMode::Keyed, NoiseMode::Fresh] {
+            assert_eq!(strongest(&[Leaves::Rounded], noise), Some(Method::Interval));
+            assert_eq!(strongest(&[Leaves::Unstudied], noise), None);
+            assert_eq!(strongest(&[Leaves::Unstudied, Leaves::Label], noise), None);
+        }
+    }
+
+    #[test]
+    fn every_defense_but_none_has_an_attack_that_knows_it() {
+        for facts in DefenseConfig::ALL {
+            for example in (facts.examples)(4) {
+                let policy = Policy::of(example);
+                assert_eq!(adaptive_for(&policy).is_some(), facts.name != "none", "{policy}");
+            }
         }
     }
 }
