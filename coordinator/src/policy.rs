@@ -35,10 +35,7 @@ impl ReadyPolicy {
     /// Whether a defense takes microseconds a score.
     #[must_use]
     pub fn costly(&self) -> bool {
-        let costly = |d: &DefenseConfig| {
-            matches!(d, DefenseConfig::OrderPreservingEncryption {} | DefenseConfig::Codebook { .. })
-        };
-        self.policy.defenses.iter().any(costly)
+        self.policy.defenses.iter().any(|defense| defense.facts().costly)
     }
 
     /// What was asked for, in words.
@@ -72,8 +69,7 @@ impl ReadyPolicy {
 
 /// The first defense of a policy that is fitted on scores of the model's training, by name.
 pub(crate) fn fitted_defense(policy: &Policy) -> Option<&'static str> {
-    let fitted = |d: &&DefenseConfig| matches!(d, DefenseConfig::Ranking {} | DefenseConfig::Codebook { .. });
-    policy.defenses.iter().find(fitted).map(DefenseConfig::name)
+    policy.defenses.iter().map(DefenseConfig::facts).find(|facts| facts.fitted).map(|facts| facts.name)
 }
 
 /// Makes policies ready, and keeps the live one.
@@ -144,14 +140,11 @@ impl Policies {
     /// parameters to the coordinator; INVALID_ARGUMENT for parameters that do not fit the model.
     pub async fn prepare(&self, model: &PublishedModel, policy: &Policy) -> Result<ReadyPolicy, Refusal> {
         let version = &model.manifest.version;
-        let needs_weights =
-            |d: &DefenseConfig| matches!(d, DefenseConfig::LogitNoise { scheme, .. } if matches!(scheme, 1 | 2));
-        let weights = if policy.defenses.iter().any(needs_weights) {
-            Some(self.passive_weights(version, model.classes()).await?)
-        } else {
-            None
+        let weights = match policy.defenses.iter().find(|defense| defense.needs_passive_weights()) {
+            Some(defense) => Some(self.passive_weights(defense.name(), version, model.classes()).await?),
+            None => None,
         };
-        let calibration = if fitted_defense(policy).is_some() {
+        let calibration = if let Some(fitted) = fitted_defense(policy) {
             let registry = self.registry.clone();
             let manifest = model.manifest.clone();
             let read = tokio::task::spawn_blocking(move || registry.calibration(&manifest)).await;
@@ -163,7 +156,7 @@ impl Policies {
                     None => "it was imported, not trained here: take another defense, or train it here",
                 };
                 Refusal::precondition(format!(
-                    "the model in service has no calibration scores, which `ranking` and `codebook` are fitted on; {mend}"
+                    "the model in service has no calibration scores, which `{fitted}` is fitted on; {mend}"
                 ))
             })?)
         } else {
@@ -188,12 +181,17 @@ impl Policies {
         Ok(ReadyPolicy { policy: policy.clone(), text, pipeline, key })
     }
 
-    /// W_pas of all passive parties side by side, in the order of summation.
-    async fn passive_weights(&self, version: &ModelVersion, classes: usize) -> Result<DMatrix<f64>, Refusal> {
+    /// W_pas of all passive parties side by side, in the order of summation, which `defense` needs.
+    async fn passive_weights(
+        &self,
+        defense: &str,
+        version: &ModelVersion,
+        classes: usize,
+    ) -> Result<DMatrix<f64>, Refusal> {
         let blocks = try_join_all(self.passive.iter().map(|party| party.release_parameters(version, classes))).await;
         let blocks = blocks.map_err(|refusal| match refusal.kind {
             RefusalKind::PermissionDenied => {
-                let message = format!("`logit_noise` needs the passive parameters: {refusal}");
+                let message = format!("`{defense}` needs the passive parameters: {refusal}");
                 Refusal::new(RefusalKind::PermissionDenied, message)
             }
             _ => refusal,

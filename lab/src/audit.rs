@@ -10,7 +10,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 use vfl_active_party::attack::{AttackConfig, Method, Settings, adaptive_for};
 use vfl_shared::metrics::Metric;
-use vfl_shared::policy::{DefenseConfig, Policy};
+use vfl_shared::policy::{DefenseConfig, Leaves, Policy};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::attack_result::{Questions, Refused};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -120,9 +120,6 @@ pub const OBSERVED: usize = 100;
 
 /// The fewest audited records at which that form is run: most of them must not have been asked for.
 pub const REFINED_FROM: usize = 200;
-
-/// δ of the vector that stands behind a label: what the attacks of an audit put in place of the scores that a label hides.
-const LABEL_FLOOR: f64 = 0.01;
 
 fn refused(peer: &Peer) -> impl Fn(Status) -> Refusal + '_ {
     move |status| peer_failure(&peer.to_string(), &status)
@@ -430,24 +427,10 @@ async fn attack(
     Ok(found)
 }
 
-/// What stands for a score of 0 behind a policy, for attacks that take the release for the true scores: half a step of
-/// rounded ones, δ of a softened vector for a label.
-fn zero_floor(policy: &Policy) -> Option<f64> {
-    policy.defenses.iter().rev().find_map(|defense| match defense {
-        DefenseConfig::Rounding { decimals } => Some(0.5 * 10f64.powi(-(*decimals as i32))),
-        DefenseConfig::ClassLabel { softening } => (*softening == 0.0).then_some(LABEL_FLOOR),
-        DefenseConfig::None {}
-        | DefenseConfig::LogitNoise { .. }
-        | DefenseConfig::Temperature { .. }
-        | DefenseConfig::TopK { .. }
-        | DefenseConfig::GaussianNoise { .. }
-        | DefenseConfig::DpGaussian { .. }
-        | DefenseConfig::PriveeDp { .. }
-        | DefenseConfig::PriveeDpPlusPlus { .. }
-        | DefenseConfig::OrderPreservingEncryption {}
-        | DefenseConfig::Ranking {}
-        | DefenseConfig::Codebook { .. } => None,
-    })
+/// What stands for a score of 0 behind a policy, for attacks that take the release for the true scores, and behind which
+/// defense: the last that says.
+fn zero_floor(policy: &Policy) -> Option<(&DefenseConfig, f64)> {
+    policy.defenses.iter().rev().find_map(|defense| Some((defense, defense.zero_floor()?)))
 }
 
 fn setting(key: &str, value: impl ToString) -> pb::attack_spec::Setting {
@@ -457,7 +440,7 @@ fn setting(key: &str, value: impl ToString) -> pb::attack_spec::Setting {
 /// An attack that takes the release for the true scores, as the auditor asks for it.
 fn attack_spec(attack: &AttackConfig, plan: &Plan, policy: &Policy) -> pb::AttackSpec {
     let mut spec = spec(attack, plan);
-    if let Some(floor) = zero_floor(policy).filter(|_| spec.settings.iter().all(|s| s.key != "zero_floor")) {
+    if let Some((_, floor)) = zero_floor(policy).filter(|_| spec.settings.iter().all(|s| s.key != "zero_floor")) {
         spec.settings.push(setting("zero_floor", floor));
     }
     spec
@@ -488,17 +471,31 @@ pub fn facts(policy: &Policy) -> PolicyFacts {
 
 fn remarks(policy: &Policy, no_divergence: bool) -> Vec<String> {
     let mut remarks = Vec::new();
-    match (policy.defenses.last(), zero_floor(policy)) {
-        (Some(DefenseConfig::Rounding { .. }), Some(floor)) => {
-            remarks.push(format!("a score rounded to 0 was taken for {floor}, half a step"));
-            if no_divergence {
-                remarks.push("KL is infinite: some positive scores were rounded to 0".into());
+    if let Some((defense, floor)) = zero_floor(policy) {
+        match defense.leaves() {
+            Leaves::Rounded => {
+                remarks.push(format!("a score rounded to 0 was taken for {floor}, half a step"));
+                if no_divergence {
+                    remarks.push("KL is infinite: some positive scores were rounded to 0".into());
+                }
             }
+            Leaves::Label => {
+                remarks.push(format!("a label was taken for scores of {floor} everywhere but at the label"));
+            }
+            Leaves::Everything
+            | Leaves::Scaled
+            | Leaves::Projected
+            | Leaves::Word
+            | Leaves::Ciphertexts
+            | Leaves::Order
+            | Leaves::Largest
+            | Leaves::Noised
+            | Leaves::OrderNoised
+            | Leaves::Unstudied => remarks.push(format!("a score of 0 was taken for {floor}")),
         }
-        (Some(DefenseConfig::ClassLabel { .. }), Some(floor)) => {
-            remarks.push(format!("a label was taken for scores of {floor} everywhere but at the label"));
-        }
-        _ => {}
+    }
+    for defense in policy.defenses.iter().filter(|defense| defense.leaves() == Leaves::Unstudied) {
+        remarks.push(format!("no attack here knows `{}`: an adversary that does may find more", defense.name()));
     }
     remarks
 }

@@ -16,7 +16,7 @@ use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
 use vfl_shared::model::TrainingConfig;
-use vfl_shared::policy::{DefenseConfig, Policy, PolicyTextError};
+use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::rpc::{pb, select_ok};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
 
@@ -68,34 +68,10 @@ pub fn default_policies() -> Vec<Policy> {
     [DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 2 }, label].map(Policy::of).into()
 }
 
-/// Every defense there is, with parameters of the papers where they name some, for a model of `classes` classes.
-///
-/// # Errors
-/// If a text below is no policy, which a test excludes.
-pub fn every_policy(classes: usize) -> Result<Vec<Policy>, PolicyTextError> {
-    let top = if classes > 2 { "top_k (k = 2)" } else { "top_k (k = 1)" };
-    [
-        "none",
-        "rounding (decimals = 2)",
-        "rounding (decimals = 1)",
-        top,
-        "class_label",
-        "temperature (temperature = 4.0)",
-        "logit_noise (scheme = 1, alpha = 10.0)",
-        "logit_noise (scheme = 2, alpha = 10.0)",
-        "logit_noise (scheme = 3, alpha = 0.75)",
-        "gaussian_noise (sigma = 0.1)",
-        "dp_gaussian (epsilon = 0.5)",
-        "privee_dp (epsilon = 0.1, template = \"householder\")",
-        "privee_dp (sigma = 48.0, template = \"householder\")",
-        "privee_dp_plus_plus (template = \"householder\")",
-        "order_preserving_encryption",
-        "ranking",
-        "codebook (size = 32)",
-    ]
-    .into_iter()
-    .map(str::parse)
-    .collect()
+/// Every defense there is, with its examples for a model of `classes` classes.
+#[must_use]
+pub fn every_policy(classes: usize) -> Vec<Policy> {
+    DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(classes)).map(Policy::of).collect()
 }
 
 /// The attacks that the sweep shows.
@@ -359,7 +335,7 @@ fn report(
         command.push_str(" --bank-columns authors");
     }
     if plan.policies != default_policies() {
-        if every_policy(k).is_ok_and(|all| all == plan.policies) {
+        if every_policy(k) == plan.policies {
             command.push_str(" --policy all");
         } else {
             plan.policies.iter().for_each(|policy| command.push_str(&format!(" --policy '{policy}'")));

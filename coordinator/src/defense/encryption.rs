@@ -41,17 +41,12 @@ const ONE_BY_ONE: u64 = 64;
 pub struct OrderPreservingEncryption;
 
 impl OrderPreservingEncryption {
-    pub(super) fn check(classes: Option<usize>) -> Result<(), DefenseError> {
-        let k = classes.unwrap_or(2);
-        checked(k <= 1 << ORDER_BITS, NAME, "classes", k, "at most 65536")
-    }
-
     /// Encryption of the scores of `classes` classes, at most 65 536.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for more.
     pub fn new(classes: usize) -> Result<Self, DefenseError> {
-        Self::check(Some(classes)).map(|()| Self)
+        checked(classes <= 1 << ORDER_BITS, NAME, "classes", classes, "at most 65536").map(|()| Self)
     }
 }
 

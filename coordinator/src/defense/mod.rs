@@ -5,6 +5,7 @@
 
 mod class_label;
 mod codebook;
+mod contract;
 mod encryption;
 mod gaussian;
 mod logit_noise;
@@ -14,160 +15,77 @@ mod order;
 mod pipeline;
 mod privee;
 mod ranking;
+mod recipe;
 mod rounding;
 mod temperature;
 mod top_k;
 
-use nalgebra::DMatrix;
-use vfl_shared::types::ReleasedScores;
-
 pub use class_label::ClassLabel;
 pub use codebook::Codebook;
+pub use contract::{Contract, Defense, DefenseError, LogitDefense, Output};
 pub use encryption::OrderPreservingEncryption;
 pub use gaussian::GaussianNoise;
 pub use logit_noise::LogitNoise;
 pub use noise::{Noise, NoiseKey, NoiseSecret};
 pub use none::NoDefense;
-pub use pipeline::{Grants, Pipeline, Released};
+pub use pipeline::{Pipeline, Released};
 pub use privee::Privee;
 pub use ranking::Ranking;
+pub use recipe::Grants;
 pub use rounding::Rounding;
 pub use temperature::Temperature;
 pub use top_k::TopK;
 pub use vfl_shared::policy::{DefenseConfig, Policy};
 
-/// The largest scale of noise, and the largest noise budget: so that eight defenses in a row stay finite.
-const MAX_SCALE: f64 = 1e12;
+use contract::{MAX_SCALE, checked};
+use recipe::Recipe;
 
-/// What a defense promises of its release, for every input.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Contract {
-    /// What comes out.
-    pub output: Output,
-    /// The arg max of the release is that of what went in; ties go to the lowest index.
-    pub keeps_arg_max: bool,
-    /// Strictly larger scores stay strictly larger. (Equal ones need not stay equal.)
-    pub keeps_ranking: bool,
-    /// Whether it draws noise.
-    pub randomised: bool,
-    /// What one record's release tells at most, in bits, however often it is asked for; `None`: unbounded.
-    pub bits: Option<f64>,
-}
-
-/// The kind of a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// Logits, before the link function.
-    Logits,
-    /// Columns on the simplex.
-    Probabilities,
-    /// Numbers that need not sum to 1.
-    Numbers,
-    /// The predicted class alone.
-    Label,
-    /// Integers that sort as the scores do.
-    Ciphertexts,
-}
-
-/// Why a defense cannot be applied, or cannot be made.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum DefenseError {
-    /// A parameter out of range.
-    #[error("defense `{defense}`: `{setting}` is {got}, expected {expected}")]
-    Setting {
-        /// The defense.
-        defense: &'static str,
-        /// The parameter.
-        setting: &'static str,
-        /// What came.
-        got: String,
-        /// What is allowed.
-        expected: String,
-    },
-    /// Something must be there that is not.
-    #[error("defense `{defense}` needs {what}")]
-    Needs {
-        /// The defense.
-        defense: &'static str,
-        /// What, and how it comes about.
-        what: String,
-    },
-    /// Defenses that do not go together.
-    #[error("defense `{after}` cannot follow `{before}`: {reason}")]
-    Order {
-        /// The first.
-        before: &'static str,
-        /// The second.
-        after: &'static str,
-        /// Why.
-        reason: &'static str,
-    },
-}
-
-impl DefenseError {
-    /// A parameter out of range.
-    pub fn setting(
-        defense: &'static str,
-        setting: &'static str,
-        got: impl ToString,
-        expected: impl Into<String>,
-    ) -> Self {
-        Self::Setting { defense, setting, got: got.to_string(), expected: expected.into() }
-    }
-}
-
-/// [`DefenseError::Setting`] unless `good`.
-fn checked(
-    good: bool,
-    defense: &'static str,
-    setting: &'static str,
-    got: impl ToString,
-    expected: impl Into<String>,
-) -> Result<(), DefenseError> {
-    if good { Ok(()) } else { Err(DefenseError::setting(defense, setting, got, expected)) }
-}
-
-/// A defense at the score stage: scores in, what is released of them out. Budgets and caches live elsewhere in the
-/// coordinator.
-///
-/// In a list a defense works on what the one before it gave out, which need not be on the simplex.
-pub trait Defense: Send + Sync + std::fmt::Debug {
-    /// What it promises.
-    fn contract(&self) -> Contract;
-
-    /// Applies the defense to `k × n` scores, one record per column.
-    ///
-    /// # Errors
-    /// [`DefenseError`] where the defense does not apply to these scores.
-    fn apply(&self, scores: DMatrix<f64>, noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError>;
-
-    /// Whether it gives out what it gets, whatever that is.
-    fn passes_through(&self) -> bool {
-        false
-    }
-
-    /// What its user should know of it that the contract cannot say: a guarantee and its limits, what was fitted. One line.
-    fn note(&self) -> Option<String> {
-        None
-    }
-}
-
-/// A defense at the logit stage: logits in, other logits out, before the link function.
-///
-/// Its contract is about the scores: a [`Pipeline`] puts right what round-off of the link function would turn round.
-pub trait LogitDefense: Send + Sync + std::fmt::Debug {
-    /// What it promises, with [`Output::Logits`].
-    fn contract(&self) -> Contract;
-
-    /// Changes `k × n` logits, one record per column.
-    ///
-    /// # Errors
-    /// [`DefenseError`] where the defense does not apply to these logits.
-    fn apply(&self, logits: &mut DMatrix<f64>, noise: &Noise<'_>) -> Result<(), DefenseError>;
-
-    /// What its user should know of it that the contract cannot say. One line.
-    fn note(&self) -> Option<String> {
-        None
+/// How each defense is made: what it gives out, whether its parameters are good as far as they do not depend on the model, and
+/// the defense itself, made for a number of classes and from what is granted.
+fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
+    match config {
+        DefenseConfig::None {} => Recipe::at_scores(Output::Probabilities, Ok(()), |_, _| Ok(NoDefense)),
+        DefenseConfig::Rounding { decimals } => {
+            Recipe::at_scores(Output::Numbers, Rounding::check(*decimals), |_, _| Rounding::new(*decimals))
+        }
+        DefenseConfig::TopK { k } => {
+            Recipe::at_scores(Output::Numbers, TopK::check(*k, None), |classes, _| TopK::new(*k, classes))
+        }
+        DefenseConfig::ClassLabel { softening } => {
+            let output = if *softening == 0.0 { Output::Label } else { Output::Probabilities };
+            let good = ClassLabel::check(*softening, None);
+            Recipe::at_scores(output, good, |classes, _| ClassLabel::new(*softening, classes))
+        }
+        DefenseConfig::Temperature { temperature } => {
+            Recipe::at_logits(Temperature::check(*temperature), |_, _| Temperature::new(*temperature))
+        }
+        DefenseConfig::LogitNoise { scheme, alpha } => {
+            Recipe::at_logits(LogitNoise::check(*scheme, *alpha), |classes, grants| {
+                LogitNoise::new(*scheme, *alpha, classes, grants.passive_weights)
+            })
+        }
+        DefenseConfig::GaussianNoise { sigma } => {
+            Recipe::at_scores(Output::Numbers, GaussianNoise::check_sigma(*sigma), |_, _| GaussianNoise::new(*sigma))
+        }
+        DefenseConfig::DpGaussian { epsilon, delta, sensitivity } => {
+            let good = GaussianNoise::check_private(*epsilon, *delta, *sensitivity);
+            Recipe::at_scores(Output::Numbers, good, |_, _| GaussianNoise::private(*epsilon, *delta, *sensitivity))
+        }
+        DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => {
+            let good = privee::check(config, None);
+            Recipe::at_scores(Output::Numbers, good, |classes, _| Privee::new(config, classes))
+        }
+        DefenseConfig::OrderPreservingEncryption {} => {
+            Recipe::at_scores(Output::Ciphertexts, Ok(()), |classes, _| OrderPreservingEncryption::new(classes))
+        }
+        DefenseConfig::Ranking {} => Recipe::at_scores(Output::Probabilities, Ok(()), |classes, grants| {
+            Ranking::fit(grants.calibration(config)?, classes)
+        }),
+        DefenseConfig::Codebook { size } => {
+            Recipe::at_scores(Output::Probabilities, Codebook::check(*size, None), |classes, grants| {
+                Codebook::fit(*size, grants.calibration(config)?, classes)
+            })
+        }
     }
 }
 

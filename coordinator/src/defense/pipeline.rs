@@ -5,28 +5,12 @@ use vfl_shared::numerics::{arg_max, softmax_columns};
 use vfl_shared::policy::DefenseConfig;
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
+use super::contract::{Contract, Defense, DefenseError, LogitDefense, Output};
+use super::noise::Noise;
+use super::none::NoDefense;
 use super::order::{Order, each_column, keep_arg_max, keep_order};
-use super::{
-    ClassLabel, Codebook, Contract, Defense, DefenseError, GaussianNoise, LogitDefense, LogitNoise, NoDefense, Noise,
-    OrderPreservingEncryption, Output, Privee, Ranking, Rounding, Temperature, TopK, privee,
-};
-
-/// What some defenses are made from. All of it is of one model.
-#[derive(Clone, Copy, Default)]
-pub struct Grants<'a> {
-    /// W_pas (k × d), several passive parties side by side: `logit_noise` schemes 1 and 2 need it.
-    pub passive_weights: Option<&'a DMatrix<f64>>,
-    /// Undefended scores (k × n) to fit `ranking` and `codebook` on.
-    pub calibration: Option<&'a ConfidenceScores>,
-}
-
-/// Shows what is there.
-impl std::fmt::Debug for Grants<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (weights, calibration) = (self.passive_weights.is_some(), self.calibration.is_some());
-        write!(f, "Grants(passive weights: {weights}, calibration: {calibration})")
-    }
-}
+use super::recipe::{Grants, Made};
+use super::recipe_of;
 
 /// What a pipeline gives.
 #[derive(Debug)]
@@ -44,54 +28,13 @@ pub struct Pipeline {
     at_scores: Vec<Box<dyn Defense>>,
 }
 
-enum Made {
-    AtLogits(Box<dyn LogitDefense>),
-    AtScores(Box<dyn Defense>),
-}
-
-/// What a defense gives out, which its config alone tells.
-fn output(config: &DefenseConfig) -> Output {
-    match config {
-        DefenseConfig::LogitNoise { .. } | DefenseConfig::Temperature { .. } => Output::Logits,
-        DefenseConfig::None {} | DefenseConfig::Ranking {} | DefenseConfig::Codebook { .. } => Output::Probabilities,
-        DefenseConfig::ClassLabel { softening } if *softening == 0.0 => Output::Label,
-        DefenseConfig::ClassLabel { .. } => Output::Probabilities,
-        DefenseConfig::OrderPreservingEncryption {} => Output::Ciphertexts,
-        DefenseConfig::Rounding { .. }
-        | DefenseConfig::TopK { .. }
-        | DefenseConfig::GaussianNoise { .. }
-        | DefenseConfig::DpGaussian { .. }
-        | DefenseConfig::PriveeDp { .. }
-        | DefenseConfig::PriveeDpPlusPlus { .. } => Output::Numbers,
-    }
-}
-
-/// Checks one defense's parameters as far as they do not depend on the number of classes.
-fn check_parameters(config: &DefenseConfig) -> Result<(), DefenseError> {
-    match config {
-        DefenseConfig::None {} | DefenseConfig::Ranking {} => Ok(()),
-        DefenseConfig::LogitNoise { scheme, alpha } => LogitNoise::check(*scheme, *alpha),
-        DefenseConfig::Temperature { temperature } => Temperature::check(*temperature),
-        DefenseConfig::Rounding { decimals } => Rounding::check(*decimals),
-        DefenseConfig::TopK { k } => TopK::check(*k, None),
-        DefenseConfig::ClassLabel { softening } => ClassLabel::check(*softening, None),
-        DefenseConfig::GaussianNoise { sigma } => GaussianNoise::check_sigma(*sigma),
-        DefenseConfig::DpGaussian { epsilon, delta, sensitivity } => {
-            GaussianNoise::check_private(*epsilon, *delta, *sensitivity)
-        }
-        DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => privee::check(config, None),
-        DefenseConfig::OrderPreservingEncryption {} => OrderPreservingEncryption::check(None),
-        DefenseConfig::Codebook { size } => Codebook::check(*size, None),
-    }
-}
-
 /// Checks that each defense can work on what the one before it gives out.
 fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
     // `none` gives out what it gets.
     let mut changing = defenses.iter().filter(|config| !matches!(config, DefenseConfig::None {}));
     let Some(mut last) = changing.next() else { return Ok(()) };
     for config in changing {
-        let reason = match (output(last), output(config)) {
+        let reason = match (recipe_of(last).output, recipe_of(config).output) {
             (Output::Label, _) => Some("a label is all that is left"),
             (Output::Ciphertexts, _) => Some("ciphertexts are not scores"),
             (Output::Probabilities | Output::Numbers, Output::Logits) => Some("it works on logits; name it first"),
@@ -105,40 +48,6 @@ fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
     Ok(())
 }
 
-fn make(config: &DefenseConfig, classes: usize, grants: &Grants<'_>) -> Result<Made, DefenseError> {
-    let calibration = || {
-        grants.calibration.ok_or_else(|| DefenseError::Needs {
-            defense: config.name(),
-            what: "calibration scores to be fitted on: undefended scores of the model's training or validation records"
-                .into(),
-        })
-    };
-    let defense: Box<dyn Defense> = match config {
-        DefenseConfig::LogitNoise { scheme, alpha } => {
-            let noise = LogitNoise::new(*scheme, *alpha, classes, grants.passive_weights)?;
-            return Ok(Made::AtLogits(Box::new(noise)));
-        }
-        DefenseConfig::Temperature { temperature } => {
-            return Ok(Made::AtLogits(Box::new(Temperature::new(*temperature)?)));
-        }
-        DefenseConfig::None {} => Box::new(NoDefense),
-        DefenseConfig::Rounding { decimals } => Box::new(Rounding::new(*decimals)?),
-        DefenseConfig::TopK { k } => Box::new(TopK::new(*k, classes)?),
-        DefenseConfig::ClassLabel { softening } => Box::new(ClassLabel::new(*softening, classes)?),
-        DefenseConfig::GaussianNoise { sigma } => Box::new(GaussianNoise::new(*sigma)?),
-        DefenseConfig::DpGaussian { epsilon, delta, sensitivity } => {
-            Box::new(GaussianNoise::private(*epsilon, *delta, *sensitivity)?)
-        }
-        DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => {
-            Box::new(Privee::new(config, classes)?)
-        }
-        DefenseConfig::OrderPreservingEncryption {} => Box::new(OrderPreservingEncryption::new(classes)?),
-        DefenseConfig::Ranking {} => Box::new(Ranking::fit(calibration()?, classes)?),
-        DefenseConfig::Codebook { size } => Box::new(Codebook::fit(*size, calibration()?, classes)?),
-    };
-    Ok(Made::AtScores(defense))
-}
-
 impl Pipeline {
     /// Builds the defenses of a policy for a model of `classes` classes. No defense: the scores as they are.
     ///
@@ -148,7 +57,7 @@ impl Pipeline {
         Self::check(defenses)?;
         let mut pipeline = Self { at_logits: Vec::new(), at_scores: Vec::new() };
         for config in defenses {
-            match make(config, classes, grants)? {
+            match recipe_of(config).make(classes, grants)? {
                 Made::AtLogits(defense) => pipeline.at_logits.push(defense),
                 Made::AtScores(defense) => pipeline.at_scores.push(defense),
             }
@@ -166,7 +75,7 @@ impl Pipeline {
     /// # Errors
     /// [`DefenseError`] naming a parameter out of range or a defense in the wrong place.
     pub fn check(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
-        defenses.iter().try_for_each(check_parameters)?;
+        defenses.iter().try_for_each(|config| recipe_of(config).checked)?;
         check_order(defenses)
     }
 

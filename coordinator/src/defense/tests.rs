@@ -67,37 +67,32 @@ pub(super) fn random_scores(k: usize, n: usize, seed: u64) -> DMatrix<f64> {
     DMatrix::from_vec(k, n, (0..n).flat_map(|_| random_vector(k, &mut rng)).collect())
 }
 
-/// One config of each kind, and more where the kinds differ inside.
+/// The examples of every defense, and more where they differ inside or at the ends of their ranges.
 pub(super) fn configs(k: usize) -> Vec<DefenseConfig> {
-    let texts = [
-        "none",
+    let more = [
         "logit_noise (scheme = 1, alpha = 4.0)",
         "logit_noise (scheme = 2, alpha = 50.0)",
         "logit_noise (scheme = 3, alpha = 0.9)",
-        "temperature (temperature = 3.0)",
         "temperature (temperature = 0.01)",
-        "rounding (decimals = 1)",
         "rounding (decimals = 15)",
-        "top_k (k = 1)",
-        "class_label",
         "class_label (softening = 1e-6)",
-        "gaussian_noise (sigma = 0.1)",
-        "dp_gaussian (epsilon = 0.5)",
         "privee_dp",
-        "privee_dp (template = \"householder\")",
         "privee_dp (template = \"fisip\", sigma = 1.0)",
         "privee_dp (as_published = true)",
         "privee_dp_plus_plus",
         "privee_dp_plus_plus (template = \"householder\", sigma = [0.0, 3.0])",
         "privee_dp_plus_plus (as_published = true)",
-        "order_preserving_encryption",
-        "ranking",
     ];
-    let mut configs: Vec<DefenseConfig> = texts.iter().map(|text| text.parse().unwrap()).collect();
-    if k > 2 {
-        configs.push(DefenseConfig::TopK { k: k as u32 - 1 });
+    let mut configs: Vec<DefenseConfig> = DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(k)).collect();
+    configs.extend(more.iter().map(|text| text.parse::<DefenseConfig>().unwrap()));
+    let size = 4 * k as u32;
+    for another in
+        [DefenseConfig::TopK { k: 1 }, DefenseConfig::TopK { k: k as u32 - 1 }, DefenseConfig::Codebook { size }]
+    {
+        if !configs.contains(&another) {
+            configs.push(another);
+        }
     }
-    configs.push(DefenseConfig::Codebook { size: 4 * k as u32 });
     configs
 }
 

@@ -38,7 +38,6 @@ fn matrix(rows: u32, columns: u32, values: &[f64]) -> pb::Matrix {
 }
 
 fn messages() -> Vec<Seed> {
-    use pb::defense::Kind;
     // Every message, empty.
     let empty = |(at, (name, _)): (usize, &(&str, _))| ("messages", format!("{name}-empty"), vec![at as u8]);
     let mut seeds: Vec<Seed> = MESSAGES.iter().enumerate().map(empty).collect();
@@ -67,26 +66,18 @@ fn messages() -> Vec<Seed> {
         seed: 7,
     };
     let class_names = || vec!["no".to_owned(), "yes".into()];
-    for name in DefenseConfig::NAMES {
-        let parameters = match name {
-            "logit_noise" => "(scheme = 1, alpha = 1.0)",
-            "temperature" => "(temperature = 1.5)",
-            "rounding" => "(decimals = 1)",
-            "top_k" => "(k = 1)",
-            "gaussian_noise" => "(sigma = 0.1)",
-            "dp_gaussian" => "(epsilon = 0.5)",
-            "codebook" => "(size = 6)",
-            _ => "",
-        };
-        let defense = pb::Defense::from(&format!("{name} {parameters}").parse::<DefenseConfig>().unwrap());
-        seeds.push(message("Policy", &pb::Policy { defenses: vec![defense], ..Default::default() }));
-        seeds.last_mut().unwrap().1 = format!("Policy-{name}");
+    for facts in DefenseConfig::ALL {
+        for (at, example) in (facts.examples)(4).iter().enumerate() {
+            let policy = pb::Policy { defenses: vec![example.into()], ..Default::default() };
+            seeds.push(message("Policy", &policy));
+            seeds.last_mut().unwrap().1 = format!("Policy-{}-{at}", facts.name);
+        }
     }
     seeds.extend([
         message("RecordIds", &ids().unwrap()),
         message("Matrix", &scores),
         message("TrainingConfig", &config),
-        message("Defense", &pb::Defense { kind: Some(Kind::Rounding(pb::defense::Rounding { decimals: 2 })) }),
+        message("Defense", &pb::Defense::from(&DefenseConfig::Rounding { decimals: 2 })),
         message("Release", &pb::Release { kind: Some(pb::release::Kind::Probabilities(scores.clone())) }),
         message(
             "Release",

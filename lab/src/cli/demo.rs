@@ -138,7 +138,7 @@ fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
     let mut policies = Vec::new();
     for text in texts {
         if text == "all" {
-            policies.extend(every_policy(classes).map_err(CliError::input)?);
+            policies.extend(every_policy(classes));
             continue;
         }
         let policy: Policy = text.parse().map_err(CliError::input)?;

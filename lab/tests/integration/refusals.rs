@@ -9,6 +9,7 @@ use prost::Message;
 use tonic::Code;
 use vfl_lab::deployment::Deployment;
 use vfl_passive_party::config::Grant;
+use vfl_shared::policy::DefenseConfig;
 use vfl_shared::rpc::pb::publish_reply::Reply as PublishReply;
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
 use vfl_shared::service::{Role, allowed_roles, channel};
@@ -320,8 +321,15 @@ impl Good {
 }
 
 fn policy(decimals: Option<u32>) -> pb::Policy {
-    let kind = decimals.map(|decimals| pb::defense::Kind::Rounding(pb::defense::Rounding { decimals }));
-    pb::Policy { defenses: vec![pb::Defense { kind }], ..Default::default() }
+    let rounding = |decimals| pb::Defense::from(&DefenseConfig::Rounding { decimals });
+    pb::Policy { defenses: vec![decimals.map(rounding).unwrap_or_default()], ..Default::default() }
+}
+
+/// `rounding` with another parameter.
+fn rounding_with(name: &str, value: Option<pb::defense::parameter::Value>) -> pb::Policy {
+    let mut policy = policy(Some(2));
+    policy.defenses[0].parameters.push(pb::defense::Parameter { name: name.into(), value });
+    policy
 }
 
 fn attack(name: &str, key: &str, value: &str) -> pb::AttackSpec {
@@ -439,12 +447,16 @@ fn audits(table: &mut Table, here: &Trained, good: &Good) {
         STATE,
         "used in training",
     );
+    use pb::defense::parameter::Value::Whole;
     let crowd = pb::Policy { defenses: vec![pb::Defense::default(); 9], ..Default::default() };
     for (bad, policy, says) in [
         ("no policy", None, "`policy` is missing"),
         ("a defense of no kind", Some(policy(None)), "`defense` is missing"),
         ("nine defenses", Some(crowd), "`policy` has 9 defenses"),
         ("16 decimals", Some(policy(Some(16))), "`decimals`"),
+        ("an unknown parameter", Some(rounding_with("digits", Some(Whole(2)))), "no parameter `digits`"),
+        ("a parameter given twice", Some(rounding_with("decimals", Some(Whole(2)))), "`decimals` is given twice"),
+        ("a parameter without a value", Some(rounding_with("digits", None)), "`digits` has no value"),
     ] {
         table.add(path, bad, vec![pb::OpenAuditRequest { policy, ..good.open() }], ARGUMENT, says);
     }

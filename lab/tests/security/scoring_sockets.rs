@@ -275,6 +275,7 @@ async fn an_audit_with_noise_buys_metrics_from_the_budget() {
     let mut here = trained(1, 2, 6).await;
     let (_, stop) = with_defaults(&mut here, vfl_lab::deployment::white_box()).await;
     let plan = Plan {
+        help: Default::default(),
         training_ids: None,
         ids: test_ids(&here.dataset, 0, 300),
         aware: false,

@@ -14,7 +14,7 @@ mod privee;
 mod strongest;
 pub(in crate::attack) mod undo;
 
-use vfl_shared::policy::{DefenseConfig, Policy};
+use vfl_shared::policy::{DefenseConfig, Leaves, Policy};
 
 use super::Settings;
 use super::settings::{AnySetting, Setting};
@@ -134,10 +134,8 @@ impl KnownPolicy {
 
     /// The defenses at the logits, and those at the scores.
     fn stages(&self) -> (Vec<&DefenseConfig>, Vec<&DefenseConfig>) {
-        let at_logits =
-            |d: &&DefenseConfig| matches!(d, DefenseConfig::LogitNoise { .. } | DefenseConfig::Temperature { .. });
-        let real = self.policy.defenses.iter().filter(|d| !matches!(d, DefenseConfig::None {}));
-        real.partition(at_logits)
+        let real = self.policy.defenses.iter().filter(|d| d.leaves() != Leaves::Everything);
+        real.partition(|d| d.facts().at_logits)
     }
 
     /// The factor that makes differences of logits out of those of what is left after temperature and scheme 3; `None` for

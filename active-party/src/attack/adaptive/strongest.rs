@@ -1,8 +1,9 @@
 //! Which adaptive attack is the strongest on a policy.
 
-use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
+use vfl_shared::policy::{DefenseConfig, Leaves, NoiseMode, Policy};
 
-/// The name of the strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to.
+/// The name of the strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to, and where no attack
+/// here adapts to one of the defenses ([`Leaves::Unstudied`]).
 ///
 /// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
 /// release. Of several defenses the one that leaves the least decides.
@@ -14,12 +15,20 @@ pub fn strongest_on(policy: &Policy) -> Option<&'static str> {
     if policy.unbound_shares {
         return Some("chosen_shares");
     }
-    let all: Vec<Leaves> = policy.defenses.iter().map(Leaves::of).filter(|l| *l != Leaves::Everything).collect();
+    let leaves: Vec<Leaves> = policy.defenses.iter().map(DefenseConfig::leaves).collect();
+    strongest(&leaves, policy.noise)
+}
+
+/// The strongest attack on one release of defenses that leave this, one after the other, of which one or more change the scores.
+fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<&'static str> {
+    let all: Vec<Leaves> = leaves.iter().copied().filter(|l| *l != Leaves::Everything).collect();
     let any = |what: Leaves| all.contains(&what);
     let (at_logits, at_scores): (Vec<Leaves>, Vec<Leaves>) =
         all.iter().copied().partition(|l| matches!(l, Leaves::Scaled | Leaves::Projected));
     let projected = any(Leaves::Projected);
-    Some(if any(Leaves::Label) {
+    Some(if any(Leaves::Unstudied) {
+        return None;
+    } else if any(Leaves::Label) {
         "label_cone"
     } else if any(Leaves::Word) {
         if projected { "label_cone" } else { "codebook_cell" }
@@ -31,7 +40,7 @@ pub fn strongest_on(policy: &Policy) -> Option<&'static str> {
         "interval"
     } else if any(Leaves::Ciphertexts) || any(Leaves::Order) {
         "ranking_cone"
-    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && policy.noise == NoiseMode::Fresh) {
+    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && noise == NoiseMode::Fresh) {
         "averaging"
     } else if at_scores.is_empty() {
         "noise_direction"
@@ -41,47 +50,6 @@ pub fn strongest_on(policy: &Policy) -> Option<&'static str> {
         // Rounded scores, the largest ones, and noise that keeps the order: each score lies between two bounds.
         "interval"
     })
-}
-
-/// What a defense leaves of the scores, as far as it decides on the attack. A new defense has to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leaves {
-    Everything,
-    /// All differences of logits, by one factor.
-    Scaled,
-    /// All of the logits but one direction.
-    Projected,
-    Label,
-    /// A word of a codebook.
-    Word,
-    Ciphertexts,
-    Order,
-    /// Each score to some decimals.
-    Rounded,
-    /// The largest scores.
-    Largest,
-    /// Scores with noise that is independent of their order.
-    Noised,
-    /// Scores with noise that keeps their order.
-    OrderNoised,
-}
-
-impl Leaves {
-    fn of(defense: &DefenseConfig) -> Self {
-        match defense {
-            DefenseConfig::None {} => Self::Everything,
-            DefenseConfig::Temperature { .. } | DefenseConfig::LogitNoise { scheme: 3, .. } => Self::Scaled,
-            DefenseConfig::LogitNoise { .. } => Self::Projected,
-            DefenseConfig::ClassLabel { .. } => Self::Label,
-            DefenseConfig::Codebook { .. } => Self::Word,
-            DefenseConfig::OrderPreservingEncryption {} => Self::Ciphertexts,
-            DefenseConfig::Ranking {} => Self::Order,
-            DefenseConfig::Rounding { .. } => Self::Rounded,
-            DefenseConfig::TopK { .. } => Self::Largest,
-            DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. } => Self::Noised,
-            DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => Self::OrderNoised,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -110,6 +78,24 @@ mod tests {
             ("codebook (size = 16)", Some("codebook_cell")),
         ] {
             assert_eq!(strongest_on(&text.parse().unwrap()), want, "{text}");
+        }
+    }
+    #[test]
+    fn an_unstudied_defense_has_no_attack_that_knows_it() {
+        for noise in [NoiseMode::Keyed, NoiseMode::Fresh] {
+            assert_eq!(strongest(&[Leaves::Rounded], noise), Some("interval"));
+            assert_eq!(strongest(&[Leaves::Unstudied], noise), None);
+            assert_eq!(strongest(&[Leaves::Unstudied, Leaves::Label], noise), None);
+        }
+    }
+
+    #[test]
+    fn every_defense_but_none_has_an_attack_that_knows_it() {
+        for facts in DefenseConfig::ALL {
+            for example in (facts.examples)(4) {
+                let policy = Policy::of(example);
+                assert_eq!(strongest_on(&policy).is_some(), facts.name != "none", "{policy}");
+            }
         }
     }
 }

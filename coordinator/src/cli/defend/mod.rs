@@ -12,7 +12,7 @@ use nalgebra::DMatrix;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use vfl_shared::cli::CliError;
-use vfl_shared::policy::NoiseMode;
+use vfl_shared::policy::{DefenseConfig, NoiseMode};
 use vfl_shared::types::Logits;
 
 use crate::defense::{Grants, Noise, NoiseSecret, Pipeline, Released};
@@ -29,7 +29,7 @@ pub struct DefendArgs {
     /// The name of a defense, or a policy as its text; may be given more than once, in order.
     #[arg(long, value_name = "NAME", required = true)]
     defense: Vec<String>,
-    /// Calibration scores (CSV) for `ranking` and `codebook`. Default: the scores themselves.
+    /// Calibration scores (CSV), for defenses that are fitted on scores (`ranking`, `codebook`). Default: the scores themselves.
     #[arg(long, value_name = "FILE")]
     fit: Option<PathBuf>,
     /// A case file (JSON) with `w_pas`, for `logit_noise` schemes 1 and 2.
@@ -119,10 +119,8 @@ impl DefendArgs {
         let grants =
             Grants { passive_weights: weights.as_ref(), calibration: Some(&fit.as_ref().unwrap_or(&file).scores) };
         let pipeline = Pipeline::build(&asked.policy.defenses, k, &grants).map_err(|e| {
-            let hint = match weights {
-                None if e.to_string().contains("weights") => "; --parameters CASE.json gives them",
-                _ => "",
-            };
+            let lacking = weights.is_none() && asked.policy.defenses.iter().any(DefenseConfig::needs_passive_weights);
+            let hint = if lacking { "; --parameters CASE.json gives the weights" } else { "" };
             format!("{e}{hint}")
         })?;
         let mut seed = [0; 32];

@@ -3,7 +3,6 @@
 use super::*;
 use clap::Parser;
 use std::fs;
-use vfl_shared::policy::DefenseConfig;
 
 #[derive(Parser)]
 struct Cli {

@@ -150,3 +150,27 @@ fn a_list_is_as_tight_as_its_tightest_defense() {
     let both = contract("ranking then order_preserving_encryption");
     assert!(both.keeps_ranking && both.keeps_arg_max && both.randomised && both.output == Output::Ciphertexts);
 }
+
+/// What all parties are told of a defense is what is made of it here.
+#[test]
+fn stated_facts_are_those_of_what_is_made() {
+    for k in [2, 5] {
+        let ground = Ground::new(k);
+        for config in configs(k) {
+            let facts = config.facts();
+            assert_eq!(Pipeline::check(std::slice::from_ref(&config)), Ok(()), "{config}");
+            let stated = recipe_of(&config);
+            let pipeline = ground.build(&config);
+            assert_eq!(pipeline.changes_logits(), facts.at_logits, "{config}");
+            let made = match stated.make(k, &ground.grants()).unwrap() {
+                recipe::Made::AtLogits(defense) => defense.contract(),
+                recipe::Made::AtScores(defense) => defense.contract(),
+            };
+            assert_eq!(stated.output, made.output, "{config}");
+            let without = |grants: Grants<'_>| Pipeline::build(std::slice::from_ref(&config), k, &grants).is_err();
+            assert_eq!(without(Grants { calibration: None, ..ground.grants() }), facts.fitted, "{config}");
+            let weightless = without(Grants { passive_weights: None, ..ground.grants() });
+            assert_eq!(weightless, config.needs_passive_weights(), "{config}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! How a defense is made of its config, and from what.
+
+use std::fmt;
+
+use nalgebra::DMatrix;
+use vfl_shared::policy::DefenseConfig;
+use vfl_shared::types::ConfidenceScores;
+
+use super::contract::{Defense, DefenseError, LogitDefense, Output};
+
+/// What some defenses are made from. All of it is of one model.
+#[derive(Clone, Copy, Default)]
+pub struct Grants<'a> {
+    /// W_pas (k × d), several passive parties side by side: `logit_noise` schemes 1 and 2 need it.
+    pub passive_weights: Option<&'a DMatrix<f64>>,
+    /// Undefended scores (k × n) to fit `ranking` and `codebook` on.
+    pub calibration: Option<&'a ConfidenceScores>,
+}
+
+impl<'a> Grants<'a> {
+    /// The calibration scores, which `config` is fitted on.
+    ///
+    /// # Errors
+    /// [`DefenseError::Needs`] without them.
+    pub(super) fn calibration(&self, config: &DefenseConfig) -> Result<&'a ConfidenceScores, DefenseError> {
+        self.calibration.ok_or_else(|| DefenseError::Needs {
+            defense: config.name(),
+            what: "calibration scores to be fitted on: undefended scores of the model's training or validation records"
+                .into(),
+        })
+    }
+}
+
+/// Shows what is there.
+impl fmt::Debug for Grants<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (weights, calibration) = (self.passive_weights.is_some(), self.calibration.is_some());
+        write!(f, "Grants(passive weights: {weights}, calibration: {calibration})")
+    }
+}
+
+/// A defense that is made, by its stage.
+#[derive(Debug)]
+pub(super) enum Made {
+    AtLogits(Box<dyn LogitDefense>),
+    AtScores(Box<dyn Defense>),
+}
+
+type Make<'a> = Box<dyn Fn(usize, &Grants<'_>) -> Result<Made, DefenseError> + 'a>;
+
+/// How a defense is made of its config.
+pub(super) struct Recipe<'a> {
+    /// What it gives out.
+    pub(super) output: Output,
+    /// Whether its parameters are good, as far as they do not depend on the number of classes.
+    pub(super) checked: Result<(), DefenseError>,
+    make: Make<'a>,
+}
+
+impl<'a> Recipe<'a> {
+    /// Of a defense at the logits.
+    pub(super) fn at_logits<D: LogitDefense + 'static>(
+        checked: Result<(), DefenseError>,
+        make: impl Fn(usize, &Grants<'_>) -> Result<D, DefenseError> + 'a,
+    ) -> Self {
+        let make = Box::new(move |classes, grants: &Grants<'_>| Ok(Made::AtLogits(Box::new(make(classes, grants)?))));
+        Self { output: Output::Logits, checked, make }
+    }
+
+    /// Of a defense at the scores.
+    pub(super) fn at_scores<D: Defense + 'static>(
+        output: Output,
+        checked: Result<(), DefenseError>,
+        make: impl Fn(usize, &Grants<'_>) -> Result<D, DefenseError> + 'a,
+    ) -> Self {
+        let make = Box::new(move |classes, grants: &Grants<'_>| Ok(Made::AtScores(Box::new(make(classes, grants)?))));
+        Self { output, checked, make }
+    }
+
+    /// The defense for a model of `classes` classes.
+    ///
+    /// # Errors
+    /// [`DefenseError`] naming a parameter that does not fit the model, or what it lacks.
+    pub(super) fn make(&self, classes: usize, grants: &Grants<'_>) -> Result<Made, DefenseError> {
+        (self.make)(classes, grants)
+    }
+}
