@@ -20,7 +20,7 @@ use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, attack_result::Refused, reconstruct_event::Event};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, encode_columns, pb, require, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
+use vfl_shared::types::{Estimates, FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::attack::Status as Outcome;
 use crate::attack::adaptive::{Answer, Averaged, ChosenShares, Gathered, OracleError, ShareOracle, average};
@@ -421,7 +421,7 @@ fn result(name: &str, model: &ModelDescription, ended: Result<Reconstruction, At
         Ok(found) => {
             let mut from = 0;
             for (party, features) in &model.passive_parties {
-                let block = found.estimates.rows(from, *features).into_owned();
+                let block = Estimates::new(found.estimates.rows(from, *features).into_owned());
                 let estimates = Some(encode_columns(&block));
                 out.blocks.push(pb::attack_result::Block { passive_party: party.clone(), estimates });
                 from += features;

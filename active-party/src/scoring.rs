@@ -12,11 +12,10 @@ use vfl_shared::model::{ShareStore, StoredShare};
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, encode_columns, pb, peer_failure,
-    select_ok,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, pb, peer_failure, select_ok,
 };
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::{ModelVersion, RecordIds, ReleasedScores};
+use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores};
 
 /// The active party as a client of the coordinator.
 #[derive(Debug)]
@@ -202,14 +201,17 @@ impl Scorer {
         audit_session: &str,
     ) -> Result<Scored, Refusal> {
         let all: Vec<usize> = (0..ids.len()).collect();
-        let request = |held: &[usize]| pb::PredictRequest {
-            model_version: model.version.as_str().to_owned(),
-            ids: Some(ids.select(held).into()),
-            logit_shares: Some(encode_columns(&shares.select_columns(held))),
-            audit_session: audit_session.to_owned(),
-            request_id: String::new(),
+        let request = |held: &[usize]| {
+            let chosen = LogitShare::new(shares.select_columns(held)).map_err(|e| Refusal::internal(e.to_string()))?;
+            Ok(pb::PredictRequest {
+                model_version: model.version.as_str().to_owned(),
+                ids: Some(ids.select(held).into()),
+                logit_shares: Some(chosen.to_wire()),
+                audit_session: audit_session.to_owned(),
+                request_id: String::new(),
+            })
         };
-        let requests = all.chunks(STREAM_CHUNK_RECORDS).map(request).collect();
+        let requests = all.chunks(STREAM_CHUNK_RECORDS).map(request).collect::<Result<_, Refusal>>()?;
         self.answers(requests, &all, vec![RowStatus::NotFound; ids.len()], model.class_names.len()).await
     }
 

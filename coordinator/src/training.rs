@@ -18,7 +18,9 @@ use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, encod
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, RecordIdsBuilder};
+use vfl_shared::types::{
+    ConfidenceScores, LogitShare, Logits, ModelVersion, OutputGradient, PartyName, RecordIds, RecordIdsBuilder,
+};
 
 use checks::ShareBound;
 pub use checks::check_residuals;
@@ -409,7 +411,7 @@ async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: Sh
                 tracing::warn!(epoch, reason = %refusal, "the training ends with the best parameters so far");
                 break 'training;
             }
-            next.gradient = Some(encode_columns(&gradient));
+            next.gradient = Some(encode_columns(&OutputGradient::new(gradient)));
             loss_sum += loss * y.len() as f64;
             trained += y.len();
             steps += 1;

@@ -8,7 +8,7 @@ use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::release_parameters_response::Kind;
 use vfl_shared::rpc::{Refusal, RefusalKind, WireError, encode_columns, pb};
 use vfl_shared::service::Role;
-use vfl_shared::types::ModelVersion;
+use vfl_shared::types::{ModelVersion, ReleasedWeights};
 
 use crate::config::{Grant, ReleasePolicy};
 use crate::logits::LogitServer;
@@ -79,7 +79,7 @@ impl Showing {
         let true_ones = share.parameters.weights();
         // One row per class: the transpose of "one record per row".
         let mut answer = pb::ReleaseParametersResponse {
-            weights: Some(encode_columns(&true_ones.transpose())),
+            weights: Some(encode_columns(&ReleasedWeights::granted(true_ones))),
             feature_names: share.feature_names.clone(),
             ..Default::default()
         };
@@ -90,7 +90,7 @@ impl Showing {
         }
         let release = self.releases.shown(logits, &version, role, &transform).await?;
         if let Some(weights) = &release.weights {
-            answer.weights = Some(encode_columns(&weights.transpose()));
+            answer.weights = Some(encode_columns(&ReleasedWeights::granted(weights)));
         }
         if !self.policy.disclosed {
             answer.set_kind(Kind::Undisclosed);

@@ -5,7 +5,9 @@ use vfl_active_party::attack::{Method, Settings};
 use vfl_shared::model::{Schedule, TrainingConfig};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_shared::types::{
+    ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores,
+};
 
 use crate::{bounded, policies};
 
@@ -216,7 +218,7 @@ fn record_ids(wire: &pb::RecordIds) -> Option<usize> {
 fn columns(wire: &pb::Matrix, records: usize) {
     let Ok(columns) = decode_columns("matrix", wire, records, None) else { return };
     assert_eq!(columns.shape(), (wire.columns as usize, records));
-    assert_eq!(&encode_columns(&columns), wire);
+    assert_eq!(&encode_columns(&Estimates::new(columns.clone())), wire);
     let entries = Some(columns.nrows());
     let Ok(share) = LogitShare::from_wire("matrix", Some(wire), records, entries) else {
         assert!(columns.nrows() < 2, "a matrix of two rows or more is a logit share");

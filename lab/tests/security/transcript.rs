@@ -5,8 +5,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use vfl_lab::deployment::Deployment;
 use vfl_lab::transcript::{Transcript, accuracy, reconstruct, record};
 use vfl_shared::model::{PartyLearner, Schedule, TrainingConfig, TrainingValues};
+use vfl_shared::rpc::decode_columns;
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
-use vfl_shared::rpc::{decode_columns, encode_columns};
 use vfl_shared::service::Role;
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
@@ -61,7 +61,7 @@ async fn train_and_keep(
                 }
                 if !step.batch.is_empty() {
                     let share = learner.shares(&step.batch, step.evaluation).unwrap();
-                    let answer = pb::BatchShares { step: step.step, shares: Some(encode_columns(share.matrix())) };
+                    let answer = pb::BatchShares { step: step.step, shares: Some(share.to_wire()) };
                     if !step.evaluation {
                         pending = Some((step.batch, share.matrix().clone()));
                     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use nalgebra::DMatrix;
 
 use super::pb;
+use super::releasable::Releasable;
 use crate::types::{
     ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError, PartyName, RecordIds,
     ReleasedScores, ShapeError, SimplexError,
@@ -92,9 +93,36 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
     value.ok_or(WireError::Missing { field })
 }
 
-/// Writes a block (one record per column) as a wire matrix (one record per row). The memory is the same.
+/// Writes what may leave a party (one record per column) as a wire matrix (one record per row). The memory is the same.
+///
+/// ```
+/// use nalgebra::DMatrix;
+/// use vfl_shared::rpc::encode_columns;
+/// use vfl_shared::types::LogitShare;
+///
+/// let share = LogitShare::new(DMatrix::zeros(3, 2))?;
+/// let message = encode_columns(&share);
+/// assert_eq!((message.rows, message.columns), (2, 3));
+/// # Ok::<(), vfl_shared::types::ShapeError>(())
+/// ```
+///
+/// Features have no wire form, and neither has the matrix that they lie in:
+///
+/// ```compile_fail,E0277
+/// use nalgebra::DMatrix;
+/// use vfl_shared::rpc::encode_columns;
+/// use vfl_shared::types::FeatureBlock;
+///
+/// let block = FeatureBlock::new(DMatrix::zeros(3, 2)).expect("finite");
+/// let message = encode_columns(block.matrix());
+/// ```
 #[must_use]
-pub fn encode_columns(columns: &DMatrix<f64>) -> pb::Matrix {
+pub fn encode_columns(outgoing: &impl Releasable) -> pb::Matrix {
+    encode(outgoing.columns())
+}
+
+/// Only for [`Releasable`] types and released scores.
+fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
     let values = columns.as_slice();
     let mut bytes = vec![0u8; 8 * values.len()];
     for (to, v) in bytes.chunks_exact_mut(8).zip(values) {
@@ -229,7 +257,7 @@ impl LogitShare {
     /// The wire form: one row per record.
     #[must_use]
     pub fn to_wire(&self) -> pb::Matrix {
-        encode_columns(self.matrix())
+        encode_columns(self)
     }
 }
 
@@ -237,8 +265,8 @@ impl From<&ReleasedScores> for pb::Release {
     fn from(scores: &ReleasedScores) -> Self {
         use pb::release::Kind;
         let kind = match scores {
-            ReleasedScores::Probabilities(m) => Kind::Probabilities(encode_columns(m)),
-            ReleasedScores::Numbers(m) => Kind::Numbers(encode_columns(m)),
+            ReleasedScores::Probabilities(m) => Kind::Probabilities(encode(m)),
+            ReleasedScores::Numbers(m) => Kind::Numbers(encode(m)),
             ReleasedScores::Labels { classes, labels } => {
                 Kind::Labels(pb::Labels { classes: *classes as u32, labels: labels.clone() })
             }
@@ -388,7 +416,7 @@ mod tests {
         #[test]
         fn blocks_round_trip(rows in 0usize..7, columns in 0usize..7, seed in any::<u64>()) {
             let block = DMatrix::from_fn(columns, rows, |i, j| ((seed.wrapping_mul((i * 31 + j + 1) as u64) >> 11) as f64) - 1e15);
-            let wire = encode_columns(&block);
+            let wire = encode(&block);
             prop_assert_eq!(decode_columns("m", &wire, rows, Some(columns)).unwrap(), block);
         }
 

@@ -6,10 +6,12 @@
 mod codec;
 mod convert;
 mod refusal;
+mod releasable;
 
 pub use codec::{Codec, Reader};
 pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require, select_ok};
 pub use refusal::{Refusal, RefusalKind, peer_failure, rough};
+pub use releasable::Releasable;
 
 /// Code generated from `proto/vfl/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]

@@ -303,7 +303,7 @@ fn take_step(
         return Err(Refusal::invalid(message));
     }
     let share = learner.shares(&step.batch, step.evaluation).map_err(|e| learner_refusal(&e))?;
-    Ok(Some(pb::BatchShares { step: step.step, shares: Some(encode_columns(share.matrix())) }))
+    Ok(Some(pb::BatchShares { step: step.step, shares: Some(encode_columns(&share)) }))
 }
 
 fn unexpected(wanted: &str, got: &Command) -> Refusal {

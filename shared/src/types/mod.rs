@@ -9,9 +9,11 @@
 //! Distinct types keep a logit share, a logit and a confidence score apart although all three are `k × n`.
 
 mod ids;
+mod outgoing;
 mod scores;
 mod version;
 
 pub use ids::{IdError, MAX_ID_BYTES, RecordId, RecordIds, RecordIdsBuilder};
+pub use outgoing::{Estimates, OutputGradient, ReleasedWeights};
 pub use scores::{ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores, ShapeError, SimplexError};
 pub use version::{ModelVersion, NameError, PartyName};
