@@ -29,6 +29,7 @@
 
 pub mod attack;
 pub mod cli;
+pub mod client;
 pub mod config;
 mod parameters;
 pub mod publish;

@@ -17,10 +17,10 @@ use vfl_shared::apart::SetsApart;
 use vfl_shared::data::FeatureStore;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::pb::{RowStatus, attack_result::Origin, attack_result::Refused, reconstruct_event::Event};
+use vfl_shared::rpc::pb::{attack_result::Origin, attack_result::Refused, reconstruct_event::Event};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, encode_columns, pb, require, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::{Estimates, FeatureBlock, ModelVersion, RecordIds, ReleasedScores};
+use vfl_shared::types::{Estimates, FeatureBlock, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
 use crate::attack::Status as Outcome;
 use crate::attack::adaptive::{Answer, Averaged, ChosenShares, Gathered, OracleError, ShareOracle, average};

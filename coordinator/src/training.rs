@@ -1,32 +1,30 @@
 //! Drives one training: batches out, logit shares in, gradients out; then publishes in two phases.
 
 mod checks;
+mod client;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
-use tonic::Status;
 use vfl_shared::clock::now;
 use vfl_shared::model::{Schedule, TrainingConfig, cross_entropy};
-use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, encode_columns, peer_failure, require};
+use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
+use vfl_shared::training::messages::{Begin, Binding, Command, Progress, Published, Reply, Step};
 use vfl_shared::types::{
     ConfidenceScores, LogitShare, Logits, ModelVersion, OutputGradient, PartyName, RecordIds, RecordIdsBuilder,
 };
 
 use checks::ShareBound;
 pub use checks::check_residuals;
+use client::Link;
+pub use client::{CommandSender, ReplyStream};
 
+use crate::client::PassiveParty;
 use crate::config::TrainingPolicy;
-use crate::passive::PassiveParty;
 use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 
@@ -52,62 +50,6 @@ pub struct TrainingDriver {
     pub active_party: Option<PartyName>,
     /// Held by the training under way: one at a time.
     pub busy: tokio::sync::Mutex<()>,
-}
-
-type Replies = Pin<Box<dyn Stream<Item = Result<pb::TrainingReply, Status>> + Send>>;
-
-/// One party in one training.
-struct Link {
-    name: PartyName,
-    /// "passive party `p`"
-    who: String,
-    commands: mpsc::Sender<Result<pb::TrainingCommand, Status>>,
-    replies: Replies,
-    timeout: Duration,
-    /// What was last asked of the parties, for messages.
-    stage: String,
-}
-
-impl Link {
-    async fn send(&mut self, command: Command) -> Result<(), Refusal> {
-        let message = pb::TrainingCommand { command: Some(command) };
-        let sent = tokio::time::timeout(self.timeout, self.commands.send(Ok(message))).await;
-        match sent.map_err(|_| self.silent())? {
-            Ok(()) => Ok(()),
-            // The other side has ended the stream: its status says why.
-            Err(_) => match self.receive().await {
-                Err(refusal) => Err(refusal),
-                Ok(_) => Err(self.gone()),
-            },
-        }
-    }
-
-    async fn receive(&mut self) -> Result<Reply, Refusal> {
-        match tokio::time::timeout(self.timeout, self.replies.next()).await {
-            Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
-            Ok(Some(Err(status))) => {
-                let mut refusal = peer_failure(&self.who, &status);
-                refusal.message = format!("training stopped at {}: {}", self.stage, refusal.message);
-                Err(refusal)
-            }
-            Ok(None) => Err(self.gone()),
-            Err(_) => Err(self.silent()),
-        }
-    }
-
-    fn silent(&self) -> Refusal {
-        let (who, s, stage) = (&self.who, self.timeout.as_secs(), &self.stage);
-        let message = format!("training stopped at {stage}: {who} did not answer in {s} s");
-        Refusal::new(RefusalKind::DeadlineExceeded, message)
-    }
-
-    fn gone(&self) -> Refusal {
-        Refusal::unavailable(format!("training stopped at {}: {} went away", self.stage, self.who))
-    }
-
-    fn unexpected(&self, wanted: &str) -> Refusal {
-        Refusal::invalid(format!("training protocol: expected {wanted} from {}", self.who))
-    }
 }
 
 /// What the active party opened the training with.
@@ -185,8 +127,8 @@ impl TrainingDriver {
     pub async fn run(
         &self,
         caller: &PeerIdentity,
-        replies: impl Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static,
-        commands: mpsc::Sender<Result<pb::TrainingCommand, Status>>,
+        replies: impl ReplyStream,
+        commands: CommandSender,
     ) -> Result<(), Refusal> {
         if !self.policy.allowed {
             let message = "training is not allowed here; the operator may set `allowed = true` in [training]";
@@ -200,14 +142,7 @@ impl TrainingDriver {
             )
         })?;
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
-        let mut active = Link {
-            name: caller.name().clone(),
-            who: caller.words(),
-            commands,
-            replies: Box::pin(replies),
-            timeout,
-            stage: "start".into(),
-        };
+        let mut active = Link::to_caller((caller.name().clone(), caller.words()), replies, commands, timeout);
         // Each message has its time, and so have all of them together: a trickle must not keep others from training.
         let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
             let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
@@ -222,7 +157,7 @@ impl TrainingDriver {
         for link in &mut links {
             match link.receive().await? {
                 Reply::Ready(ready) => {
-                    check_features(ready.features).map_err(|e| Refusal::invalid(format!("{}: {e}", link.who)))?;
+                    check_features(ready.features).map_err(|e| link.wrong(&e))?;
                     features.push(ready.features);
                 }
                 _ => return Err(link.unexpected("ready")),
@@ -233,7 +168,7 @@ impl TrainingDriver {
         let bound = ShareBound::new(&job.config, features.first().copied().unwrap_or_default());
         let outcome = learn(&mut links, &job, &mut recorded, bound).await?;
         let published = self.publish(&mut links, &job, &features, &outcome).await?;
-        recorded.published = ModelVersion::new(published.model_version.as_str()).ok();
+        recorded.published = Some(published.version.clone());
         drop(recorded);
         // Before the last word goes out: who has heard it may ask for the next training at once.
         drop(busy);
@@ -266,15 +201,15 @@ impl TrainingDriver {
         job: &Job,
         features: &[u32],
         outcome: &Outcome,
-    ) -> Result<pb::TrainingPublished, Refusal> {
+    ) -> Result<Published, Refusal> {
         let mut entries = Vec::with_capacity(links.len());
         for link in links.iter_mut() {
             link.stage = "storing the shares".into();
-            link.send(Command::Store(pb::StoreShare { from_checkpoint: outcome.from_checkpoint })).await?;
+            link.send(Command::Store { from_checkpoint: outcome.from_checkpoint }).await?;
         }
         for (link, &features) in links.iter_mut().zip(features) {
             match link.receive().await? {
-                Reply::Stored(pb::ShareStored { digest }) => {
+                Reply::Stored { digest } => {
                     entries.push(PartyEntry { name: link.name.clone(), features, share: digest });
                 }
                 _ => return Err(link.unexpected("stored")),
@@ -297,11 +232,10 @@ impl TrainingDriver {
         let confirmed = async {
             for (link, digest) in links.iter_mut().zip(digests) {
                 link.stage = "publishing".into();
-                let publish = pb::PublishShare { model_version: version.as_str().to_owned(), digest };
-                link.send(Command::Publish(publish)).await?;
+                link.send(Command::Publish(Binding { version: version.clone(), digest })).await?;
             }
             for link in links.iter_mut() {
-                let Reply::Published(_) = link.receive().await? else { return Err(link.unexpected("published")) };
+                let Reply::Published = link.receive().await? else { return Err(link.unexpected("published")) };
             }
             Ok(())
         };
@@ -311,19 +245,18 @@ impl TrainingDriver {
     }
 }
 
-fn begin(job: &Job, record_count: u32) -> pb::TrainingBegin {
-    pb::TrainingBegin {
-        config: Some((&job.config).into()),
-        classes: job.class_names.len() as u32,
-        record_count,
-        active_party: job.active_party.as_str().to_owned(),
+fn begin(job: &Job, record_count: u32) -> Begin {
+    Begin {
+        config: job.config.clone(),
         class_names: job.class_names.clone(),
+        record_count,
+        active_party: Some(job.active_party.clone()),
     }
 }
 
 async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
     let Reply::Start(start) = active.receive().await? else { return Err(active.unexpected("start")) };
-    let config = TrainingConfig::try_from(&require("config", start.config)?)?;
+    let config = start.config;
     let k = start.class_names.len();
     check_class_names(&start.class_names)?;
     let most = max_batch(k);
@@ -340,7 +273,7 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
     let (mut ids, mut labels) = (RecordIdsBuilder::default(), Vec::with_capacity(expected.min(1 << 20)));
     while labels.len() < expected {
         let Reply::Labelled(chunk) = active.receive().await? else { return Err(active.unexpected("records")) };
-        let chunk_ids = RecordIds::try_from(require("ids", chunk.ids)?)?;
+        let chunk_ids = chunk.ids;
         if chunk_ids.is_empty() || labels.len() + chunk_ids.len() > expected {
             let got = labels.len() + chunk_ids.len();
             return Err(WireError::Size { field: "ids", unit: "records", expected, got }.into());
@@ -362,25 +295,11 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
 
 /// Opens a passive party's training stream and sends it the list of records.
 async fn open(party: &PassiveParty, job: &Job, timeout: Duration) -> Result<Link, Refusal> {
-    let who = party.peer().words();
-    let (commands, outgoing) = mpsc::channel::<Result<pb::TrainingCommand, Status>>(16);
-    let outgoing = ReceiverStream::new(outgoing).filter_map(Result::ok);
-    let opened = tokio::time::timeout(timeout, async {
-        let mut client = party.client();
-        client.train(outgoing).await
-    });
-    let replies = match opened.await {
-        Ok(Ok(response)) => response.into_inner(),
-        Ok(Err(status)) => return Err(peer_failure(&who, &status)),
-        Err(_) => return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{who} did not answer in time"))),
-    };
-    let name = party.peer().name.clone();
-    let mut link =
-        Link { name, who, commands, replies: Box::pin(replies), timeout, stage: "the list of records".into() };
+    let mut link = Link::open(party, timeout).await?;
     link.send(Command::Begin(begin(job, job.ids.len() as u32))).await?;
     for from in (0..job.ids.len()).step_by(LIST_CHUNK_RECORDS) {
         let chunk = job.ids.slice(from, from + LIST_CHUNK_RECORDS);
-        link.send(Command::Records(chunk.into())).await?;
+        link.send(Command::Records(chunk)).await?;
     }
     Ok(link)
 }
@@ -391,7 +310,7 @@ async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: Sh
     let k = job.class_names.len();
     let mut schedule = Schedule::new(&job.config, job.ids.len());
     let validation = schedule.validation().to_vec();
-    let mut next = pb::TrainingStep::default();
+    let mut next = Step::default();
     let (mut steps, mut best_epoch, mut best_loss, mut epochs) = (0u64, 0u32, f64::INFINITY, 0u32);
     'training: for epoch in 1..=v.epochs {
         epochs = epoch;
@@ -411,13 +330,14 @@ async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: Sh
                 tracing::warn!(epoch, reason = %refusal, "the training ends with the best parameters so far");
                 break 'training;
             }
-            next.gradient = Some(encode_columns(&OutputGradient::new(gradient)));
+            next.gradient = Some(OutputGradient::new(gradient));
             loss_sum += loss * y.len() as f64;
             trained += y.len();
             steps += 1;
         }
         let training_loss = loss_sum / trained.max(1) as f64;
-        let mut progress = pb::TrainingProgress { epoch, epochs: v.epochs, training_loss, ..Default::default() };
+        let mut progress =
+            Progress { epoch, epochs: v.epochs, training_loss, validation_loss: None, validation_accuracy: None };
         if validation.is_empty() {
             best_epoch = epoch;
         } else {
@@ -448,7 +368,7 @@ async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: Sh
 /// Scores of records spread over the training's list, under the parameters that will be published.
 async fn calibrate(
     links: &mut [Link],
-    next: &mut pb::TrainingStep,
+    next: &mut Step,
     job: &Job,
     from_checkpoint: bool,
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
@@ -471,7 +391,7 @@ async fn calibrate(
 
 async fn validate(
     links: &mut [Link],
-    next: &mut pb::TrainingStep,
+    next: &mut Step,
     job: &Job,
     validation: &[u32],
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
@@ -498,15 +418,15 @@ async fn validate(
 /// All that training shows a party goes through here: an exchange in which residuals stay secret would take its place.
 async fn exchange(
     links: &mut [Link],
-    next: &mut pb::TrainingStep,
+    next: &mut Step,
     k: usize,
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
 ) -> Result<Logits, Refusal> {
-    next.step += 1;
+    next.number += 1;
     let message = next.clone();
     (next.gradient, next.checkpoint) = (None, false);
     for link in links.iter_mut() {
-        link.stage = format!("step {}", message.step);
+        link.stage = format!("step {}", message.number);
         link.send(Command::Step(message.clone())).await?;
     }
     let n = message.batch.len();
@@ -516,12 +436,11 @@ async fn exchange(
             break;
         }
         let Reply::Shares(reply) = link.receive().await? else { return Err(link.unexpected("logit shares")) };
-        if reply.step != message.step {
-            return Err(link.unexpected(&format!("step {}", message.step)));
+        if reply.step != message.number {
+            return Err(link.unexpected(&format!("step {}", message.number)));
         }
-        let share = LogitShare::from_wire("shares", reply.shares.as_ref(), n, Some(k))
-            .map_err(|e| Refusal::invalid(format!("{}: {e}", link.who)))?;
-        shares.push(share);
+        reply.share.check_size("shares", n, k).map_err(|e| link.wrong(&e))?;
+        shares.push(reply.share);
     }
     // The active party's link is the first.
     shares.first().map_or(Ok(()), &check)?;

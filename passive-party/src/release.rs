@@ -209,7 +209,7 @@ impl Releases {
         role: Role,
         transform: &TransformConfig,
     ) -> Result<Arc<Release>, Refusal> {
-        let share = logits.share(version.as_str().to_owned())?;
+        let share = logits.share(version)?;
         let mut loaded = self.loaded.clone().lock_owned().await;
         let key = (share.digest.clone(), role);
         let found = match loaded.get(&key) {

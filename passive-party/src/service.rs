@@ -18,8 +18,9 @@ use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, rough};
 use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
 use vfl_shared::training::journal::JournalError;
+use vfl_shared::training::messages::StagedShare;
 use vfl_shared::training::{Importer, Participant};
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_shared::types::{FeatureBlock, RecordIds, ShareRequest};
 
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
@@ -171,7 +172,8 @@ impl PassiveParty for Service {
         &self,
         request: Request<pb::ComputeLogitsRequest>,
     ) -> Result<Response<pb::ComputeLogitsResponse>, Status> {
-        Ok(Response::new(self.logits.compute(request.into_inner())?))
+        let request = ShareRequest::try_from(request.into_inner())?;
+        Ok(Response::new(self.logits.compute(&request)?.into()))
     }
 
     type ComputeLogitsStreamStream = Responses<pb::ComputeLogitsResponse>;
@@ -182,7 +184,7 @@ impl PassiveParty for Service {
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let logits = self.logits.clone();
         let answers = until_stopped(request.into_inner(), self.stop.clone(), "the passive party")
-            .map(move |message| Ok(logits.compute(message?)?));
+            .map(move |message| Ok(logits.compute(&ShareRequest::try_from(message?)?)?.into()));
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -232,7 +234,7 @@ impl PassiveParty for Service {
         let importer = self.importer.clone();
         let (staged, share) = off_thread(move || importer.staged(&party, &request.class_names)).await?;
         let features = share.parameters.features() as u32;
-        Ok(Response::new(pb::DescribeStagedResponse { digest: staged.digest, features }))
+        Ok(Response::new(StagedShare { digest: staged.digest, features }.into()))
     }
 
     async fn publish_staged(

@@ -75,7 +75,7 @@ impl Showing {
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         };
         let version = WireError::model_version(version)?;
-        let share = logits.share(version.as_str().to_owned())?;
+        let share = logits.share(&version)?;
         let true_ones = share.parameters.weights();
         // One row per class: the transpose of "one record per row".
         let mut answer = pb::ReleaseParametersResponse {

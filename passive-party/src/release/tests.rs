@@ -82,7 +82,7 @@ async fn no_refusal_and_no_log_tells_a_bound_or_a_path() {
     }
     assert_eq!(party.files(), 0);
     // A file that cannot be read: the log alone knows where it is.
-    let share = party.logits.share("m-1".into()).unwrap();
+    let share = party.logits.share(&ModelVersion::new("m-1").unwrap()).unwrap();
     std::fs::write(dir(party.dir.path()).join(format!("{}-active-party.json", share.digest)), "{}").unwrap();
     let refused = party.shown("m-1", &TransformConfig::Negate {}).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Internal);

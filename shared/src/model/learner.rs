@@ -95,6 +95,12 @@ impl PartyLearner {
         self.block.nrows()
     }
 
+    /// Numbers in a record's share.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.parameters.classes()
+    }
+
     /// The logit shares of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod parameters;
 mod schedule;
 mod staging;
 mod store;
+mod wire;
 
 pub use central::{CentralFit, train_central};
 pub use converged::{ConvergedFit, train_converged};

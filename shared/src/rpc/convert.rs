@@ -51,6 +51,12 @@ pub enum WireError {
         /// Row, from 0.
         row: usize,
     },
+    /// A prediction of no record, or of too many.
+    #[error("a request takes 1 to {} records, {got} came", super::prediction::MAX_PREDICTION_ROWS)]
+    Rows {
+        /// Records asked for.
+        got: usize,
+    },
     /// A bad record id.
     #[error("`{field}`: {source}")]
     Ids {
@@ -254,6 +260,21 @@ from_wire!(LogitShare);
 from_wire!(Logits);
 
 impl LogitShare {
+    /// Checks a share that was read without knowing its size: `records` records of `width` outputs each.
+    ///
+    /// # Errors
+    /// [`WireError::Size`] naming the field.
+    pub fn check_size(&self, field: &'static str, records: usize, width: usize) -> Result<(), WireError> {
+        let size = |unit, expected, got| WireError::Size { field, unit, expected, got };
+        if self.records() != records {
+            return Err(size("rows", records, self.records()));
+        }
+        if self.width() != width {
+            return Err(size("columns", width, self.width()));
+        }
+        Ok(())
+    }
+
     /// The wire form: one row per record.
     #[must_use]
     pub fn to_wire(&self) -> pb::Matrix {
@@ -330,22 +351,6 @@ impl ReleasedScores {
     }
 }
 
-/// The positions of the rows whose status is OK.
-///
-/// # Errors
-/// [`WireError`] if there is not one status per record or a status is unknown.
-pub fn select_ok(row_status: &[i32], records: usize) -> Result<Vec<usize>, WireError> {
-    let field = "row_status";
-    if row_status.len() != records {
-        return Err(WireError::Size { field, unit: "entries", expected: records, got: row_status.len() });
-    }
-    let known = |s: i32| matches!(pb::RowStatus::try_from(s), Ok(s) if s != pb::RowStatus::Unspecified);
-    if !row_status.iter().all(|&s| known(s)) {
-        return Err(WireError::Range { field, reason: "an unknown row status" });
-    }
-    Ok((0..records).filter(|&i| row_status[i] == pb::RowStatus::Ok as i32).collect())
-}
-
 // A feature block has no wire form on purpose: it cannot leave its owner.
 const _: fn(FeatureBlock) -> DMatrix<f64> = FeatureBlock::into_matrix;
 
@@ -402,14 +407,6 @@ mod tests {
         assert!(read(Kind::Ciphertexts(short)).is_err());
         assert!(ReleasedScores::from_wire(None, 1, 2).is_err());
         assert!(ReleasedScores::from_wire(Some(&pb::Release { kind: None }), 1, 2).is_err());
-    }
-
-    #[test]
-    fn row_status_must_be_known_and_complete() {
-        assert_eq!(select_ok(&[1, 2, 1], 3).unwrap(), vec![0, 2]);
-        assert!(select_ok(&[1, 2], 3).is_err());
-        assert!(select_ok(&[0], 1).is_err());
-        assert!(select_ok(&[99], 1).is_err());
     }
 
     proptest! {

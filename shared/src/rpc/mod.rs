@@ -5,11 +5,13 @@
 
 mod codec;
 mod convert;
+mod prediction;
 mod refusal;
 mod releasable;
 
 pub use codec::{Codec, Reader};
-pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require, select_ok};
+pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require};
+pub use prediction::{MAX_PREDICTION_ROWS, decode_statuses, encode_statuses, prediction_ids, select_ok};
 pub use refusal::{Refusal, RefusalKind, peer_failure, rough};
 pub use releasable::Releasable;
 
