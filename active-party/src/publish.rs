@@ -31,7 +31,7 @@ pub async fn publish(
     let (staged, share) = blocking(move || of.staged(&party, &classes)).await?;
     let start = PublishStart {
         class_names: class_names.to_vec(),
-        features: share.parameters.features() as u32,
+        features: share.model().features() as u32,
         digest: staged.digest.clone(),
         training_id_count: training_ids.len() as u32,
     };

@@ -89,7 +89,7 @@ impl Scorer {
             return Ok(share.clone());
         }
         let share = self.store.load(version).map_err(|e| Refusal::precondition(e.to_string()))?;
-        if share.feature_names != self.feature_names() || share.parameters.bias().is_none() {
+        if share.feature_names != self.feature_names() || without_bias(&share) {
             let message = format!(
                 "model {version} was trained on other features than this party now holds; train or import it again"
             );
@@ -130,7 +130,7 @@ impl Scorer {
         let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
         for (held, positions) in held.chunks(STREAM_CHUNK_RECORDS).zip(positions.chunks(STREAM_CHUNK_RECORDS)) {
             let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
-            let logits = share.parameters.logit_share(&block).map_err(|e| Refusal::internal(e.to_string()))?;
+            let logits = share.model().outputs(block.matrix()).map_err(|e| Refusal::internal(e.to_string()))?;
             requests.push(Question {
                 version: model.version.clone(),
                 ids: ids.select(held),
@@ -196,6 +196,11 @@ impl Scorer {
         let all = self.table.labels()?;
         ids.iter().map(|id| self.table.position(id).map(|p| all[p])).collect()
     }
+}
+
+/// A linear share without a bias is a passive party's.
+fn without_bias(share: &StoredShare) -> bool {
+    share.linear().is_ok_and(|linear| linear.bias().is_none())
 }
 
 /// Puts the parts of a release end to end.

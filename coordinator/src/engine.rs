@@ -127,8 +127,8 @@ impl Engine {
         let Prediction { ids, share, request_id, .. } = request;
         let n = ids.len();
         tracing::Span::current().record("records", n);
-        let k = model.classes();
-        share.check_size("logit_shares", n, k)?;
+        let width = model.head.widths().first().copied().unwrap_or_default();
+        share.check_size("logit_shares", n, width)?;
         let session = match &request.audit_session {
             None => None,
             Some(name) => Some(self.audits.find(name, caller.name())?),
@@ -174,8 +174,8 @@ impl Engine {
                 }
             }
         };
-        let (asked_ids, share, asked) = keep(&ids, share.into_matrix(), &status);
-        let summed = self.sum(&model, &asked_ids, share);
+        let (asked_ids, share, asked) = keep(&ids, share, &status);
+        let summed = self.combine(&model, &asked_ids, share);
         let ((mut logits, ok), verdicts) = if self.account.limited() {
             // A spent budget must not cost the passive parties anything.
             let verdicts = recorded.await?;
@@ -194,42 +194,37 @@ impl Engine {
         Ok(Answer { version: model.manifest.version.clone(), status, released })
     }
 
-    /// Adds the passive parties' shares to the active party's, in the order of the parties; drops the records that one of
-    /// them does not hold, and says which stay.
-    async fn sum(
+    /// Makes logits of all parties' outputs, in the order of the parties; drops the records that one of them does not hold, and says
+    /// which stay.
+    async fn combine(
         &self,
         model: &PublishedModel,
         ids: &RecordIds,
-        mut z: DMatrix<f64>,
+        share: LogitShare,
     ) -> Result<(DMatrix<f64>, Vec<bool>), Refusal> {
         let n = ids.len();
         let mut ok = vec![true; n];
         if n == 0 {
-            return Ok((z, ok));
+            return Ok((DMatrix::zeros(model.classes(), 0), ok));
         }
-        let k = model.classes();
         let request = ShareRequest { version: model.manifest.version.clone(), ids: ids.clone() };
-        let answers = try_join_all(self.passive.iter().map(|p| p.compute_logits(request.clone(), k))).await?;
+        let widths = model.head.widths().get(1..).unwrap_or_default();
+        let asked = self.passive.iter().zip(widths).map(|(party, &width)| party.compute_logits(request.clone(), width));
+        let answers = try_join_all(asked).await?;
+        for answer in &answers {
+            for (ok, status) in ok.iter_mut().zip(&answer.status) {
+                *ok &= *status == RowStatus::Ok;
+            }
+        }
+        let mut outputs = vec![if ok.contains(&false) { share.select(&positions_of(&ok)) } else { share }];
         for answer in answers {
-            let (held, share) = (RowStatus::positions_ok(&answer.status), answer.share.into_matrix());
-            if held.len() == n {
-                z += share;
-                continue;
-            }
-            let mut held_here = vec![false; n];
-            for (column, &position) in held.iter().enumerate() {
-                held_here[position] = true;
-                let mut z = z.column_mut(position);
-                z += share.column(column);
-            }
-            for (ok, held) in ok.iter_mut().zip(held_here) {
-                *ok &= held;
-            }
+            // Of the columns that this party sent, those of records that all parties hold.
+            let held = RowStatus::positions_ok(&answer.status);
+            let kept: Vec<usize> = (0..held.len()).filter(|&column| ok[held[column]]).collect();
+            outputs.push(if kept.len() == held.len() { answer.share } else { answer.share.select(&kept) });
         }
-        if ok.contains(&false) {
-            z = z.select_columns(&positions_of(&ok));
-        }
-        Ok((z, ok))
+        let logits = model.head.combine(outputs).map_err(|e| Refusal::invalid(e.to_string()))?;
+        Ok((logits.into_matrix(), ok))
     }
 }
 
@@ -279,12 +274,12 @@ async fn release(
 }
 
 /// The ids and shares of the records whose status is OK, and their positions.
-fn keep(ids: &RecordIds, share: DMatrix<f64>, status: &[RowStatus]) -> (RecordIds, DMatrix<f64>, Vec<usize>) {
-    let asked: Vec<usize> = (0..status.len()).filter(|&i| status[i] == RowStatus::Ok).collect();
+fn keep(ids: &RecordIds, share: LogitShare, status: &[RowStatus]) -> (RecordIds, LogitShare, Vec<usize>) {
+    let asked: Vec<usize> = RowStatus::positions_ok(status);
     if asked.len() == status.len() {
         return (ids.clone(), share, asked);
     }
-    (ids.select(&asked), share.select_columns(&asked), asked)
+    (ids.select(&asked), share.select(&asked), asked)
 }
 
 #[cfg(test)]

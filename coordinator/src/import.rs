@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use vfl_shared::model::ModelSpec;
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
@@ -86,7 +87,9 @@ impl ImportDriver {
         let asked = driver.passive.iter().map(|party| describe(party, caller, &job, timeout));
         let passive = try_join_all(asked).await?;
         let entry = PartyEntry { name: caller.name().clone(), features: job.features, share: job.digest.clone() };
-        let manifest = Manifest::new(job.class_names.clone(), entry, passive, None, &job.training_ids);
+        let classes = job.class_names.clone();
+        let model = ModelSpec::softmax_regression(classes.len() as u32, passive.len())?;
+        let manifest = Manifest::new(model, classes, entry, passive, None, &job.training_ids)?;
         let version = manifest.version.clone();
         if driver.registry.current().is_some_and(|model| model.manifest.version == version) {
             let message = format!("these very parameters are in service already, as model {version}; stage others");

@@ -15,11 +15,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
-use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::{Combiner, Head, ModelSpec, SpecError, TrainingConfig, kinds};
 use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
 
-const SCHEMA: u32 = 1;
+/// Of what is written now.
+const SCHEMA: u32 = 2;
+/// Of manifests from before there was a choice of models: all are of softmax regression.
+const WITHOUT_MODEL: u32 = 1;
 
 /// Why the registry cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,14 @@ pub enum RegistryError {
     /// The journal of trainings.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A model that this version has no code for.
+    #[error("{} is of a model that this version cannot serve: {source}; use the version that published it, or train again", path.display())]
+    Model {
+        /// The manifest.
+        path: PathBuf,
+        /// Why.
+        source: SpecError,
+    },
     /// A file that is not what was written.
     #[error("{} is damaged: {reason}; restore it from a backup, or train or import again", path.display())]
     Damaged {
@@ -84,6 +95,9 @@ pub struct Manifest {
     schema: u32,
     /// The version, a hash of everything below.
     pub version: ModelVersion,
+    /// What each party holds, and how the outputs are combined. `None` in manifests of schema 1: see [`Manifest::model`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<ModelSpec>,
     /// Class names, in the order of the scores.
     pub class_names: Vec<String>,
     /// The active party.
@@ -98,22 +112,45 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Assigns the version: `m-` and the first 16 hexadecimal digits of the hash of everything it says.
-    #[must_use]
+    /// Assigns the version: `m-` and the first 16 hexadecimal digits of the hash of everything it says. A softmax regression has the
+    /// version that it had before there was a choice of models.
+    ///
+    /// # Errors
+    /// [`SpecError::Parties`] unless the model has as many passive parties as are named.
     pub fn new(
+        model: ModelSpec,
         class_names: Vec<String>,
         active_party: PartyEntry,
         passive_parties: Vec<PartyEntry>,
         training: Option<TrainingSummary>,
         training_ids: &RecordIds,
-    ) -> Self {
+    ) -> Result<Self, SpecError> {
+        if model.passive().len() != passive_parties.len() {
+            return Err(SpecError::Parties { got: passive_parties.len() });
+        }
         let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
         // A training that is there is hashed as it was before models could be imported.
-        let content = serde_json::to_vec(&(&class_names, &active_party, &passive_parties, &training, &training_ids));
+        let content = (&class_names, &active_party, &passive_parties, &training, &training_ids);
+        let content = match model.is_softmax_regression(class_names.len() as u32) {
+            true => serde_json::to_vec(&content),
+            false => serde_json::to_vec(&(&model, content)),
+        };
         let hash = hex(Sha256::digest(content.unwrap_or_default()));
         let version = ModelVersion::new(format!("m-{}", &hash[..16]))
             .unwrap_or_else(|_| unreachable!("a prefix and hexadecimal digits are a valid name"));
-        Self { schema: SCHEMA, version, class_names, active_party, passive_parties, training, training_ids }
+        let model = Some(model);
+        Ok(Self { schema: SCHEMA, version, model, class_names, active_party, passive_parties, training, training_ids })
+    }
+
+    /// What each party holds, and how the outputs are combined.
+    ///
+    /// # Errors
+    /// [`SpecError::Parties`] for an old manifest of more passive parties than a model can have.
+    pub fn model(&self) -> Result<ModelSpec, SpecError> {
+        match &self.model {
+            Some(model) => Ok(model.clone()),
+            None => ModelSpec::softmax_regression(self.class_names.len() as u32, self.passive_parties.len()),
+        }
     }
 }
 
@@ -133,6 +170,10 @@ impl Manifest {
                 hash.update(text.as_bytes());
             }
         }
+        // The stored shares say what kind they are and how wide; how they are combined they do not.
+        if let Some(combiner) = self.model.as_ref().map(ModelSpec::combiner).filter(|c| *c != Combiner::Sum) {
+            hash.update(combiner.as_str().as_bytes());
+        }
         format!("p-{}", hex(&hash.finalize()[..16]))
     }
 
@@ -142,14 +183,19 @@ impl Manifest {
             path: PathBuf::from(format!("{}.json", self.version)),
             reason: e.to_string(),
         })?;
+        let contradicts = |e: SpecError| RegistryError::Damaged {
+            path: PathBuf::from(format!("{}.json", self.version)),
+            reason: e.to_string(),
+        };
         let again = Self::new(
+            self.model().map_err(contradicts)?,
             self.class_names.clone(),
             self.active_party.clone(),
             self.passive_parties.clone(),
             self.training.clone(),
             &ids,
         );
-        Ok(again.version)
+        Ok(again.map_err(contradicts)?.version)
     }
 }
 
@@ -166,14 +212,20 @@ pub struct PublishedModel {
     pub manifest: Manifest,
     /// [`Manifest::passive_fingerprint`].
     pub passive_fingerprint: String,
+    /// What each party holds.
+    pub spec: ModelSpec,
+    /// What makes logits of the parties' outputs.
+    pub head: Box<dyn Head>,
     training_ids: HashSet<Box<str>, RandomState>,
 }
 
 impl PublishedModel {
-    fn new(mut manifest: Manifest) -> Self {
+    fn new(mut manifest: Manifest) -> Result<Self, SpecError> {
+        let spec = manifest.model()?;
+        let head = kinds::head(&spec, manifest.class_names.len() as u32)?;
         let training_ids = std::mem::take(&mut manifest.training_ids).into_iter().map(String::into_boxed_str).collect();
         let passive_fingerprint = manifest.passive_fingerprint();
-        Self { manifest, passive_fingerprint, training_ids }
+        Ok(Self { manifest, passive_fingerprint, spec, head, training_ids })
     }
 
     /// Whether this model was trained on this record. Others may have been: see [`Registry::trained_on`].
@@ -224,8 +276,10 @@ impl Registry {
                 let name = String::from_utf8_lossy(&name).trim().to_owned();
                 let version = ModelVersion::new(name).map_err(|e| damaged(path, e.to_string()))?;
                 let path = manifest_path(dir, &version);
-                let manifest = read_manifest(dir, &version)?.ok_or_else(|| damaged(path, "it is missing".into()))?;
-                Some(Arc::new(PublishedModel::new(manifest)))
+                let missing = || damaged(path.clone(), "it is missing".into());
+                let manifest = read_manifest(dir, &version)?.ok_or_else(missing)?;
+                let model = PublishedModel::new(manifest);
+                Some(Arc::new(model.map_err(|source| RegistryError::Model { path, source })?))
             }
         };
         let journal = Journal::open(&dir.join("trainings"))?;
@@ -341,12 +395,14 @@ impl Registry {
             }
         }
         let path = manifest_path(&self.dir, &manifest.version);
+        let model = PublishedModel::new(manifest.clone())
+            .map_err(|source| RegistryError::Model { path: path.clone(), source })?;
         let content = serde_json::to_vec(&manifest).map_err(|e| io(&path, e.into()))?;
         write_atomic(&path, &content, true).map_err(|e| io(&path, e))?;
         let pointer = self.dir.join("current");
         let name = format!("{}\n", manifest.version);
         write_atomic(&pointer, name.as_bytes(), true).map_err(|e| io(&pointer, e))?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(PublishedModel::new(manifest)));
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(model));
         Ok(())
     }
 }
@@ -359,7 +415,8 @@ pub fn read_manifest(state_dir: &Path, version: &ModelVersion) -> Result<Option<
     let Some((path, content)) = read(&manifest_path(state_dir, version))? else { return Ok(None) };
     let damaged = |reason: String| RegistryError::Damaged { path: path.clone(), reason };
     let manifest: Manifest = serde_json::from_slice(&content).map_err(|e| damaged(e.to_string()))?;
-    if manifest.schema != SCHEMA || manifest.version != *version || manifest.rehashed()? != *version {
+    let schema = if manifest.model.is_some() { SCHEMA } else { WITHOUT_MODEL };
+    if manifest.schema != schema || manifest.version != *version || manifest.rehashed()? != *version {
         return Err(damaged("its fields contradict each other".into()));
     }
     Ok(Some(manifest))
@@ -404,7 +461,8 @@ mod tests {
         let training =
             TrainingSummary { config, epochs: 1, best_epoch: 1, steps: 1, training_records: 2, validation_records: 0 };
         let ids = RecordIds::new(["r1", "r2"]).unwrap();
-        Manifest::new(vec!["a".into(), "b".into()], entry("active"), vec![entry("p")], Some(training), &ids)
+        let (model, classes) = (ModelSpec::softmax_regression(2, 1).unwrap(), vec!["a".into(), "b".into()]);
+        Manifest::new(model, classes, entry("active"), vec![entry("p")], Some(training), &ids).unwrap()
     }
 
     #[test]
@@ -426,8 +484,56 @@ mod tests {
     fn an_older_manifest_keeps_its_version() {
         let old = r#"{"schema":1,"version":"m-e079b4238183700c","class_names":["a","b"],"active_party":{"name":"active","features":2,"share":"0000000000000000000000000000000000000000000000000000000000000000"},"passive_parties":[{"name":"p","features":2,"share":"0000000000000000000000000000000000000000000000000000000000000000"}],"training":{"config":{"epochs":100,"batch_size":64,"learning_rate":0.01,"l2":0.00001,"validation_share":0.1,"patience":10,"seed":1},"epochs":1,"best_epoch":1,"steps":1,"training_records":2,"validation_records":0},"training_ids":["r1","r2"]}"#;
         let now = manifest(1);
-        assert_eq!(serde_json::to_string(&now).unwrap(), old);
-        assert_eq!(serde_json::from_str::<Manifest>(old).unwrap().rehashed().unwrap(), now.version);
+        let read: Manifest = serde_json::from_str(old).unwrap();
+        assert_eq!(read.rehashed().unwrap(), now.version);
+        assert_eq!(read.model().unwrap(), now.model().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        Registry::open(dir.path()).unwrap();
+        std::fs::write(manifest_path(dir.path(), &now.version), old).unwrap();
+        std::fs::write(dir.path().join("current"), format!("{}\n", now.version)).unwrap();
+        let served = Registry::open(dir.path()).unwrap().current().unwrap();
+        assert_eq!((&served.manifest.version, &served.spec), (&now.version, &now.model().unwrap()));
+        assert_eq!(served.passive_fingerprint, now.passive_fingerprint());
+    }
+
+    /// A manifest of another combiner or kind is another version; changed in place, it is damage.
+    #[test]
+    fn the_model_is_part_of_the_version() {
+        let now = manifest(1);
+        let text = serde_json::to_string(&now).unwrap();
+        for (from, to) in [
+            ("\"combiner\":\"sum\"", "\"combiner\":\"concat\""),
+            ("\"kind\":\"softmax_regression\"", "\"kind\":\"other\""),
+            ("\"width\":2", "\"width\":3"),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text);
+            let changed: Manifest = serde_json::from_str(&changed).unwrap();
+            assert_ne!(changed.rehashed().unwrap(), now.version, "{to}");
+        }
+        // Taking the model out makes a manifest of schema 2 without one.
+        let dir = tempfile::tempdir().unwrap();
+        Registry::open(dir.path()).unwrap().commit(now.clone(), None).unwrap();
+        let mut without = now.clone();
+        without.model = None;
+        std::fs::write(manifest_path(dir.path(), &now.version), serde_json::to_vec(&without).unwrap()).unwrap();
+        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::Damaged { .. })));
+    }
+
+    /// What a later version published is not served by guessing.
+    #[test]
+    fn a_model_that_this_version_does_not_know_is_named_with_the_fix() {
+        let now = manifest(1);
+        let text =
+            serde_json::to_string(&now).unwrap().replacen("\"kind\":\"softmax_regression\"", "\"kind\":\"other\"", 1);
+        let mut later: Manifest = serde_json::from_str(&text).unwrap();
+        later.version = later.rehashed().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Registry::open(dir.path()).unwrap().commit(later.clone(), None).is_err());
+        std::fs::write(manifest_path(dir.path(), &later.version), serde_json::to_vec(&later).unwrap()).unwrap();
+        std::fs::write(dir.path().join("current"), format!("{}\n", later.version)).unwrap();
+        let said = Registry::open(dir.path()).unwrap_err().to_string();
+        assert!(said.contains("`kind` is `other`") && said.contains("use the version that published it"), "{said}");
     }
 
     #[test]
@@ -436,7 +542,9 @@ mod tests {
         let of = |training| {
             let trained = manifest(1);
             let ids = RecordIds::new(["r1", "r2"]).unwrap();
-            Manifest::new(trained.class_names, trained.active_party, trained.passive_parties, training, &ids)
+            let model = trained.model().unwrap();
+            Manifest::new(model, trained.class_names, trained.active_party, trained.passive_parties, training, &ids)
+                .unwrap()
         };
         let imported = of(None);
         assert_ne!(imported.version, of(manifest(1).training).version);
@@ -491,8 +599,9 @@ mod tests {
         let of = |classes: &[&str], active: PartyEntry, passive: Vec<PartyEntry>, seed| {
             let training = manifest(seed).training;
             let ids = RecordIds::new(["r1", &format!("r{seed}")]).unwrap();
+            let model = ModelSpec::softmax_regression(classes.len() as u32, passive.len()).unwrap();
             let classes = classes.iter().map(|&c| c.to_owned()).collect();
-            Manifest::new(classes, active, passive, training, &ids)
+            Manifest::new(model, classes, active, passive, training, &ids).unwrap()
         };
         let first = of(&["a", "b"], entry("active", "0"), vec![entry("p", "1"), entry("q", "2")], 2);
         let renamed = of(&["a ", "B"], entry("other", "9"), vec![entry("p", "1"), entry("q", "2")], 3);

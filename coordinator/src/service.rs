@@ -156,6 +156,7 @@ impl Coordinator for Service {
             passive_parties: m.passive_parties.iter().map(party).collect(),
             policy: Some(self.engine.policies.live().into()),
             active_features: m.active_party.features,
+            model: Some((&model.spec).into()),
             training: Some(published(&m.version, m.training.as_ref(), model.training_records()).into()),
         }))
     }

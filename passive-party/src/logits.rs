@@ -138,7 +138,7 @@ impl LogitServer {
             .collect();
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         let block = self.rows(&held)?;
-        let share = share.parameters.logit_share(&block).map_err(|e| internal(&e))?;
+        let share = share.model().outputs(block.matrix()).map_err(|e| internal(&e))?;
         Ok(ShareAnswer { status, share })
     }
 }

@@ -23,7 +23,7 @@ use vfl_shared::clock::utc;
 use vfl_shared::files::{make_dir, write_atomic};
 use vfl_shared::hex;
 use vfl_shared::metrics::Interpretability;
-use vfl_shared::model::StoredShare;
+use vfl_shared::model::{NotLinear, StoredShare};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::Role;
@@ -259,6 +259,8 @@ enum NoRelease {
     File(#[from] ReleaseError),
     #[error("{}", .0.without_statistics())]
     Transform(#[from] TransformError),
+    #[error(transparent)]
+    NotLinear(#[from] NotLinear),
     #[error("transform `{0}` gave parameters that are not finite or not of this shape")]
     Unfit(&'static str),
 }
@@ -272,7 +274,7 @@ impl NoRelease {
             Self::File(_) => Refusal::internal(format!(
                 "{refused}: a file of the passive party cannot be used; the passive party's log says which and why"
             )),
-            Self::Transform(_) | Self::Unfit(_) => Refusal::precondition(format!(
+            Self::NotLinear(_) | Self::Transform(_) | Self::Unfit(_) => Refusal::precondition(format!(
                 "{refused}: the transform in [release] does not go with these parameters; the passive party's log says why"
             )),
         }
@@ -290,7 +292,7 @@ fn load_or_make(
     (version, role): (&ModelVersion, Role),
     transform: &TransformConfig,
 ) -> Result<Release, NoRelease> {
-    let w_pas = share.parameters.weights();
+    let w_pas = share.linear()?.weights();
     if let Some(file) = ReleaseFile::read(path)? {
         if file.share != share.digest || file.role != role.as_str() {
             let reason = "it is of another model or role".to_owned();

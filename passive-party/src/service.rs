@@ -113,7 +113,7 @@ pub async fn run(
     let features = table.schema().len();
     check_release(&settings.release, features).map_err(RunError::Release)?;
     check_training(&settings.training).map_err(RunError::Training)?;
-    let consent = Consent::open(&settings.state_dir, settings.training.clone())?;
+    let consent = Consent::open(&settings.state_dir, settings.training.clone(), &settings.release)?;
     let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
     let mut logits = LogitServer::new(table.clone(), store);
     if let Some(map) = &map {
@@ -233,7 +233,7 @@ impl PassiveParty for Service {
         let party = WireError::party_name("active_party", request.active_party)?;
         let importer = self.importer.clone();
         let (staged, share) = off_thread(move || importer.staged(&party, &request.class_names)).await?;
-        let features = share.parameters.features() as u32;
+        let features = share.model().features() as u32;
         Ok(Response::new(StagedShare { digest: staged.digest, features }.into()))
     }
 

@@ -76,7 +76,7 @@ impl Showing {
         };
         let version = WireError::model_version(version)?;
         let share = logits.share(&version)?;
-        let true_ones = share.parameters.weights();
+        let true_ones = share.linear()?.weights();
         // One row per class: the transpose of "one record per row".
         let mut answer = pb::ReleaseParametersResponse {
             weights: Some(encode_columns(&ReleasedWeights::granted(true_ones))),

@@ -7,10 +7,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
-use vfl_shared::rpc::pb::{self, training_reply};
-use vfl_shared::rpc::{Refusal, RefusalKind, peer_failure};
-use vfl_shared::training::messages::{BatchShares, Command, Reply};
-use vfl_shared::types::PartyName;
+use vfl_shared::rpc::pb::{self, training_reply::Reply};
+use vfl_shared::rpc::{Refusal, RefusalKind, peer_failure, require};
+use vfl_shared::training::messages::{Command, Labelled, Ready, Start};
+use vfl_shared::types::{LogitShare, PartyName};
 
 use crate::client::PassiveParty;
 
@@ -75,12 +75,59 @@ impl Link {
         }
     }
 
-    pub(super) async fn receive(&mut self) -> Result<Reply, Refusal> {
+    /// The active party's first word.
+    pub(super) async fn start(&mut self) -> Result<Start, Refusal> {
+        match self.receive().await? {
+            Reply::Start(start) => Ok(start.try_into()?),
+            _ => Err(self.unexpected("start")),
+        }
+    }
+
+    /// The active party's next chunk of records.
+    pub(super) async fn labelled(&mut self) -> Result<Labelled, Refusal> {
+        match self.receive().await? {
+            Reply::Labelled(labelled) => Ok(labelled.try_into()?),
+            _ => Err(self.unexpected("records")),
+        }
+    }
+
+    /// What the party says of itself before the first step.
+    pub(super) async fn ready(&mut self) -> Result<Ready, Refusal> {
+        match self.receive().await? {
+            Reply::Ready(ready) => Ready::try_from(ready).map_err(|e| self.wrong(&e)),
+            _ => Err(self.unexpected("ready")),
+        }
+    }
+
+    /// The shares of a step: of `records` records, `width` numbers each.
+    pub(super) async fn shares(&mut self, step: u64, records: usize, width: usize) -> Result<LogitShare, Refusal> {
+        let Reply::Shares(reply) = self.receive().await? else { return Err(self.unexpected("logit shares")) };
+        if reply.step != step {
+            return Err(self.unexpected(&format!("step {step}")));
+        }
+        LogitShare::from_wire("shares", reply.shares.as_ref(), records, Some(width)).map_err(|e| self.wrong(&e))
+    }
+
+    /// The digest of the share that is on disk.
+    pub(super) async fn stored(&mut self) -> Result<String, Refusal> {
+        match self.receive().await? {
+            Reply::Stored(stored) => Ok(stored.digest),
+            _ => Err(self.unexpected("stored")),
+        }
+    }
+
+    /// That the share is bound to the version.
+    pub(super) async fn published(&mut self) -> Result<(), Refusal> {
+        match self.receive().await? {
+            Reply::Published(_) => Ok(()),
+            _ => Err(self.unexpected("published")),
+        }
+    }
+
+    /// The next reply. What it holds is looked at once it is known to be the one that is due.
+    async fn receive(&mut self) -> Result<Reply, Refusal> {
         match tokio::time::timeout(self.timeout, self.replies.next()).await {
-            Ok(Some(Ok(pb::TrainingReply { reply: Some(training_reply::Reply::Shares(shares)) }))) => {
-                BatchShares::try_from(shares).map(Reply::Shares).map_err(|e| self.wrong(&e))
-            }
-            Ok(Some(Ok(message))) => Ok(Reply::try_from(message)?),
+            Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
             Ok(Some(Err(status))) => {
                 let mut refusal = peer_failure(&self.who, &status);
                 refusal.message = format!("training stopped at {}: {}", self.stage, refusal.message);
@@ -106,7 +153,7 @@ impl Link {
         Refusal::unavailable(format!("training stopped at {}: {} went away", self.stage, self.who))
     }
 
-    pub(super) fn unexpected(&self, wanted: &str) -> Refusal {
+    fn unexpected(&self, wanted: &str) -> Refusal {
         Refusal::invalid(format!("training protocol: expected {wanted} from {}", self.who))
     }
 }

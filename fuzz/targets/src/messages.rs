@@ -2,7 +2,7 @@
 
 use prost::Message;
 use vfl_active_party::attack::{Method, Settings};
-use vfl_shared::model::{Schedule, TrainingConfig};
+use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, TrainingConfig, kinds};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
 use vfl_shared::types::{
@@ -87,6 +87,9 @@ messages![
     Score,
     Scored,
     Gain,
+    ModelConfig,
+    ModelSpec,
+    SubModel,
 ];
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.
@@ -157,6 +160,20 @@ impl Walk {
         }
         if let Ok(config) = pb::TrainingConfig::decode(bytes) {
             training_config(&config);
+        }
+        if let Ok(model) = pb::ModelSpec::decode(bytes)
+            && let Ok(model) = ModelSpec::try_from(&model)
+        {
+            assert_eq!(ModelSpec::try_from(&pb::ModelSpec::from(&model)).as_ref(), Ok(&model));
+            // Whatever is not known is refused, and nothing of a peer's width is allocated.
+            if let Ok(head) = kinds::head(&model, model.active().width()) {
+                assert_eq!(head.widths(), model.widths());
+            }
+        }
+        if let Ok(model) = pb::ModelConfig::decode(bytes)
+            && let Ok(model) = ModelConfig::try_from(&model)
+        {
+            assert_eq!(ModelConfig::try_from(&pb::ModelConfig::from(&model)).as_ref(), Ok(&model));
         }
         if let Ok(spec) = pb::AttackSpec::decode(bytes) {
             attack(&spec);
@@ -266,7 +283,10 @@ fn policy(wire: &pb::Policy) {
 
 fn training_config(wire: &pb::TrainingConfig) {
     let Ok(config) = TrainingConfig::try_from(wire) else { return };
-    assert_eq!(&pb::TrainingConfig::from(&config), wire);
+    // What is written for the default model is nothing.
+    let written = pb::TrainingConfig::from(&config);
+    assert_eq!(TrainingConfig::try_from(&written).as_ref(), Ok(&config));
+    assert_eq!(pb::TrainingConfig { model: wire.model.clone(), ..written }, *wire);
     for records in [1u32, 2, 37] {
         let mut schedule = Schedule::new(&config, records as usize);
         for _ in 0..2 {

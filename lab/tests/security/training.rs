@@ -58,7 +58,7 @@ impl Conduct {
             Command::Begin(_) => {}
             other => panic!("expected begin, got {other:?}"),
         }
-        conduct.reply(Reply::Ready(pb::TrainingReady { features: 4 })).await;
+        conduct.reply(Reply::Ready(pb::TrainingReady { features: 4, sub_model: None })).await;
         Ok(conduct)
     }
 

@@ -36,14 +36,14 @@ async fn train_and_keep(
     let mut client = coordinator_client(deployment, Role::ActiveParty);
     let mut commands = client.train(ReceiverStream::new(receiver)).await.unwrap().into_inner();
 
-    let mut learner = PartyLearner::new(config, classes, own.clone(), true);
+    let mut learner = PartyLearner::new(config, classes, own.clone(), true).unwrap();
     let mut transcript = Transcript::new(config, classes, labels.to_vec(), own.matrix().clone());
     let mut pending = None;
     loop {
         let message = commands.message().await.unwrap().expect("the coordinator ended the training");
         match message.command.unwrap() {
             Command::Begin(_) => {
-                let ready = pb::TrainingReady { features: learner.features() as u32 };
+                let ready = pb::TrainingReady { features: learner.features() as u32, sub_model: None };
                 replies.send(say(Reply::Ready(ready))).await.unwrap();
             }
             Command::Step(step) => {

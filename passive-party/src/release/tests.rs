@@ -1,5 +1,5 @@
 use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-use vfl_shared::model::{PartyParameters, ShareStore};
+use vfl_shared::model::{LinearParameters, ShareStore};
 use vfl_shared::rpc::RefusalKind;
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
@@ -37,7 +37,7 @@ fn party(models: &[(&str, DMatrix<f64>)]) -> Party {
     let table = FeatureTable::new(FeatureSchema::new(specs, None).unwrap(), ids, x, None).unwrap();
     let store = ShareStore::open(dir.path()).unwrap();
     for (version, weights) in models {
-        let digest = store.put(&PartyParameters::new(weights.clone(), None).unwrap(), &names).unwrap();
+        let digest = store.put(&LinearParameters::new(weights.clone(), None).unwrap(), &names).unwrap();
         store.bind(&ModelVersion::new(*version).unwrap(), &digest).unwrap();
     }
     let logits = Arc::new(LogitServer::new(Arc::new(table), store));

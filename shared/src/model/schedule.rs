@@ -5,6 +5,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
+use super::ModelConfig;
+
 /// Why a training configuration was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("training: `{field}` is {got}, expected {expected}")]
@@ -32,6 +34,9 @@ pub struct TrainingValues {
     pub patience: u32,
     /// Seed of the order of the records. Default 1.
     pub seed: u64,
+    /// What each party trains, and how outputs are combined. Default softmax regression, summed.
+    #[serde(skip_serializing_if = "ModelConfig::is_default")]
+    pub model: ModelConfig,
 }
 
 impl Default for TrainingValues {
@@ -44,6 +49,7 @@ impl Default for TrainingValues {
             validation_share: 0.1,
             patience: 10,
             seed: 1,
+            model: ModelConfig::default(),
         }
     }
 }

@@ -381,7 +381,14 @@ mod tests {
             assert_eq!(not_finite, Err(WireError::NotFinite { field: "m", row: 1 }));
         }
         assert_eq!(decode_optional_columns("m", None, 1, None), Err(WireError::Missing { field: "m" }));
-        assert!(LogitShare::from_wire("m", Some(&matrix(2, 1, &[0.0, 0.0])), 2, None).is_err(), "one class");
+        let one = matrix(2, 1, &[0.0, 0.0]);
+        assert!(Logits::from_wire("m", Some(&one), 2, None).is_err(), "one class");
+        let share = LogitShare::from_wire("m", Some(&one), 2, None).unwrap();
+        share.check_size("m", 2, 1).unwrap();
+        let width = share.check_size("m", 2, 3);
+        assert_eq!(width, Err(WireError::Size { field: "m", unit: "columns", expected: 3, got: 1 }));
+        let rows = share.check_size("m", 1, 1);
+        assert_eq!(rows, Err(WireError::Size { field: "m", unit: "rows", expected: 1, got: 2 }));
     }
 
     #[test]

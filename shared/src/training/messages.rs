@@ -1,6 +1,6 @@
 //! What coordinator and parties tell each other while a model is trained and published.
 
-use crate::model::TrainingConfig;
+use crate::model::{SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ModelVersion, OutputGradient, PartyName, RecordIds};
 
 /// From the coordinator to a party that takes part in training.
@@ -99,6 +99,8 @@ pub struct Begin {
 pub struct Ready {
     /// Number of its features.
     pub features: u32,
+    /// What it trains; `None`: softmax regression with one output per class.
+    pub sub_model: Option<SubModelSpec>,
 }
 
 /// One round trip: the gradient of the last batch, and the batch whose shares are wanted next.

@@ -95,6 +95,8 @@ impl Participant<'_> {
             (Some(_), None) => return Err(Refusal::invalid("`active_party`: missing")),
             (None, _) => None,
         };
+        // A model that cannot be trained here is refused before any record is looked up.
+        config.values().model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX))?;
         let block = match (self.source)(&ids) {
             Ok(block) => block,
             Err(refusal) => {
@@ -104,8 +106,9 @@ impl Participant<'_> {
                 return Err(refusal);
             }
         };
-        let mut learner = PartyLearner::new(&config, classes, block, active);
-        talk.reply(Reply::Ready(Ready { features: learner.features() as u32 })).await?;
+        let mut learner = PartyLearner::new(&config, classes, block, active)?;
+        let (features, sub_model) = (learner.features() as u32, Some(learner.spec().clone()));
+        talk.reply(Reply::Ready(Ready { features, sub_model })).await?;
         let ended = self.obey(&mut talk, &mut learner, active, &mut admitted, &mut on_event).await;
         if let Some(admitted) = &admitted {
             admitted.ended(ended.as_ref().ok().map(|outcome| &outcome.version)).await;
@@ -135,7 +138,7 @@ impl Participant<'_> {
                 }
                 Command::Store { from_checkpoint } => {
                     let parameters = learner.parameters(from_checkpoint).map_err(|e| learner_refusal(&e))?;
-                    let digest = self.store.put(parameters, self.feature_names).map_err(|e| store_refusal(&e))?;
+                    let digest = self.store.put(&parameters, self.feature_names).map_err(|e| store_refusal(&e))?;
                     stored = Some(digest.clone());
                     talk.reply(Reply::Stored { digest }).await?;
                 }

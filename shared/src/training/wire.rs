@@ -10,10 +10,10 @@ use super::messages::{
     BatchShares, Begin, Binding, Command, Labelled, Progress, PublishCommand, PublishReply, PublishStart, Published,
     Ready, Reply, StagedShare, Start, Step,
 };
-use crate::model::TrainingConfig;
+use crate::model::{SubModelSpec, TrainingConfig};
 use crate::rpc::pb::{self, training_command, training_reply};
 use crate::rpc::{Refusal, RefusalKind, WireError, decode_columns, encode_columns, peer_failure, require};
-use crate::types::{LogitShare, OutputGradient, RecordIds};
+use crate::types::{OutputGradient, RecordIds};
 
 /// The most classes of a model.
 const MAX_CLASSES: u32 = 65_536;
@@ -105,22 +105,20 @@ impl From<Command> for pb::TrainingCommand {
     }
 }
 
-impl TryFrom<pb::TrainingReply> for Reply {
+impl TryFrom<pb::LabelledRecords> for Labelled {
     type Error = WireError;
 
-    fn try_from(message: pb::TrainingReply) -> Result<Self, WireError> {
-        use training_reply::Reply as Wire;
-        Ok(match require("reply", message.reply)? {
-            Wire::Start(start) => Self::Start(start.try_into()?),
-            Wire::Labelled(labelled) => Self::Labelled(Labelled {
-                ids: RecordIds::try_from(require("ids", labelled.ids)?)?,
-                labels: labelled.labels,
-            }),
-            Wire::Ready(pb::TrainingReady { features }) => Self::Ready(Ready { features }),
-            Wire::Shares(shares) => Self::Shares(shares.try_into()?),
-            Wire::Stored(pb::ShareStored { digest }) => Self::Stored { digest },
-            Wire::Published(pb::SharePublished {}) => Self::Published,
-        })
+    fn try_from(message: pb::LabelledRecords) -> Result<Self, WireError> {
+        Ok(Self { ids: RecordIds::try_from(require("ids", message.ids)?)?, labels: message.labels })
+    }
+}
+
+impl TryFrom<pb::TrainingReady> for Ready {
+    type Error = WireError;
+
+    fn try_from(message: pb::TrainingReady) -> Result<Self, WireError> {
+        let pb::TrainingReady { features, sub_model } = message;
+        Ok(Self { features, sub_model: sub_model.as_ref().map(SubModelSpec::try_from).transpose()? })
     }
 }
 
@@ -134,7 +132,9 @@ impl From<Reply> for pb::TrainingReply {
             Reply::Labelled(Labelled { ids, labels }) => {
                 Wire::Labelled(pb::LabelledRecords { ids: Some(ids.into()), labels })
             }
-            Reply::Ready(Ready { features }) => Wire::Ready(pb::TrainingReady { features }),
+            Reply::Ready(Ready { features, sub_model }) => {
+                Wire::Ready(pb::TrainingReady { features, sub_model: sub_model.as_ref().map(Into::into) })
+            }
             Reply::Shares(BatchShares { step, share }) => {
                 Wire::Shares(pb::BatchShares { step, shares: Some(share.to_wire()) })
             }
@@ -210,17 +210,6 @@ impl From<Step> for pb::TrainingStep {
         let Step { number, gradient, batch, evaluation, checkpoint, restore } = step;
         let gradient = gradient.as_ref().map(encode_columns);
         Self { step: number, gradient, batch, evaluation, checkpoint, restore }
-    }
-}
-
-impl TryFrom<pb::BatchShares> for BatchShares {
-    type Error = WireError;
-
-    /// The number of records and the width are for the coordinator to check: it knows what it asked for.
-    fn try_from(message: pb::BatchShares) -> Result<Self, WireError> {
-        let pb::BatchShares { step, shares } = message;
-        let records = shares.as_ref().map_or(0, |matrix| matrix.rows as usize);
-        Ok(Self { step, share: LogitShare::from_wire("shares", shares.as_ref(), records, None)? })
     }
 }
 

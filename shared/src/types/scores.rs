@@ -122,6 +122,15 @@ impl FeatureBlock {
 }
 
 impl LogitShare {
+    /// The shares of the records at `positions`, in that order.
+    ///
+    /// # Panics
+    /// For a position that is not below the number of records.
+    #[must_use]
+    pub fn select(&self, positions: &[usize]) -> Self {
+        Self(self.0.select_columns(positions))
+    }
+
     /// Output width: numbers per record.
     #[must_use]
     pub fn width(&self) -> usize {
