@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
-use vfl_shared::data::FeatureTable;
-use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};
 use vfl_shared::service::{Credentials, Peer, Role};
 
 /// The file as it stands.
@@ -41,6 +41,9 @@ pub struct ConfigValues {
     /// How models are trained.
     #[serde(default)]
     pub training: TrainingTable,
+    /// What each party trains, and how the coordinator combines it. Default softmax regression, summed.
+    #[serde(default)]
+    pub model: ModelConfig,
     /// Where the commands `train` and `predict` find the running service. Default: the address it listens on.
     pub client: Option<ClientTable>,
 }
@@ -127,7 +130,7 @@ impl Default for TrainingTable {
 }
 
 impl TrainingTable {
-    fn checked(&self) -> Result<TrainingConfig, vfl_shared::model::TrainingConfigError> {
+    fn checked(&self, model: &ModelConfig) -> Result<TrainingConfig, vfl_shared::model::TrainingConfigError> {
         TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
             batch_size: self.batch_size,
@@ -136,6 +139,7 @@ impl TrainingTable {
             validation_share: self.validation_share,
             patience: self.patience,
             seed: self.seed,
+            model: model.clone(),
         })
     }
 }
@@ -195,10 +199,12 @@ impl Settings {
         let credentials = file.credentials(&v.tls, Role::ActiveParty)?;
         let table =
             FeatureTable::from_csv(&v.data.schema, &v.data.csv).map_err(|e| file.error(format!("[data]: {e}")))?;
-        if table.labels().is_none() {
+        let (Some(_), Some(label)) = (table.labels(), table.schema().label()) else {
             return Err(file.error("[data]: the schema declares no label; the active party holds the labels"));
-        }
-        v.training.checked().map_err(|e| file.error(format!("[training]: {e}")))?;
+        };
+        let classes = u32::try_from(label.classes.len()).unwrap_or(u32::MAX);
+        v.model.sub_model(classes).map_err(|e| file.error(format!("[model]: {e}")))?;
+        v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
         let known = v.audit.known().map_err(|e| file.error(format!("[audit]: {e}")))?;
         if v.peer_timeout_ms == 0 {
             return Err(file.error("peer_timeout_ms must be at least 1"));
@@ -243,7 +249,7 @@ impl ClientSettings {
         let credentials = file.credentials(&v.tls, Role::ActiveParty)?;
         let address = v.client.as_ref().map_or_else(|| v.listen.to_string(), |c| c.address.clone());
         let name = credentials.identity().name().clone();
-        let training = v.training.checked().map_err(|e| file.error(format!("[training]: {e}")))?;
+        let training = v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
         Ok(Self {
             service: Peer { role: Role::ActiveParty, name, address },
             credentials,

@@ -29,10 +29,12 @@
 
 pub mod attack;
 pub mod cli;
+pub mod client;
 pub mod config;
 mod invert_transform;
 mod parameters;
 pub mod publish;
 pub mod reconstruct;
 pub mod scoring;
+mod served;
 pub mod service;

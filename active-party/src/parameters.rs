@@ -48,10 +48,11 @@ impl Known {
     ) -> Result<Self, Refusal> {
         let share = scorer.share(&model.version)?;
         let internal = |e: AttackError| Refusal::internal(e.to_string());
-        let Some(bias) = share.parameters.bias().cloned() else {
+        let linear = share.linear()?;
+        let Some(bias) = linear.bias().cloned() else {
             return Err(Refusal::internal("this party's share has no bias"));
         };
-        let w_act = share.parameters.weights().clone();
+        let w_act = linear.weights().clone();
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
         for (name, features) in &model.passive_parties {

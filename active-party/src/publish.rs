@@ -4,15 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tonic::Status;
-use vfl_shared::rpc::pb::publish_command::Command;
-use vfl_shared::rpc::pb::publish_reply::Reply;
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, pb, require};
+use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind};
 use vfl_shared::training::Importer;
+use vfl_shared::training::messages::{PublishCommand, PublishReply, PublishStart, Published};
 use vfl_shared::types::{PartyName, RecordIds};
 
-use crate::scoring::{Scorer, outgoing};
+use crate::scoring::Scorer;
 
 /// How long the coordinator may take for all of it. It gives each party a time of its own, and says which one was silent.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -29,18 +26,18 @@ pub async fn publish(
     name: &PartyName,
     class_names: &[String],
     training_ids: &RecordIds,
-) -> Result<pb::TrainingPublished, Refusal> {
+) -> Result<Published, Refusal> {
     let (of, classes, party) = (importer.clone(), class_names.to_vec(), name.clone());
     let (staged, share) = blocking(move || of.staged(&party, &classes)).await?;
-    let start = pb::PublishStart {
+    let start = PublishStart {
         class_names: class_names.to_vec(),
-        features: share.parameters.features() as u32,
+        features: share.model().features() as u32,
         digest: staged.digest.clone(),
         training_id_count: training_ids.len() as u32,
     };
     let conversation = converse(scorer, importer, name, start, training_ids);
     tokio::time::timeout(PATIENCE, conversation).await.map_err(|_| {
-        let message = format!("{} did not publish in {} s", scorer.coordinator(), PATIENCE.as_secs());
+        let message = format!("{} did not publish in {} s", scorer.coordinator().peer(), PATIENCE.as_secs());
         Refusal::new(RefusalKind::DeadlineExceeded, message)
     })?
 }
@@ -49,22 +46,16 @@ async fn converse(
     scorer: &Scorer,
     importer: &Arc<Importer>,
     name: &PartyName,
-    start: pb::PublishStart,
+    start: PublishStart,
     training_ids: &RecordIds,
-) -> Result<pb::TrainingPublished, Refusal> {
-    let (replies, receiver) = mpsc::channel::<Result<pb::PublishReply, Status>>(4);
-    let reply = |reply| Ok(pb::PublishReply { reply: Some(reply) });
-    let ended = || Refusal::unavailable(format!("{} ended the publication early", scorer.coordinator()));
+) -> Result<Published, Refusal> {
     let (class_names, digest) = (start.class_names.clone(), start.digest.clone());
-    replies.send(reply(Reply::Start(start))).await.map_err(|_| ended())?;
-    let mut client = scorer.client();
-    let opened = client.publish(outgoing(receiver)).await;
-    let mut commands = opened.map_err(|status| scorer.refused(&status))?.into_inner();
+    let (tell, mut heard) = scorer.coordinator().publish(PublishReply::Start(start)).await?;
     let feed = async {
         for from in (0..training_ids.len()).step_by(LIST_CHUNK_RECORDS) {
             let to = (from + LIST_CHUNK_RECORDS).min(training_ids.len());
             let chunk = training_ids.slice(from, to);
-            if replies.send(reply(Reply::TrainingIds(chunk.into()))).await.is_err() {
+            if !tell.send(PublishReply::TrainingIds(chunk)).await {
                 // The coordinator has ended the stream; what is read says why.
                 return;
             }
@@ -73,21 +64,21 @@ async fn converse(
     let read = async {
         let mut bound = false;
         loop {
-            let message = commands.message().await.map_err(|status| scorer.refused(&status))?.ok_or_else(ended)?;
-            match require("command", message.command)? {
-                Command::Publish(publish) if !bound => {
-                    let version = WireError::model_version(publish.model_version)?;
-                    if publish.digest != digest {
+            match heard.next().await? {
+                PublishCommand::Publish(binding) if !bound => {
+                    if binding.digest != digest {
                         return Err(Refusal::precondition("publish: `digest` is not that of the share staged here"));
                     }
                     let (of, party) = (importer.clone(), name.clone());
                     let (classes, share) = (class_names.clone(), digest.clone());
-                    blocking(move || of.bind(&party, &classes, &version, &share)).await?;
+                    blocking(move || of.bind(&party, &classes, &binding.version, &share)).await?;
                     bound = true;
-                    replies.send(reply(Reply::Published(pb::SharePublished {}))).await.map_err(|_| ended())?;
+                    if !tell.send(PublishReply::Published).await {
+                        return Err(heard.ended());
+                    }
                 }
-                Command::Published(published) if bound => {
-                    tracing::info!(version = %published.model_version, "imported parameters are in service");
+                PublishCommand::Published(published) if bound => {
+                    tracing::info!(version = %published.version, "imported parameters are in service");
                     return Ok(published);
                 }
                 _ => {

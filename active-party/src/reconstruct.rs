@@ -2,6 +2,7 @@
 //! over the estimates. The truth is nowhere near.
 
 mod client;
+mod had;
 mod helped;
 mod job;
 mod limits;
@@ -19,13 +20,12 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::pb::{RowStatus, reconstruct_event::Event};
+use vfl_shared::rpc::pb::reconstruct_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::{RecordIds, ReleasedScores};
+use vfl_shared::types::{RecordIds, ReleasedScores, RowStatus};
 
-use helped::AuxiliaryIds;
-use job::Task;
+use job::{AuxiliaryIds, Task};
 use oracle::Session;
 use supply::Supply;
 

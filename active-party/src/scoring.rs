@@ -5,18 +5,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use tokio_stream::StreamExt;
-use tonic::transport::Channel;
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::model::{ShareStore, StoredShare};
-use vfl_shared::rpc::pb::RowStatus;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, encode_columns, pb, peer_failure,
-    select_ok,
-};
-use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::{ModelVersion, RecordIds, ReleasedScores};
+use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
+use vfl_shared::service::{Credentials, Peer, TlsError};
+use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
+
+use crate::client::{Coordinator, Question};
+pub use crate::served::{ModelDescription, Scored};
 
 /// The active party as a client of the coordinator.
 #[derive(Debug)]
@@ -25,30 +21,8 @@ pub struct Scorer {
     pub table: Arc<FeatureTable>,
     /// This party's disk.
     pub store: ShareStore,
-    coordinator: Peer,
-    client: CoordinatorClient<Channel>,
-    timeout: Duration,
+    coordinator: Coordinator,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
-}
-
-/// The model in service, as the coordinator describes it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelDescription {
-    /// The version.
-    pub version: ModelVersion,
-    /// Class names, in the order of the scores.
-    pub class_names: Vec<String>,
-    /// Names and numbers of features of the passive parties, in the order of summation.
-    pub passive_parties: Vec<(String, usize)>,
-}
-
-/// What came back for a batch of records.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Scored {
-    /// One per record asked for.
-    pub row_status: Vec<RowStatus>,
-    /// A row for every record whose status is OK, in order.
-    pub released: ReleasedScores,
 }
 
 impl Scorer {
@@ -63,22 +37,14 @@ impl Scorer {
         store: ShareStore,
         timeout: Duration,
     ) -> Result<Self, TlsError> {
-        let client = CoordinatorClient::new(channel(credentials, &coordinator)?)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { table, store, coordinator, client, timeout, loaded: RwLock::default() })
+        let coordinator = Coordinator::new(credentials, coordinator, timeout)?;
+        Ok(Self { table, store, coordinator, loaded: RwLock::default() })
     }
 
-    /// Who and where the coordinator is.
+    /// The coordinator.
     #[must_use]
-    pub fn coordinator(&self) -> &Peer {
+    pub fn coordinator(&self) -> &Coordinator {
         &self.coordinator
-    }
-
-    /// A client for other calls.
-    #[must_use]
-    pub fn client(&self) -> CoordinatorClient<Channel> {
-        self.client.clone()
     }
 
     /// Names of this party's features, in the order of the weights' columns.
@@ -87,45 +53,12 @@ impl Scorer {
         self.table.schema().features().iter().map(|f| f.name.clone()).collect()
     }
 
-    /// Turns a status of the coordinator into a refusal that names it.
-    #[must_use]
-    pub fn refused(&self, status: &tonic::Status) -> Refusal {
-        match RefusalKind::from_code(status.code()) {
-            RefusalKind::Unavailable | RefusalKind::DeadlineExceeded if std::error::Error::source(status).is_some() => {
-                peer_failure(&self.coordinator.to_string(), status)
-            }
-            // What the coordinator says of a third party, or of us, comes through as it is.
-            kind if !status.message().is_empty() => Refusal::new(kind, status.message()),
-            _ => peer_failure(&self.coordinator.to_string(), status),
-        }
-    }
-
-    async fn within<T>(&self, call: impl Future<Output = Result<T, tonic::Status>>) -> Result<T, Refusal> {
-        match tokio::time::timeout(self.timeout, call).await {
-            Ok(answer) => answer.map_err(|status| self.refused(&status)),
-            Err(_) => {
-                let message = format!("{} did not answer in {} ms", self.coordinator, self.timeout.as_millis());
-                Err(Refusal::new(RefusalKind::DeadlineExceeded, message))
-            }
-        }
-    }
-
     /// The model in service.
     ///
     /// # Errors
     /// FAILED_PRECONDITION when none is; otherwise what the coordinator said.
     pub async fn describe(&self) -> Result<ModelDescription, Refusal> {
-        let mut client = self.client();
-        let answer = self.within(client.describe_model(pb::DescribeModelRequest {})).await?.into_inner();
-        let k = answer.class_names.len();
-        if k < 2 {
-            return Err(Refusal::internal(format!("{} describes a model of {k} classes", self.coordinator)));
-        }
-        Ok(ModelDescription {
-            version: WireError::model_version(answer.model_version)?,
-            class_names: answer.class_names,
-            passive_parties: answer.passive_parties.into_iter().map(|p| (p.name, p.features as usize)).collect(),
-        })
+        self.coordinator.describe().await
     }
 
     /// This party's parameters of a version.
@@ -137,7 +70,7 @@ impl Scorer {
             return Ok(share.clone());
         }
         let share = self.store.load(version).map_err(|e| Refusal::precondition(e.to_string()))?;
-        if share.feature_names != self.feature_names() || share.parameters.bias().is_none() {
+        if share.feature_names != self.feature_names() || without_bias(&share) {
             let message = format!(
                 "model {version} was trained on other features than this party now holds; train or import it again"
             );
@@ -178,11 +111,11 @@ impl Scorer {
         let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
         for (held, positions) in held.chunks(STREAM_CHUNK_RECORDS).zip(positions.chunks(STREAM_CHUNK_RECORDS)) {
             let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
-            let logits = share.parameters.logit_share(&block).map_err(|e| Refusal::internal(e.to_string()))?;
-            requests.push(pb::PredictRequest {
-                model_version: model.version.as_str().to_owned(),
-                ids: Some(ids.select(held).into()),
-                logit_shares: Some(logits.to_wire()),
+            let logits = share.model().outputs(block.matrix()).map_err(|e| Refusal::internal(e.to_string()))?;
+            requests.push(Question {
+                version: model.version.clone(),
+                ids: ids.select(held),
+                share: logits,
                 audit_session: audit_session.to_owned(),
                 request_id: name(requests.len()),
             });
@@ -202,53 +135,38 @@ impl Scorer {
         audit_session: &str,
     ) -> Result<Scored, Refusal> {
         let all: Vec<usize> = (0..ids.len()).collect();
-        let request = |held: &[usize]| pb::PredictRequest {
-            model_version: model.version.as_str().to_owned(),
-            ids: Some(ids.select(held).into()),
-            logit_shares: Some(encode_columns(&shares.select_columns(held))),
-            audit_session: audit_session.to_owned(),
-            request_id: String::new(),
+        let request = |held: &[usize]| {
+            let chosen = LogitShare::new(shares.select_columns(held)).map_err(|e| Refusal::internal(e.to_string()))?;
+            Ok(Question {
+                version: model.version.clone(),
+                ids: ids.select(held),
+                share: chosen,
+                audit_session: audit_session.to_owned(),
+                request_id: String::new(),
+            })
         };
-        let requests = all.chunks(STREAM_CHUNK_RECORDS).map(request).collect();
+        let requests = all.chunks(STREAM_CHUNK_RECORDS).map(request).collect::<Result<_, Refusal>>()?;
         self.answers(requests, &all, vec![RowStatus::NotFound; ids.len()], model.class_names.len()).await
     }
 
     /// Sends requests about the records `held`, and puts the answers together.
     async fn answers(
         &self,
-        mut requests: Vec<pb::PredictRequest>,
+        requests: Vec<Question>,
         held: &[usize],
         mut row_status: Vec<RowStatus>,
         k: usize,
     ) -> Result<Scored, Refusal> {
         let mut parts = Vec::with_capacity(requests.len());
-        let mut take = |answer: pb::PredictResponse, held: &[usize]| -> Result<(), Refusal> {
-            let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.coordinator));
-            let ok = select_ok(&answer.row_status, held.len()).map_err(wrong)?;
-            for (&at, &status) in held.iter().zip(&answer.row_status) {
-                row_status[at] = RowStatus::try_from(status).unwrap_or(RowStatus::NotFound);
+        let mut places = held.iter();
+        let take = |scored: Scored| {
+            for (status, &at) in scored.row_status.into_iter().zip(places.by_ref()) {
+                row_status[at] = status;
             }
-            parts.push(ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), k).map_err(wrong)?);
+            parts.push(scored.released);
             Ok(())
         };
-        let mut client = self.client();
-        if requests.len() <= 1 {
-            if let Some(request) = requests.pop() {
-                // The time left travels with the call: a coordinator that cannot make it stops working on it.
-                let mut request = tonic::Request::new(request);
-                request.set_timeout(self.timeout);
-                let answer = self.within(client.predict(request)).await?.into_inner();
-                take(answer, held)?;
-            }
-        } else {
-            let outgoing = tokio_stream::iter(requests);
-            let mut answers = self.within(client.predict_stream(outgoing)).await?.into_inner();
-            for held in held.chunks(STREAM_CHUNK_RECORDS) {
-                let answer = self.within(answers.message()).await?;
-                let ended = || Refusal::unavailable(format!("{} ended the stream early", self.coordinator));
-                take(answer.ok_or_else(ended)?, held)?;
-            }
-        }
+        self.coordinator.predict(requests, k, take).await?;
         let released = concatenate(parts, k)?;
         Ok(Scored { row_status, released })
     }
@@ -259,6 +177,11 @@ impl Scorer {
         let all = self.table.labels()?;
         ids.iter().map(|id| self.table.position(id).map(|p| all[p])).collect()
     }
+}
+
+/// A linear share without a bias is a passive party's.
+fn without_bias(share: &StoredShare) -> bool {
+    share.linear().is_ok_and(|linear| linear.bias().is_none())
 }
 
 /// Puts the parts of a release end to end.
@@ -297,11 +220,4 @@ fn beside<T: nalgebra::Scalar>(a: DMatrix<T>, b: DMatrix<T>) -> DMatrix<T> {
 /// The stream of all answers of one training, for callers that watch it.
 pub(crate) fn ended_early(coordinator: &Peer) -> Refusal {
     Refusal::unavailable(format!("{coordinator} ended the training before a model was published"))
-}
-
-/// Sends items one by one, as a stream that ends when the sender is dropped.
-pub(crate) fn outgoing<T: Send + 'static>(
-    receiver: tokio::sync::mpsc::Receiver<Result<T, tonic::Status>>,
-) -> impl tokio_stream::Stream<Item = T> + Send + 'static {
-    tokio_stream::wrappers::ReceiverStream::new(receiver).filter_map(Result::ok)
 }

@@ -13,17 +13,20 @@ use vfl_shared::data::FeatureStore;
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::model::{ShareStore, Staging, StoreError, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
-use vfl_shared::rpc::pb::{TrainingReply, train_job_event, training_reply::Reply};
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require};
+use vfl_shared::rpc::pb::train_job_event;
+use vfl_shared::rpc::{
+    LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, encode_statuses, pb, require,
+};
 use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve};
 use vfl_shared::state_file::StateFileError;
+use vfl_shared::training::messages::{Labelled, Published, Reply, Start};
 use vfl_shared::training::{Importer, Participant, TrainingEvent};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::config::Settings;
 use crate::publish::publish;
 use crate::reconstruct::{Reconstructor, ReconstructorError};
-use crate::scoring::{Scorer, ended_early, outgoing};
+use crate::scoring::{Scorer, ended_early};
 
 /// The most records of one call of `Predict`; the command line sends more in several calls.
 pub const MAX_SCORE_RECORDS: usize = 65_536;
@@ -145,7 +148,7 @@ impl ActiveParty for Service {
         Ok(Response::new(pb::ScoreResponse {
             model_version: model.version.as_str().to_owned(),
             class_names: model.class_names,
-            row_status: scored.row_status.into_iter().map(i32::from).collect(),
+            row_status: encode_statuses(&scored.row_status),
             release: Some((&scored.released).into()),
         }))
     }
@@ -177,7 +180,9 @@ impl ActiveParty for Service {
             // Before the last word goes out: who has heard it may ask for the next training at once.
             drop(busy);
             let last = match ended {
-                Ok(published) => Ok(pb::TrainJobEvent { event: published.map(train_job_event::Event::Published) }),
+                Ok(published) => Ok(pb::TrainJobEvent {
+                    event: published.map(|published| train_job_event::Event::Published(published.into())),
+                }),
                 Err(refusal) => {
                     tracing::warn!(reason = %refusal, "training ended without a model");
                     Err(refusal.into())
@@ -207,7 +212,10 @@ impl ActiveParty for Service {
         let published = ended.inspect_err(|refusal| {
             tracing::warn!(reason = %refusal, "imported parameters were not published");
         })?;
-        Ok(Response::new(pb::PublishJobResponse { published: Some(published), unknown_training_ids: unknown as u32 }))
+        Ok(Response::new(pb::PublishJobResponse {
+            published: Some(published.into()),
+            unknown_training_ids: unknown as u32,
+        }))
     }
 
     type ReconstructStream = Responses<pb::ReconstructEvent>;
@@ -248,21 +256,17 @@ async fn train(
     ids: RecordIds,
     labels: Vec<u32>,
     events: &mpsc::Sender<Result<pb::TrainJobEvent, Status>>,
-) -> Result<Option<pb::TrainingPublished>, Refusal> {
-    let (replies, receiver) = mpsc::channel::<Result<TrainingReply, Status>>(16);
-    let reply = |reply| Ok(TrainingReply { reply: Some(reply) });
-    let start = pb::TrainingStart { config: Some(config.into()), class_names, record_count: ids.len() as u32 };
-    let gone = |_| ended_early(scorer.coordinator());
-    replies.send(reply(Reply::Start(start))).await.map_err(gone)?;
-    let mut client = scorer.client();
-    let opened = client.train(outgoing(receiver)).await;
-    let commands = opened.map_err(|status| scorer.refused(&status))?.into_inner();
+) -> Result<Option<Published>, Refusal> {
+    let (replies, receiver) = mpsc::channel(16);
+    let start = Start { config: config.clone(), class_names, record_count: ids.len() as u32 };
+    let gone = |_| ended_early(scorer.coordinator().peer());
+    replies.send(Ok(Reply::Start(start).into())).await.map_err(gone)?;
+    let commands = scorer.coordinator().train(receiver).await?;
     let feed = async {
         for from in (0..ids.len()).step_by(LIST_CHUNK_RECORDS) {
             let to = (from + LIST_CHUNK_RECORDS).min(ids.len());
-            let chunk =
-                pb::LabelledRecords { ids: Some(ids.slice(from, to).into()), labels: labels[from..to].to_vec() };
-            if replies.send(reply(Reply::Labelled(chunk))).await.is_err() {
+            let chunk = Labelled { ids: ids.slice(from, to), labels: labels[from..to].to_vec() };
+            if replies.send(Ok(Reply::Labelled(chunk).into())).await.is_err() {
                 // The coordinator has ended the stream; the participant reads why.
                 return;
             }
@@ -274,7 +278,7 @@ async fn train(
         block.map_err(|e| WireError::Content { field: "records", reason: e.to_string() }.into())
     };
     let participant = Participant {
-        coordinator: scorer.coordinator().to_string(),
+        coordinator: scorer.coordinator().peer().to_string(),
         store: &scorer.store,
         feature_names: &names,
         known_records: Some(ids.clone()),
@@ -284,7 +288,7 @@ async fn train(
     let tell = |event| {
         if let TrainingEvent::Progress(progress) = event {
             // A client too slow to read the progress misses some of it; training does not wait for it.
-            let event = train_job_event::Event::Progress(progress);
+            let event = train_job_event::Event::Progress(progress.into());
             let _ = events.try_send(Ok(pb::TrainJobEvent { event: Some(event) }));
         }
     };

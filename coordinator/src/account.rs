@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use sha2::{Digest, Sha256};
 use tokio::sync::{RwLock, Semaphore};
 use vfl_shared::hex;
-use vfl_shared::rpc::{Refusal, RefusalKind, pb};
+use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::ledger::{Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, Summary};
@@ -181,43 +181,6 @@ fn refusal(error: LedgerError) -> Refusal {
         }
     };
     Refusal::new(kind, error.to_string())
-}
-
-/// The wire form of a summary.
-#[must_use]
-pub fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
-    use pb::describe_ledger_response::{Budgets, Party, Use};
-    let Some(summary) = summary else { return pb::DescribeLedgerResponse::default() };
-    let party = |p: crate::ledger::PartySummary| Party {
-        name: p.party,
-        records: p.records,
-        records_left: p.records_left,
-        queries: p.queries,
-        refused: p.refused,
-        uses: p
-            .uses
-            .into_iter()
-            .map(|u| Use {
-                model_version: u.model,
-                policy: u.policy,
-                queries: u.queries,
-                refused: u.refused,
-                first_at: u.first_at,
-                last_at: u.last_at,
-                passive_fingerprint: u.passive,
-            })
-            .collect(),
-    };
-    pb::DescribeLedgerResponse {
-        kept: true,
-        budgets: Some(Budgets {
-            records: summary.budgets.records,
-            queries_per_record: summary.budgets.queries_per_record,
-            rows_per_minute: summary.budgets.rows_per_minute,
-            models_per_record: summary.budgets.models_per_record,
-        }),
-        parties: summary.parties.into_iter().map(party).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
+use vfl_shared::model::MAX_PASSIVE_PARTIES;
 use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::types::PartyName;
 
@@ -231,6 +232,12 @@ impl Settings {
         let v = &file.values;
         if v.passive_parties.is_empty() {
             return Err(file.error("[[passive_parties]] is empty; name at least one"));
+        }
+        if v.passive_parties.len() > MAX_PASSIVE_PARTIES {
+            let named = v.passive_parties.len();
+            let message =
+                format!("[[passive_parties]] names {named} parties; a model has at most {MAX_PASSIVE_PARTIES}");
+            return Err(file.error(message));
         }
         let mut names = HashSet::new();
         if let Some(twice) = v.passive_parties.iter().find(|p| !names.insert(&p.name)) {

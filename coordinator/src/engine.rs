@@ -4,25 +4,24 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
-use vfl_shared::rpc::pb::RowStatus;
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError, decode_optional_columns, pb, require, select_ok};
+use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
-use vfl_shared::types::{LogitShare, Logits, PartyName, RecordIds};
+use vfl_shared::types::{
+    LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShareRequest,
+};
 
 use crate::account::{Account, Entry};
 use crate::audit::{Audits, Session};
+use crate::client::PassiveParty;
 use crate::config::ServingPolicy;
 use crate::defense::Released;
 use crate::ledger::RowVerdict;
-use crate::passive::PassiveParty;
 use crate::policy::{Policies, ReadyPolicy};
 use crate::registry::{PublishedModel, Registry};
 use crate::share::{ShareKey, share_hashes};
 
 /// The most records of one message.
-pub const MAX_ROWS: usize = 16_384;
-/// The longest name of a request, in bytes.
-const MAX_REQUEST_ID: usize = 128;
+pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
 /// Above this many scores the link function and the defense move to a thread of their own: about half a millisecond.
 const INLINE_SCORES: usize = 50_000;
 /// The same for defenses that take microseconds a score.
@@ -47,6 +46,32 @@ pub struct Engine {
     pub share_key: ShareKey,
 }
 
+/// An active party's request, checked as far as it can be without the model.
+#[derive(Debug, Clone)]
+pub struct Prediction {
+    /// The version that the caller expects.
+    pub version: ModelVersion,
+    /// The records, 1 to [`MAX_ROWS`].
+    pub ids: RecordIds,
+    /// The active party's share of each record.
+    pub share: LogitShare,
+    /// An audit session; `None` for the live service.
+    pub audit_session: Option<String>,
+    /// The caller's name for this request; empty: none.
+    pub request_id: String,
+}
+
+/// What the coordinator answers.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The version.
+    pub version: ModelVersion,
+    /// One per record asked for.
+    pub status: Vec<RowStatus>,
+    /// A row, or a label, for every record whose status is [`RowStatus::Ok`].
+    pub released: ReleasedScores,
+}
+
 impl Engine {
     /// The model in service.
     ///
@@ -62,10 +87,9 @@ impl Engine {
     ///
     /// # Errors
     /// FAILED_PRECONDITION when it is another, naming both.
-    pub fn model_named(&self, version: String) -> Result<Arc<PublishedModel>, Refusal> {
-        let version = WireError::model_version(version)?;
+    pub fn model_named(&self, version: &ModelVersion) -> Result<Arc<PublishedModel>, Refusal> {
         let model = self.model()?;
-        if model.manifest.version != version {
+        if model.manifest.version != *version {
             let current = &model.manifest.version;
             return Err(Refusal::precondition(format!("model {version} is not in service, {current} is")));
         }
@@ -90,35 +114,24 @@ impl Engine {
     /// Scores the records of one request.
     ///
     /// # Errors
-    /// [`Refusal`]: INVALID_ARGUMENT for malformed input, FAILED_PRECONDITION for another model version, RESOURCE_EXHAUSTED
+    /// [`Refusal`]: INVALID_ARGUMENT for shares of another width, FAILED_PRECONDITION for another model version, RESOURCE_EXHAUSTED
     /// for a spent session, UNAVAILABLE or DEADLINE_EXCEEDED naming a passive party.
-    pub async fn predict(
-        &self,
-        caller: &PeerIdentity,
-        request: pb::PredictRequest,
-    ) -> Result<pb::PredictResponse, Refusal> {
-        let request_id = &request.request_id;
-        if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
-            let reason = "at most 128 bytes without control characters";
-            return Err(WireError::Range { field: "request_id", reason }.into());
-        }
-        let model = self.model_named(request.model_version)?;
+    pub async fn predict(&self, caller: &PeerIdentity, request: Prediction) -> Result<Answer, Refusal> {
+        let model = self.model_named(&request.version)?;
         self.check_parties(&model)?;
         let owner = &model.manifest.active_party.name;
         if caller.name() != owner {
             let message = format!("the model in service is active party `{owner}`'s, the caller is {}", caller.words());
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
-        let ids = require("ids", request.ids)?;
-        check_count(ids.ends.len())?;
-        let ids = RecordIds::try_from(ids)?;
+        let Prediction { ids, share, request_id, .. } = request;
         let n = ids.len();
         tracing::Span::current().record("records", n);
-        let k = model.classes();
-        let share = LogitShare::from_wire("logit_shares", request.logit_shares.as_ref(), n, Some(k))?;
-        let session = match request.audit_session.as_str() {
-            "" => None,
-            name => Some(self.audits.find(name, caller.name())?),
+        let width = model.head.widths().first().copied().unwrap_or_default();
+        share.check_size("logit_shares", n, width)?;
+        let session = match &request.audit_session {
+            None => None,
+            Some(name) => Some(self.audits.find(name, caller.name())?),
         };
         let mut status = vec![RowStatus::Ok; n];
         if let Some(session) = &session {
@@ -156,13 +169,13 @@ impl Engine {
                 true => Ok(Vec::new()),
                 false => {
                     let (passive, policy, shares) = (&model.passive_fingerprint, policy.text(), hashes);
-                    let (party, model, request_id) = (caller.name(), &model.manifest.version, &request.request_id);
+                    let (party, model, request_id) = (caller.name(), &model.manifest.version, &request_id);
                     self.account.spend(Entry { party, model, passive, policy, request_id, ids: &ids, shares }).await
                 }
             }
         };
-        let (asked_ids, share, asked) = keep(&ids, share.into_matrix(), &status);
-        let summed = self.sum(&model, &asked_ids, share);
+        let (asked_ids, share, asked) = keep(&ids, share, &status);
+        let summed = self.combine(&model, &asked_ids, share);
         let ((mut logits, ok), verdicts) = if self.account.limited() {
             // A spent budget must not cost the passive parties anything.
             let verdicts = recorded.await?;
@@ -177,56 +190,41 @@ impl Engine {
         let released = status.iter().map(|s| *s == RowStatus::Ok).collect::<Vec<_>>();
         let ids = if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
         let logits = Logits::new(logits).map_err(|e| Refusal::invalid(e.to_string()))?;
-        let release = release(policy, logits, ids, session).await?;
-        Ok(pb::PredictResponse {
-            model_version: model.manifest.version.as_str().to_owned(),
-            row_status: status.into_iter().map(i32::from).collect(),
-            release: Some(release),
-        })
+        let released = release(policy, logits, ids, session).await?;
+        Ok(Answer { version: model.manifest.version.clone(), status, released })
     }
 
-    /// Adds the passive parties' shares to the active party's, in the order of the parties; drops the records that one of
-    /// them does not hold, and says which stay.
-    async fn sum(
+    /// Makes logits of all parties' outputs, in the order of the parties; drops the records that one of them does not hold, and says
+    /// which stay.
+    async fn combine(
         &self,
         model: &PublishedModel,
         ids: &RecordIds,
-        mut z: DMatrix<f64>,
+        share: LogitShare,
     ) -> Result<(DMatrix<f64>, Vec<bool>), Refusal> {
         let n = ids.len();
         let mut ok = vec![true; n];
         if n == 0 {
-            return Ok((z, ok));
+            return Ok((DMatrix::zeros(model.classes(), 0), ok));
         }
-        let k = model.classes();
-        let request = pb::ComputeLogitsRequest {
-            model_version: model.manifest.version.as_str().to_owned(),
-            ids: Some(ids.clone().into()),
-        };
-        let answers = try_join_all(self.passive.iter().map(|p| p.compute_logits(request.clone()))).await?;
-        for (party, answer) in self.passive.iter().zip(&answers) {
-            let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer().words()));
-            let held = select_ok(&answer.row_status, n).map_err(wrong)?;
-            let share = decode_optional_columns("logit_shares", answer.logit_shares.as_ref(), held.len(), Some(k))
-                .map_err(wrong)?;
-            if held.len() == n {
-                z += share;
-                continue;
-            }
-            let mut held_here = vec![false; n];
-            for (column, &position) in held.iter().enumerate() {
-                held_here[position] = true;
-                let mut z = z.column_mut(position);
-                z += share.column(column);
-            }
-            for (ok, held) in ok.iter_mut().zip(held_here) {
-                *ok &= held;
+        let request = ShareRequest { version: model.manifest.version.clone(), ids: ids.clone() };
+        let widths = model.head.widths().get(1..).unwrap_or_default();
+        let asked = self.passive.iter().zip(widths).map(|(party, &width)| party.compute_logits(request.clone(), width));
+        let answers = try_join_all(asked).await?;
+        for answer in &answers {
+            for (ok, status) in ok.iter_mut().zip(&answer.status) {
+                *ok &= *status == RowStatus::Ok;
             }
         }
-        if ok.contains(&false) {
-            z = z.select_columns(&positions_of(&ok));
+        let mut outputs = vec![if ok.contains(&false) { share.select(&positions_of(&ok)) } else { share }];
+        for answer in answers {
+            // Of the columns that this party sent, those of records that all parties hold.
+            let held = RowStatus::positions_ok(&answer.status);
+            let kept: Vec<usize> = (0..held.len()).filter(|&column| ok[held[column]]).collect();
+            outputs.push(if kept.len() == held.len() { answer.share } else { answer.share.select(&kept) });
         }
-        Ok((z, ok))
+        let logits = model.head.combine(outputs).map_err(|e| Refusal::invalid(e.to_string()))?;
+        Ok((logits.into_matrix(), ok))
     }
 }
 
@@ -258,15 +256,15 @@ async fn release(
     logits: Logits,
     ids: RecordIds,
     session: Option<Arc<Session>>,
-) -> Result<pb::Release, Refusal> {
+) -> Result<ReleasedScores, Refusal> {
     let large =
         logits.records() * logits.classes() > if policy.costly() { COSTLY_INLINE_SCORES } else { INLINE_SCORES };
-    let work = move || -> Result<pb::Release, Refusal> {
+    let work = move || -> Result<ReleasedScores, Refusal> {
         let Released { scores, released } = policy.release(logits, &ids)?;
         if let Some(session) = &session {
             session.measure(&ids, &scores, &released);
         }
-        Ok((&released).into())
+        Ok(released)
     };
     if large {
         tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the defense failed"))?
@@ -275,20 +273,13 @@ async fn release(
     }
 }
 
-fn check_count(n: usize) -> Result<(), Refusal> {
-    match n {
-        1..=MAX_ROWS => Ok(()),
-        _ => Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {n} came"))),
-    }
-}
-
 /// The ids and shares of the records whose status is OK, and their positions.
-fn keep(ids: &RecordIds, share: DMatrix<f64>, status: &[RowStatus]) -> (RecordIds, DMatrix<f64>, Vec<usize>) {
-    let asked: Vec<usize> = (0..status.len()).filter(|&i| status[i] == RowStatus::Ok).collect();
+fn keep(ids: &RecordIds, share: LogitShare, status: &[RowStatus]) -> (RecordIds, LogitShare, Vec<usize>) {
+    let asked: Vec<usize> = RowStatus::positions_ok(status);
     if asked.len() == status.len() {
         return (ids.clone(), share, asked);
     }
-    (ids.select(&asked), share.select_columns(&asked), asked)
+    (ids.select(&asked), share.select(&asked), asked)
 }
 
 #[cfg(test)]

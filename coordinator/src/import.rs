@@ -4,22 +4,24 @@
 //! for that active party. Phase two: the active party, then the passive parties, bind their shares to the version; then the
 //! coordinator switches, as after a training.
 
-use std::pin::Pin;
+mod client;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::sync::mpsc;
-use tokio_stream::{Stream, StreamExt};
-use tonic::{Response, Status};
+use vfl_shared::model::ModelSpec;
 use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::{self, publish_command::Command, publish_reply::Reply};
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError, peer_failure, require};
+use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
+use vfl_shared::training::messages::{Binding, PublishCommand, PublishReply};
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 
+use client::Active;
+pub use client::{CommandSender, ReplyStream};
+
+use crate::client::PassiveParty;
 use crate::config::PublishingPolicy;
-use crate::passive::PassiveParty;
 use crate::policy::fitted_defense;
 use crate::publish::{check_class_names, check_features, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry};
@@ -39,47 +41,6 @@ pub struct ImportDriver {
     pub live: Policy,
 }
 
-/// The active party's stream.
-struct Active {
-    who: String,
-    replies: Pin<Box<dyn Stream<Item = Result<pb::PublishReply, Status>> + Send>>,
-    commands: mpsc::Sender<Result<pb::PublishCommand, Status>>,
-    timeout: Duration,
-}
-
-impl Active {
-    fn gone(&self) -> Refusal {
-        Refusal::unavailable(format!("publishing stopped: {} went away", self.who))
-    }
-
-    async fn send(&mut self, command: Command) -> Result<(), Refusal> {
-        let message = pb::PublishCommand { command: Some(command) };
-        match tokio::time::timeout(self.timeout, self.commands.send(Ok(message))).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(self.gone()),
-            Err(_) => Err(silent(&self.who, self.timeout)),
-        }
-    }
-
-    async fn receive(&mut self) -> Result<Reply, Refusal> {
-        match tokio::time::timeout(self.timeout, self.replies.next()).await {
-            Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
-            Ok(Some(Err(status))) => Err(peer_failure(&self.who, &status)),
-            Ok(None) => Err(self.gone()),
-            Err(_) => Err(silent(&self.who, self.timeout)),
-        }
-    }
-
-    fn unexpected(&self, wanted: &str) -> Refusal {
-        Refusal::invalid(format!("publishing protocol: expected {wanted} from {}", self.who))
-    }
-}
-
-fn silent(who: &str, timeout: Duration) -> Refusal {
-    let message = format!("publishing stopped: {who} did not answer in {} s", timeout.as_secs());
-    Refusal::new(RefusalKind::DeadlineExceeded, message)
-}
-
 /// What the active party opened the publication with.
 struct Job {
     class_names: Vec<String>,
@@ -96,8 +57,8 @@ impl ImportDriver {
     pub async fn run(
         &self,
         caller: &PeerIdentity,
-        replies: impl Stream<Item = Result<pb::PublishReply, Status>> + Send + 'static,
-        commands: mpsc::Sender<Result<pb::PublishCommand, Status>>,
+        replies: impl ReplyStream,
+        commands: CommandSender,
     ) -> Result<(), Refusal> {
         if !self.policy.allowed {
             let message = "publishing imported parameters is not allowed here; the operator may set `allowed = true` in \
@@ -116,7 +77,7 @@ impl ImportDriver {
             Refusal::new(RefusalKind::Aborted, message)
         })?;
         driver.check_caller(caller.name(), "publish another")?;
-        let mut active = Active { who: caller.words(), replies: Box::pin(replies), commands, timeout };
+        let mut active = Active::new(caller.words(), replies, commands, timeout);
         // Each message has its time, and so have all of them together: a trickle must not keep others from training.
         let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
             let message = format!("the training ids did not arrive in {} s", 10 * timeout.as_secs());
@@ -126,7 +87,9 @@ impl ImportDriver {
         let asked = driver.passive.iter().map(|party| describe(party, caller, &job, timeout));
         let passive = try_join_all(asked).await?;
         let entry = PartyEntry { name: caller.name().clone(), features: job.features, share: job.digest.clone() };
-        let manifest = Manifest::new(job.class_names.clone(), entry, passive, None, &job.training_ids);
+        let classes = job.class_names.clone();
+        let model = ModelSpec::softmax_regression(classes.len() as u32, passive.len())?;
+        let manifest = Manifest::new(model, classes, entry, passive, None, &job.training_ids)?;
         let version = manifest.version.clone();
         if driver.registry.current().is_some_and(|model| model.manifest.version == version) {
             let message = format!("these very parameters are in service already, as model {version}; stage others");
@@ -134,19 +97,12 @@ impl ImportDriver {
         }
         let entries = manifest.passive_parties.clone();
         let confirmed = async {
-            let model_version = version.as_str().to_owned();
+            let binding = |digest: &str| Binding { version: version.clone(), digest: digest.to_owned() };
             // Before the passive parties: if it cannot, their operators' consent is not used up.
-            active.send(Command::Publish(pb::PublishShare { model_version, digest: job.digest.clone() })).await?;
-            let Reply::Published(_) = active.receive().await? else { return Err(active.unexpected("published")) };
+            active.send(PublishCommand::Publish(binding(&job.digest))).await?;
+            let PublishReply::Published = active.receive().await? else { return Err(active.unexpected("published")) };
             let told = driver.passive.iter().zip(&entries).map(|(party, entry)| {
-                let request = pb::PublishStagedRequest {
-                    active_party: caller.name().as_str().to_owned(),
-                    class_names: job.class_names.clone(),
-                    model_version: version.as_str().to_owned(),
-                    digest: entry.share.clone(),
-                };
-                let mut client = party.client();
-                async move { answered(party, timeout, client.publish_staged(request)).await }
+                client::bind(party, caller.name(), &job.class_names, binding(&entry.share), timeout)
             });
             try_join_all(told).await.map(drop)
         };
@@ -155,7 +111,7 @@ impl ImportDriver {
         drop(busy);
         let published = published(&version, None, job.training_ids.len());
         // The model is in service, whether or not the active party is still there to hear it.
-        if let Err(refusal) = active.send(Command::Published(published)).await {
+        if let Err(refusal) = active.send(PublishCommand::Published(published)).await {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
         }
         Ok(())
@@ -169,33 +125,10 @@ async fn describe(
     job: &Job,
     timeout: Duration,
 ) -> Result<PartyEntry, Refusal> {
-    let request = pb::DescribeStagedRequest {
-        active_party: caller.name().as_str().to_owned(),
-        class_names: job.class_names.clone(),
-    };
-    let mut client = party.client();
-    let staged = answered(party, timeout, client.describe_staged(request)).await?;
+    let staged = client::staged(party, caller.name(), &job.class_names, timeout).await?;
     let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer()));
     check_share(&staged.digest, staged.features).map_err(wrong)?;
     Ok(PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest })
-}
-
-/// One call of a passive party, with its deadline and its name on what goes wrong.
-async fn answered<T>(
-    party: &PassiveParty,
-    timeout: Duration,
-    call: impl Future<Output = Result<Response<T>, Status>>,
-) -> Result<T, Refusal> {
-    let who = party.peer().to_string();
-    match tokio::time::timeout(timeout, call).await {
-        Ok(Ok(answer)) => Ok(answer.into_inner()),
-        Ok(Err(status)) => {
-            let mut refusal = peer_failure(&who, &status);
-            refusal.message = format!("publishing stopped: {}", refusal.message);
-            Err(refusal)
-        }
-        Err(_) => Err(silent(&who, timeout)),
-    }
 }
 
 fn check_share(digest: &str, features: u32) -> Result<(), WireError> {
@@ -207,7 +140,7 @@ fn check_share(digest: &str, features: u32) -> Result<(), WireError> {
 }
 
 async fn receive_job(active: &mut Active) -> Result<Job, Refusal> {
-    let Reply::Start(start) = active.receive().await? else { return Err(active.unexpected("start")) };
+    let PublishReply::Start(start) = active.receive().await? else { return Err(active.unexpected("start")) };
     check_class_names(&start.class_names)?;
     check_share(&start.digest, start.features)?;
     if start.training_id_count > MAX_RECORDS {
@@ -216,8 +149,9 @@ async fn receive_job(active: &mut Active) -> Result<Job, Refusal> {
     let expected = start.training_id_count as usize;
     let (mut ids, mut received) = (RecordIdsBuilder::default(), 0);
     while received < expected {
-        let Reply::TrainingIds(chunk) = active.receive().await? else { return Err(active.unexpected("training ids")) };
-        let chunk = RecordIds::try_from(chunk)?;
+        let PublishReply::TrainingIds(chunk) = active.receive().await? else {
+            return Err(active.unexpected("training ids"));
+        };
         received += chunk.len();
         if chunk.is_empty() || received > expected {
             return Err(WireError::Size { field: "training_ids", unit: "records", expected, got: received }.into());

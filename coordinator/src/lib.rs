@@ -25,12 +25,12 @@
 pub mod account;
 pub mod audit;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod defense;
 pub mod engine;
 pub mod import;
 pub mod ledger;
-pub mod passive;
 pub mod policy;
 pub mod publish;
 pub mod registry;
@@ -38,3 +38,4 @@ pub mod secret;
 pub mod service;
 pub mod share;
 pub mod training;
+mod wire;

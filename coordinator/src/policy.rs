@@ -10,8 +10,8 @@ use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{Logits, ModelVersion, RecordIds};
 
+use crate::client::PassiveParty;
 use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, Released};
-use crate::passive::PassiveParty;
 use crate::registry::{PublishedModel, Registry};
 
 /// A policy, ready to be applied to the scores of one model.

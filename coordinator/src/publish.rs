@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use vfl_shared::data::MAX_FEATURES;
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError, pb};
+use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
+use vfl_shared::training::messages::Published;
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName};
 
 use crate::registry::{Manifest, Registry, TrainingSummary};
@@ -72,18 +73,14 @@ pub(crate) fn check_features(features: u32) -> Result<(), WireError> {
     Err(WireError::Range { field: "features", reason: "at most 10000" })
 }
 
-/// The wire form of how a model came about: `training`, or `None` for an imported one, whose training elsewhere is said to have
+/// How a model came about: by `training`, or, if there was none here, from files; its training elsewhere is then said to have
 /// used `training_ids` records.
 #[must_use]
-pub fn published(
-    version: &ModelVersion,
-    training: Option<&TrainingSummary>,
-    training_ids: usize,
-) -> pb::TrainingPublished {
-    let model_version = version.as_str().to_owned();
+pub fn published(version: &ModelVersion, training: Option<&TrainingSummary>, training_ids: usize) -> Published {
+    let version = version.clone();
     match training {
-        Some(summary) => pb::TrainingPublished {
-            model_version,
+        Some(summary) => Published {
+            version,
             epochs: summary.epochs,
             best_epoch: summary.best_epoch,
             steps: summary.steps,
@@ -91,11 +88,14 @@ pub fn published(
             validation_records: summary.validation_records,
             imported: false,
         },
-        None => pb::TrainingPublished {
-            model_version,
+        None => Published {
+            version,
+            epochs: 0,
+            best_epoch: 0,
+            steps: 0,
             training_records: training_ids as u32,
+            validation_records: 0,
             imported: true,
-            ..Default::default()
         },
     }
 }

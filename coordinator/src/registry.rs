@@ -13,12 +13,15 @@ use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::hex;
-use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::{Combiner, Head, ModelSpec, SpecError, TrainingConfig, kinds};
 use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
 use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
 
-const SCHEMA: u32 = 1;
+/// Of what is written now.
+const SCHEMA: u32 = 2;
+/// Of manifests from before there was a choice of models: all are of softmax regression.
+const WITHOUT_MODEL: u32 = 1;
 
 /// What to do about a damaged file.
 const FIX: &str = "restore it from a backup, or train or import again";
@@ -32,6 +35,14 @@ pub enum RegistryError {
     /// A file of the registry.
     #[error(transparent)]
     File(#[from] StateFileError),
+    /// A model that this version has no code for.
+    #[error("{} is of a model that this version cannot serve: {source}; use the version that published it, or train again", path.display())]
+    Model {
+        /// The manifest.
+        path: PathBuf,
+        /// Why.
+        source: SpecError,
+    },
 }
 
 /// One party's part in a published model.
@@ -71,6 +82,9 @@ pub struct Manifest {
     schema: u32,
     /// The version, a hash of everything below.
     pub version: ModelVersion,
+    /// What each party holds, and how the outputs are combined. `None` in manifests of schema 1: see [`Manifest::model`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<ModelSpec>,
     /// Class names, in the order of the scores.
     pub class_names: Vec<String>,
     /// The active party.
@@ -85,22 +99,45 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Assigns the version: `m-` and the first 16 hexadecimal digits of the hash of everything it says.
-    #[must_use]
+    /// Assigns the version: `m-` and the first 16 hexadecimal digits of the hash of everything it says. A softmax regression has the
+    /// version that it had before there was a choice of models.
+    ///
+    /// # Errors
+    /// [`SpecError::Parties`] unless the model has as many passive parties as are named.
     pub fn new(
+        model: ModelSpec,
         class_names: Vec<String>,
         active_party: PartyEntry,
         passive_parties: Vec<PartyEntry>,
         training: Option<TrainingSummary>,
         training_ids: &RecordIds,
-    ) -> Self {
+    ) -> Result<Self, SpecError> {
+        if model.passive().len() != passive_parties.len() {
+            return Err(SpecError::Parties { got: passive_parties.len() });
+        }
         let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
         // A training that is there is hashed as it was before models could be imported.
-        let content = serde_json::to_vec(&(&class_names, &active_party, &passive_parties, &training, &training_ids));
+        let content = (&class_names, &active_party, &passive_parties, &training, &training_ids);
+        let content = match model.is_softmax_regression(class_names.len() as u32) {
+            true => serde_json::to_vec(&content),
+            false => serde_json::to_vec(&(&model, content)),
+        };
         let hash = hex(Sha256::digest(content.unwrap_or_default()));
         let version = ModelVersion::new(format!("m-{}", &hash[..16]))
             .unwrap_or_else(|_| unreachable!("a prefix and hexadecimal digits are a valid name"));
-        Self { schema: SCHEMA, version, class_names, active_party, passive_parties, training, training_ids }
+        let model = Some(model);
+        Ok(Self { schema: SCHEMA, version, model, class_names, active_party, passive_parties, training, training_ids })
+    }
+
+    /// What each party holds, and how the outputs are combined.
+    ///
+    /// # Errors
+    /// [`SpecError::Parties`] for an old manifest of more passive parties than a model can have.
+    pub fn model(&self) -> Result<ModelSpec, SpecError> {
+        match &self.model {
+            Some(model) => Ok(model.clone()),
+            None => ModelSpec::softmax_regression(self.class_names.len() as u32, self.passive_parties.len()),
+        }
     }
 }
 
@@ -120,21 +157,27 @@ impl Manifest {
                 hash.update(text.as_bytes());
             }
         }
+        // The stored shares say what kind they are and how wide; how they are combined they do not.
+        if let Some(combiner) = self.model.as_ref().map(ModelSpec::combiner).filter(|c| *c != Combiner::Sum) {
+            hash.update(combiner.as_str().as_bytes());
+        }
         format!("p-{}", hex(&hash.finalize()[..16]))
     }
 
     /// The version that the content gives: another one than the file says means that the file was changed.
     fn rehashed(&self) -> Result<ModelVersion, RegistryError> {
-        let ids = RecordIds::new(&self.training_ids)
-            .map_err(|e| StateFile::new(format!("{}.json", self.version), FIX).damaged(e))?;
+        let file = StateFile::new(format!("{}.json", self.version), FIX);
+        let ids = RecordIds::new(&self.training_ids).map_err(|e| file.damaged(e))?;
+        let contradicts = |e: SpecError| file.damaged(e);
         let again = Self::new(
+            self.model().map_err(contradicts)?,
             self.class_names.clone(),
             self.active_party.clone(),
             self.passive_parties.clone(),
             self.training.clone(),
             &ids,
         );
-        Ok(again.version)
+        Ok(again.map_err(contradicts)?.version)
     }
 }
 
@@ -151,14 +194,20 @@ pub struct PublishedModel {
     pub manifest: Manifest,
     /// [`Manifest::passive_fingerprint`].
     pub passive_fingerprint: String,
+    /// What each party holds.
+    pub spec: ModelSpec,
+    /// What makes logits of the parties' outputs.
+    pub head: Box<dyn Head>,
     training_ids: HashSet<Box<str>, RandomState>,
 }
 
 impl PublishedModel {
-    fn new(mut manifest: Manifest) -> Self {
+    fn new(mut manifest: Manifest) -> Result<Self, SpecError> {
+        let spec = manifest.model()?;
+        let head = kinds::head(&spec, manifest.class_names.len() as u32)?;
         let training_ids = std::mem::take(&mut manifest.training_ids).into_iter().map(String::into_boxed_str).collect();
         let passive_fingerprint = manifest.passive_fingerprint();
-        Self { manifest, passive_fingerprint, training_ids }
+        Ok(Self { manifest, passive_fingerprint, spec, head, training_ids })
     }
 
     /// Whether this model was trained on this record. Others may have been: see [`Registry::trained_on`].
@@ -205,8 +254,10 @@ impl Registry {
                 let name = String::from_utf8_lossy(&name).trim().to_owned();
                 let version = ModelVersion::new(name).map_err(|e| damaged(path, e.to_string()))?;
                 let path = manifest_path(dir, &version);
-                let manifest = read_manifest(dir, &version)?.ok_or_else(|| damaged(path, "it is missing".into()))?;
-                Some(Arc::new(PublishedModel::new(manifest)))
+                let missing = || damaged(path.clone(), "it is missing".into());
+                let manifest = read_manifest(dir, &version)?.ok_or_else(missing)?;
+                let model = PublishedModel::new(manifest);
+                Some(Arc::new(model.map_err(|source| RegistryError::Model { path, source })?))
             }
         };
         let journal = Journal::open(&dir.join("trainings"))?;
@@ -321,10 +372,13 @@ impl Registry {
                 StateFile::new(path, FIX).write(&content)?;
             }
         }
-        StateFile::new(manifest_path(&self.dir, &manifest.version), FIX).write_json(&manifest)?;
+        let file = StateFile::new(manifest_path(&self.dir, &manifest.version), FIX);
+        let model = PublishedModel::new(manifest.clone())
+            .map_err(|source| RegistryError::Model { path: file.path().to_owned(), source })?;
+        file.write_json(&manifest)?;
         let name = format!("{}\n", manifest.version);
         StateFile::new(self.dir.join("current"), FIX).write(name.as_bytes())?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(PublishedModel::new(manifest)));
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(model));
         Ok(())
     }
 }
@@ -335,8 +389,9 @@ impl Registry {
 /// [`RegistryError`] naming the file that cannot be read or is damaged.
 pub fn read_manifest(state_dir: &Path, version: &ModelVersion) -> Result<Option<Manifest>, RegistryError> {
     let file = StateFile::new(manifest_path(state_dir, version), FIX);
-    let Some(manifest) = file.read_versioned::<Manifest>(SCHEMA)? else { return Ok(None) };
-    if manifest.version != *version || manifest.rehashed()? != *version {
+    let Some((schema, manifest)) = file.read_one_of::<Manifest>(&[SCHEMA, WITHOUT_MODEL])? else { return Ok(None) };
+    let with_model = schema == SCHEMA;
+    if manifest.model.is_some() != with_model || manifest.version != *version || manifest.rehashed()? != *version {
         return Err(file.damaged("its fields contradict each other").into());
     }
     Ok(Some(manifest))
@@ -377,7 +432,8 @@ mod tests {
         let training =
             TrainingSummary { config, epochs: 1, best_epoch: 1, steps: 1, training_records: 2, validation_records: 0 };
         let ids = RecordIds::new(["r1", "r2"]).unwrap();
-        Manifest::new(vec!["a".into(), "b".into()], entry("active"), vec![entry("p")], Some(training), &ids)
+        let (model, classes) = (ModelSpec::softmax_regression(2, 1).unwrap(), vec!["a".into(), "b".into()]);
+        Manifest::new(model, classes, entry("active"), vec![entry("p")], Some(training), &ids).unwrap()
     }
 
     #[test]
@@ -399,8 +455,56 @@ mod tests {
     fn an_older_manifest_keeps_its_version() {
         let old = r#"{"schema":1,"version":"m-e079b4238183700c","class_names":["a","b"],"active_party":{"name":"active","features":2,"share":"0000000000000000000000000000000000000000000000000000000000000000"},"passive_parties":[{"name":"p","features":2,"share":"0000000000000000000000000000000000000000000000000000000000000000"}],"training":{"config":{"epochs":100,"batch_size":64,"learning_rate":0.01,"l2":0.00001,"validation_share":0.1,"patience":10,"seed":1},"epochs":1,"best_epoch":1,"steps":1,"training_records":2,"validation_records":0},"training_ids":["r1","r2"]}"#;
         let now = manifest(1);
-        assert_eq!(serde_json::to_string(&now).unwrap(), old);
-        assert_eq!(serde_json::from_str::<Manifest>(old).unwrap().rehashed().unwrap(), now.version);
+        let read: Manifest = serde_json::from_str(old).unwrap();
+        assert_eq!(read.rehashed().unwrap(), now.version);
+        assert_eq!(read.model().unwrap(), now.model().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        Registry::open(dir.path()).unwrap();
+        std::fs::write(manifest_path(dir.path(), &now.version), old).unwrap();
+        std::fs::write(dir.path().join("current"), format!("{}\n", now.version)).unwrap();
+        let served = Registry::open(dir.path()).unwrap().current().unwrap();
+        assert_eq!((&served.manifest.version, &served.spec), (&now.version, &now.model().unwrap()));
+        assert_eq!(served.passive_fingerprint, now.passive_fingerprint());
+    }
+
+    /// A manifest of another combiner or kind is another version; changed in place, it is damage.
+    #[test]
+    fn the_model_is_part_of_the_version() {
+        let now = manifest(1);
+        let text = serde_json::to_string(&now).unwrap();
+        for (from, to) in [
+            ("\"combiner\":\"sum\"", "\"combiner\":\"concat\""),
+            ("\"kind\":\"softmax_regression\"", "\"kind\":\"other\""),
+            ("\"width\":2", "\"width\":3"),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text);
+            let changed: Manifest = serde_json::from_str(&changed).unwrap();
+            assert_ne!(changed.rehashed().unwrap(), now.version, "{to}");
+        }
+        // Taking the model out makes a manifest of schema 2 without one.
+        let dir = tempfile::tempdir().unwrap();
+        Registry::open(dir.path()).unwrap().commit(now.clone(), None).unwrap();
+        let mut without = now.clone();
+        without.model = None;
+        std::fs::write(manifest_path(dir.path(), &now.version), serde_json::to_vec(&without).unwrap()).unwrap();
+        assert!(matches!(Registry::open(dir.path()), Err(RegistryError::File(StateFileError::Damaged { .. }))));
+    }
+
+    /// What a later version published is not served by guessing.
+    #[test]
+    fn a_model_that_this_version_does_not_know_is_named_with_the_fix() {
+        let now = manifest(1);
+        let text =
+            serde_json::to_string(&now).unwrap().replacen("\"kind\":\"softmax_regression\"", "\"kind\":\"other\"", 1);
+        let mut later: Manifest = serde_json::from_str(&text).unwrap();
+        later.version = later.rehashed().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Registry::open(dir.path()).unwrap().commit(later.clone(), None).is_err());
+        std::fs::write(manifest_path(dir.path(), &later.version), serde_json::to_vec(&later).unwrap()).unwrap();
+        std::fs::write(dir.path().join("current"), format!("{}\n", later.version)).unwrap();
+        let said = Registry::open(dir.path()).unwrap_err().to_string();
+        assert!(said.contains("`kind` is `other`") && said.contains("use the version that published it"), "{said}");
     }
 
     #[test]
@@ -409,7 +513,9 @@ mod tests {
         let of = |training| {
             let trained = manifest(1);
             let ids = RecordIds::new(["r1", "r2"]).unwrap();
-            Manifest::new(trained.class_names, trained.active_party, trained.passive_parties, training, &ids)
+            let model = trained.model().unwrap();
+            Manifest::new(model, trained.class_names, trained.active_party, trained.passive_parties, training, &ids)
+                .unwrap()
         };
         let imported = of(None);
         assert_ne!(imported.version, of(manifest(1).training).version);
@@ -464,8 +570,9 @@ mod tests {
         let of = |classes: &[&str], active: PartyEntry, passive: Vec<PartyEntry>, seed| {
             let training = manifest(seed).training;
             let ids = RecordIds::new(["r1", &format!("r{seed}")]).unwrap();
+            let model = ModelSpec::softmax_regression(classes.len() as u32, passive.len()).unwrap();
             let classes = classes.iter().map(|&c| c.to_owned()).collect();
-            Manifest::new(classes, active, passive, training, &ids)
+            Manifest::new(model, classes, active, passive, training, &ids).unwrap()
         };
         let first = of(&["a", "b"], entry("active", "0"), vec![entry("p", "1"), entry("q", "2")], 2);
         let renamed = of(&["a ", "B"], entry("other", "9"), vec![entry("p", "1"), entry("q", "2")], 3);

@@ -17,20 +17,21 @@ use vfl_shared::service::{Role, ServeError, TlsError, caller, serve, until_stopp
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::{ModelVersion, RecordIds};
 
-use crate::account::{Account, described};
+use crate::account::Account;
 use crate::audit::Audits;
+use crate::client::PassiveParty;
 use crate::config::Settings;
 use crate::defense::DefenseError;
-use crate::engine::Engine;
+use crate::engine::{Engine, Prediction};
 use crate::import::ImportDriver;
 use crate::ledger::{Derive, LedgerConfig, LedgerError};
-use crate::passive::PassiveParty;
 use crate::policy::Policies;
 use crate::publish::published;
 use crate::registry::{Registry, RegistryError, read_manifest};
 use crate::secret::{SecretError, noise_secret};
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
+use crate::wire::described;
 
 /// Chunks of one bulk stream under way at once.
 const PIPELINE: usize = 8;
@@ -153,7 +154,8 @@ impl Coordinator for Service {
             passive_parties: m.passive_parties.iter().map(party).collect(),
             policy: Some(self.engine.policies.live().into()),
             active_features: m.active_party.features,
-            training: Some(published(&m.version, m.training.as_ref(), model.training_records())),
+            model: Some((&model.spec).into()),
+            training: Some(published(&m.version, m.training.as_ref(), model.training_records()).into()),
         }))
     }
 
@@ -211,7 +213,8 @@ impl Coordinator for Service {
 
     async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request)?;
-        Ok(Response::new(self.engine.predict(&caller, request.into_inner()).await?))
+        let request = Prediction::try_from(request.into_inner())?;
+        Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
     }
 
     type PredictStreamStream = Responses<pb::PredictResponse>;
@@ -226,7 +229,10 @@ impl Coordinator for Service {
         let answers = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator")
             .map(move |message| {
                 let (engine, caller) = (engine.clone(), caller.clone());
-                async move { Ok(engine.predict(&caller, message?).await?) }
+                async move {
+                    let request = Prediction::try_from(message?)?;
+                    Ok(engine.predict(&caller, request).await?.into())
+                }
             })
             .buffered(PIPELINE)
             // The first error ends the stream: what follows it could not be told from an answer to it.
@@ -266,7 +272,7 @@ impl Coordinator for Service {
         let request = request.into_inner();
         // First: who may not audit is told nothing of anybody.
         self.engine.audits.allowed()?;
-        let model = self.engine.model_named(request.model_version)?;
+        let model = self.engine.model_named(&WireError::model_version(request.model_version)?)?;
         let policy = Policy::try_from(&require("policy", request.policy)?)?;
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         let active = WireError::party_name("active_party", request.active_party)?;

@@ -1,30 +1,32 @@
 //! Drives one training: batches out, logit shares in, gradients out; then publishes in two phases.
 
 mod checks;
+mod client;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
-use tonic::Status;
 use vfl_shared::clock::now;
-use vfl_shared::model::{Schedule, TrainingConfig, cross_entropy};
-use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError, encode_columns, peer_failure, require};
+use vfl_shared::model::{
+    HeadLearner, LearnerError, ModelSpec, Schedule, SubModelSpec, TrainingConfig, cross_entropy, kinds,
+};
+use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, RecordIdsBuilder};
+use vfl_shared::training::messages::{Begin, Binding, Command, Progress, Published, Step};
+use vfl_shared::types::{
+    ConfidenceScores, LogitShare, Logits, ModelVersion, OutputGradient, PartyName, RecordIds, RecordIdsBuilder,
+};
 
 use checks::ShareBound;
 pub use checks::check_residuals;
+use client::Link;
+pub use client::{CommandSender, ReplyStream};
 
+use crate::client::PassiveParty;
 use crate::config::TrainingPolicy;
-use crate::passive::PassiveParty;
 use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 
@@ -50,62 +52,6 @@ pub struct TrainingDriver {
     pub active_party: Option<PartyName>,
     /// Held by the training under way: one at a time.
     pub busy: tokio::sync::Mutex<()>,
-}
-
-type Replies = Pin<Box<dyn Stream<Item = Result<pb::TrainingReply, Status>> + Send>>;
-
-/// One party in one training.
-struct Link {
-    name: PartyName,
-    /// "passive party `p`"
-    who: String,
-    commands: mpsc::Sender<Result<pb::TrainingCommand, Status>>,
-    replies: Replies,
-    timeout: Duration,
-    /// What was last asked of the parties, for messages.
-    stage: String,
-}
-
-impl Link {
-    async fn send(&mut self, command: Command) -> Result<(), Refusal> {
-        let message = pb::TrainingCommand { command: Some(command) };
-        let sent = tokio::time::timeout(self.timeout, self.commands.send(Ok(message))).await;
-        match sent.map_err(|_| self.silent())? {
-            Ok(()) => Ok(()),
-            // The other side has ended the stream: its status says why.
-            Err(_) => match self.receive().await {
-                Err(refusal) => Err(refusal),
-                Ok(_) => Err(self.gone()),
-            },
-        }
-    }
-
-    async fn receive(&mut self) -> Result<Reply, Refusal> {
-        match tokio::time::timeout(self.timeout, self.replies.next()).await {
-            Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
-            Ok(Some(Err(status))) => {
-                let mut refusal = peer_failure(&self.who, &status);
-                refusal.message = format!("training stopped at {}: {}", self.stage, refusal.message);
-                Err(refusal)
-            }
-            Ok(None) => Err(self.gone()),
-            Err(_) => Err(self.silent()),
-        }
-    }
-
-    fn silent(&self) -> Refusal {
-        let (who, s, stage) = (&self.who, self.timeout.as_secs(), &self.stage);
-        let message = format!("training stopped at {stage}: {who} did not answer in {s} s");
-        Refusal::new(RefusalKind::DeadlineExceeded, message)
-    }
-
-    fn gone(&self) -> Refusal {
-        Refusal::unavailable(format!("training stopped at {}: {} went away", self.stage, self.who))
-    }
-
-    fn unexpected(&self, wanted: &str) -> Refusal {
-        Refusal::invalid(format!("training protocol: expected {wanted} from {}", self.who))
-    }
 }
 
 /// What the active party opened the training with.
@@ -183,8 +129,8 @@ impl TrainingDriver {
     pub async fn run(
         &self,
         caller: &PeerIdentity,
-        replies: impl Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static,
-        commands: mpsc::Sender<Result<pb::TrainingCommand, Status>>,
+        replies: impl ReplyStream,
+        commands: CommandSender,
     ) -> Result<(), Refusal> {
         if !self.policy.allowed {
             let message = "training is not allowed here; the operator may set `allowed = true` in [training]";
@@ -198,14 +144,7 @@ impl TrainingDriver {
             )
         })?;
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
-        let mut active = Link {
-            name: caller.name().clone(),
-            who: caller.words(),
-            commands,
-            replies: Box::pin(replies),
-            timeout,
-            stage: "start".into(),
-        };
+        let mut active = Link::to_caller((caller.name().clone(), caller.words()), replies, commands, timeout);
         // Each message has its time, and so have all of them together: a trickle must not keep others from training.
         let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
             let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
@@ -216,22 +155,25 @@ impl TrainingDriver {
         links.extend(try_join_all(self.passive.iter().map(|party| open(party, &job, timeout))).await?);
         let begin = begin(&job, 0);
         links[0].send(Command::Begin(begin)).await?;
-        let mut features = Vec::with_capacity(links.len());
+        let (mut features, mut sub_models) = (Vec::with_capacity(links.len()), Vec::with_capacity(links.len()));
         for link in &mut links {
-            match link.receive().await? {
-                Reply::Ready(ready) => {
-                    check_features(ready.features).map_err(|e| Refusal::invalid(format!("{}: {e}", link.who)))?;
-                    features.push(ready.features);
-                }
-                _ => return Err(link.unexpected("ready")),
-            }
+            let ready = link.ready().await?;
+            check_features(ready.features).map_err(|e| link.wrong(&e))?;
+            features.push(ready.features);
+            sub_models.push(sub_model(&job, ready.sub_model).map_err(|e| link.wrong(&e))?);
         }
+        let passive = sub_models.split_off(1);
+        let Some(active) = sub_models.pop() else { return Err(Refusal::internal("no active party in training")) };
+        let k = job.class_names.len() as u32;
+        let model = ModelSpec::new(job.config.values().model.combiner(), active, passive)?;
+        let mut head = HeadLearner::new(&job.config, kinds::head(&model, k)?);
         // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
         let mut recorded = self.record(&job).await?;
-        let bound = ShareBound::new(&job.config, features.first().copied().unwrap_or_default());
-        let outcome = learn(&mut links, &job, &mut recorded, bound).await?;
-        let published = self.publish(&mut links, &job, &features, &outcome).await?;
-        recorded.published = ModelVersion::new(published.model_version.as_str()).ok();
+        let bound = ShareBound::new(&job.config, model.active(), features.first().copied().unwrap_or_default())?;
+        let mut parties = Parties { links: &mut links, head: &mut head };
+        let outcome = learn(&mut parties, &job, &mut recorded, bound).await?;
+        let published = self.publish(&mut links, &job, (model, &features), &outcome).await?;
+        recorded.published = Some(published.version.clone());
         drop(recorded);
         // Before the last word goes out: who has heard it may ask for the next training at once.
         drop(busy);
@@ -262,21 +204,16 @@ impl TrainingDriver {
         &self,
         links: &mut [Link],
         job: &Job,
-        features: &[u32],
+        (model, features): (ModelSpec, &[u32]),
         outcome: &Outcome,
-    ) -> Result<pb::TrainingPublished, Refusal> {
+    ) -> Result<Published, Refusal> {
         let mut entries = Vec::with_capacity(links.len());
         for link in links.iter_mut() {
             link.stage = "storing the shares".into();
-            link.send(Command::Store(pb::StoreShare { from_checkpoint: outcome.from_checkpoint })).await?;
+            link.send(Command::Store { from_checkpoint: outcome.from_checkpoint }).await?;
         }
         for (link, &features) in links.iter_mut().zip(features) {
-            match link.receive().await? {
-                Reply::Stored(pb::ShareStored { digest }) => {
-                    entries.push(PartyEntry { name: link.name.clone(), features, share: digest });
-                }
-                _ => return Err(link.unexpected("stored")),
-            }
+            entries.push(PartyEntry { name: link.name.clone(), features, share: link.stored().await? });
         }
         let validation = Schedule::new(&job.config, job.ids.len()).validation().len();
         let summary = TrainingSummary {
@@ -290,16 +227,16 @@ impl TrainingDriver {
         let passive = entries.split_off(1);
         let Some(active) = entries.pop() else { return Err(Refusal::internal("no active party in training")) };
         let digests: Vec<String> = std::iter::once(&active).chain(&passive).map(|e| e.share.clone()).collect();
-        let manifest = Manifest::new(job.class_names.clone(), active, passive, Some(summary.clone()), &job.ids);
+        let classes = job.class_names.clone();
+        let manifest = Manifest::new(model, classes, active, passive, Some(summary.clone()), &job.ids)?;
         let version = manifest.version.clone();
         let confirmed = async {
             for (link, digest) in links.iter_mut().zip(digests) {
                 link.stage = "publishing".into();
-                let publish = pb::PublishShare { model_version: version.as_str().to_owned(), digest };
-                link.send(Command::Publish(publish)).await?;
+                link.send(Command::Publish(Binding { version: version.clone(), digest })).await?;
             }
             for link in links.iter_mut() {
-                let Reply::Published(_) = link.receive().await? else { return Err(link.unexpected("published")) };
+                link.published().await?;
             }
             Ok(())
         };
@@ -309,22 +246,36 @@ impl TrainingDriver {
     }
 }
 
-fn begin(job: &Job, record_count: u32) -> pb::TrainingBegin {
-    pb::TrainingBegin {
-        config: Some((&job.config).into()),
-        classes: job.class_names.len() as u32,
-        record_count,
-        active_party: job.active_party.as_str().to_owned(),
+/// What a party says that it trains: what was asked for, and nothing else.
+fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refusal> {
+    let classes = job.class_names.len() as u32;
+    let asked = job.config.values().model.sub_model(classes)?;
+    let said = said.unwrap_or_else(|| SubModelSpec::softmax_regression(classes));
+    if said == asked {
+        return Ok(asked);
+    }
+    let (kind, width) = (asked.kind(), asked.width());
+    let (got, got_width) = (said.kind(), said.width());
+    Err(Refusal::invalid(format!("trains `{got}` of width {got_width}, this training is of `{kind}` of width {width}")))
+}
+
+fn begin(job: &Job, record_count: u32) -> Begin {
+    Begin {
+        config: job.config.clone(),
         class_names: job.class_names.clone(),
+        record_count,
+        active_party: Some(job.active_party.clone()),
     }
 }
 
 async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
-    let Reply::Start(start) = active.receive().await? else { return Err(active.unexpected("start")) };
-    let config = TrainingConfig::try_from(&require("config", start.config)?)?;
+    let start = active.start().await?;
+    let config = start.config;
     let k = start.class_names.len();
     check_class_names(&start.class_names)?;
-    let most = max_batch(k);
+    // Refused before anybody is asked for anything.
+    let width = config.values().model.sub_model(k as u32)?.width() as usize;
+    let most = max_batch(width);
     if Schedule::largest_batch(&config) > most {
         let fits = most.div_ceil(2);
         let message =
@@ -337,8 +288,8 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
     let expected = start.record_count as usize;
     let (mut ids, mut labels) = (RecordIdsBuilder::default(), Vec::with_capacity(expected.min(1 << 20)));
     while labels.len() < expected {
-        let Reply::Labelled(chunk) = active.receive().await? else { return Err(active.unexpected("records")) };
-        let chunk_ids = RecordIds::try_from(require("ids", chunk.ids)?)?;
+        let chunk = active.labelled().await?;
+        let chunk_ids = chunk.ids;
         if chunk_ids.is_empty() || labels.len() + chunk_ids.len() > expected {
             let got = labels.len() + chunk_ids.len();
             return Err(WireError::Size { field: "ids", unit: "records", expected, got }.into());
@@ -360,46 +311,50 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
 
 /// Opens a passive party's training stream and sends it the list of records.
 async fn open(party: &PassiveParty, job: &Job, timeout: Duration) -> Result<Link, Refusal> {
-    let who = party.peer().words();
-    let (commands, outgoing) = mpsc::channel::<Result<pb::TrainingCommand, Status>>(16);
-    let outgoing = ReceiverStream::new(outgoing).filter_map(Result::ok);
-    let opened = tokio::time::timeout(timeout, async {
-        let mut client = party.client();
-        client.train(outgoing).await
-    });
-    let replies = match opened.await {
-        Ok(Ok(response)) => response.into_inner(),
-        Ok(Err(status)) => return Err(peer_failure(&who, &status)),
-        Err(_) => return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{who} did not answer in time"))),
-    };
-    let name = party.peer().name.clone();
-    let mut link =
-        Link { name, who, commands, replies: Box::pin(replies), timeout, stage: "the list of records".into() };
+    let mut link = Link::open(party, timeout).await?;
     link.send(Command::Begin(begin(job, job.ids.len() as u32))).await?;
     for from in (0..job.ids.len()).step_by(LIST_CHUNK_RECORDS) {
         let chunk = job.ids.slice(from, from + LIST_CHUNK_RECORDS);
-        link.send(Command::Records(chunk.into())).await?;
+        link.send(Command::Records(chunk)).await?;
     }
     Ok(link)
 }
 
+/// All that take part in the steps: the parties, the active one first, and the coordinator's head.
+struct Parties<'a> {
+    links: &'a mut [Link],
+    head: &'a mut HeadLearner,
+}
+
+/// What the parties are asked for next, and what the last gradient was worth to each of them.
+#[derive(Default)]
+struct Next {
+    step: Step,
+    /// For each party, the active one first. Empty: no update.
+    gradients: Vec<OutputGradient>,
+}
+
 /// The loop over epochs and batches.
-async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: ShareBound) -> Result<Outcome, Refusal> {
+async fn learn(
+    parties: &mut Parties<'_>,
+    job: &Job,
+    recorded: &mut Recorded,
+    bound: ShareBound,
+) -> Result<Outcome, Refusal> {
     let v = job.config.values();
-    let k = job.class_names.len();
     let mut schedule = Schedule::new(&job.config, job.ids.len());
     let validation = schedule.validation().to_vec();
-    let mut next = pb::TrainingStep::default();
+    let mut next = Next::default();
     let (mut steps, mut best_epoch, mut best_loss, mut epochs) = (0u64, 0u32, f64::INFINITY, 0u32);
     'training: for epoch in 1..=v.epochs {
         epochs = epoch;
         let (mut loss_sum, mut trained) = (0.0, 0usize);
         for batch in schedule.next_epoch() {
             let y: Vec<u32> = batch.iter().map(|&p| job.labels[p as usize]).collect();
-            next.batch = batch;
-            next.evaluation = false;
+            next.step.batch = batch;
+            next.step.evaluation = false;
             recorded.step().await?;
-            let logits = exchange(links, &mut next, k, |share| bound.check(share, steps)).await?;
+            let logits = exchange(parties, &mut next, |share| bound.check(share, steps)).await?;
             let (loss, gradient, _) = cross_entropy(logits, &y);
             if let Err(refusal) = check_residuals(&gradient) {
                 // A model that has learnt nearly all there is to learn is no reason to have none: the best one so far is kept.
@@ -409,44 +364,47 @@ async fn learn(links: &mut [Link], job: &Job, recorded: &mut Recorded, bound: Sh
                 tracing::warn!(epoch, reason = %refusal, "the training ends with the best parameters so far");
                 break 'training;
             }
-            next.gradient = Some(encode_columns(&gradient));
+            next.gradients = parties.head.update(gradient).map_err(|e| head_refusal(&e))?;
             loss_sum += loss * y.len() as f64;
             trained += y.len();
             steps += 1;
         }
         let training_loss = loss_sum / trained.max(1) as f64;
-        let mut progress = pb::TrainingProgress { epoch, epochs: v.epochs, training_loss, ..Default::default() };
+        let mut progress =
+            Progress { epoch, epochs: v.epochs, training_loss, validation_loss: None, validation_accuracy: None };
         if validation.is_empty() {
             best_epoch = epoch;
         } else {
-            let (loss, right) = validate(links, &mut next, job, &validation, |share| bound.check(share, steps)).await?;
+            let (loss, right) =
+                validate(parties, &mut next, job, &validation, |share| bound.check(share, steps)).await?;
             progress.validation_loss = Some(loss);
             progress.validation_accuracy = Some(right);
             if loss < best_loss {
                 (best_loss, best_epoch) = (loss, epoch);
                 // Taken with the next message, before its gradient changes anything: there is none pending now.
-                next.checkpoint = true;
+                next.step.checkpoint = true;
+                parties.head.checkpoint();
             }
         }
-        links[0].send(Command::Progress(progress)).await?;
+        parties.links[0].send(Command::Progress(progress)).await?;
         if !validation.is_empty() && epoch - best_epoch >= v.patience {
             break;
         }
     }
-    if next.gradient.is_some() || next.checkpoint {
-        next.batch = Vec::new();
-        exchange(links, &mut next, k, |_| Ok(())).await?;
+    if !next.gradients.is_empty() || next.step.checkpoint {
+        next.step.batch = Vec::new();
+        exchange(parties, &mut next, |_| Ok(())).await?;
     }
     let from_checkpoint = !validation.is_empty();
     let check = |share: &LogitShare| bound.check(share, steps);
-    let calibration = calibrate(links, &mut next, job, from_checkpoint, check).await?;
+    let calibration = calibrate(parties, &mut next, job, from_checkpoint, check).await?;
     Ok(Outcome { epochs, best_epoch, steps, from_checkpoint, calibration })
 }
 
 /// Scores of records spread over the training's list, under the parameters that will be published.
 async fn calibrate(
-    links: &mut [Link],
-    next: &mut pb::TrainingStep,
+    parties: &mut Parties<'_>,
+    next: &mut Next,
     job: &Job,
     from_checkpoint: bool,
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
@@ -455,32 +413,34 @@ async fn calibrate(
     let stride = job.ids.len().div_ceil(CALIBRATION_RECORDS.min(CALIBRATION_SCORES / k).max(1));
     let positions: Vec<u32> = (0..job.ids.len() as u32).step_by(stride).collect();
     let mut all = Vec::with_capacity(positions.len() * k);
-    next.restore = from_checkpoint;
-    for chunk in positions.chunks(VALIDATION_CHUNK.min(max_batch(k))) {
-        next.batch = chunk.to_vec();
-        next.evaluation = true;
-        let scores = ConfidenceScores::softmax(exchange(links, next, k, &check).await?);
+    next.step.restore = from_checkpoint;
+    if from_checkpoint {
+        parties.head.restore().map_err(|e| head_refusal(&e))?;
+    }
+    for chunk in positions.chunks(VALIDATION_CHUNK.min(parties.largest_batch())) {
+        next.step.batch = chunk.to_vec();
+        next.step.evaluation = true;
+        let scores = ConfidenceScores::softmax(exchange(parties, next, &check).await?);
         all.extend_from_slice(scores.matrix().as_slice());
-        next.restore = false;
+        next.step.restore = false;
     }
     let all = nalgebra::DMatrix::from_vec(k, positions.len(), all);
     ConfidenceScores::new(all).map_err(|e| Refusal::internal(e.to_string()))
 }
 
 async fn validate(
-    links: &mut [Link],
-    next: &mut pb::TrainingStep,
+    parties: &mut Parties<'_>,
+    next: &mut Next,
     job: &Job,
     validation: &[u32],
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
 ) -> Result<(f64, f64), Refusal> {
     let (mut loss_sum, mut right_sum) = (0.0, 0usize);
-    let fits = max_batch(job.class_names.len());
-    for chunk in validation.chunks(VALIDATION_CHUNK.min(fits)) {
+    for chunk in validation.chunks(VALIDATION_CHUNK.min(parties.largest_batch())) {
         let y: Vec<u32> = chunk.iter().map(|&p| job.labels[p as usize]).collect();
-        next.batch = chunk.to_vec();
-        next.evaluation = true;
-        let logits = exchange(links, next, job.class_names.len(), &check).await?;
+        next.step.batch = chunk.to_vec();
+        next.step.evaluation = true;
+        let logits = exchange(parties, next, &check).await?;
         let (loss, _, right) = cross_entropy(logits, &y);
         loss_sum += loss * y.len() as f64;
         right_sum += right;
@@ -489,45 +449,51 @@ async fn validate(
     Ok((loss_sum / n, right_sum as f64 / n))
 }
 
-/// One round trip with every party: the gradient of the last batch out, the logits of the next one back, summed in the
-/// order of the parties, once `check` has passed the active party's. Leaves the step ready for the next batch: no gradient, no
-/// checkpoint.
+impl Parties<'_> {
+    /// The most records whose shares fit one message from every party.
+    fn largest_batch(&self) -> usize {
+        max_batch(self.head.widths().iter().copied().max().unwrap_or_default())
+    }
+}
+
+/// One round trip with every party: its gradient of the last batch out, its outputs of the next one back; the head makes logits of
+/// them, in the order of the parties, once `check` has passed the active party's. Leaves the step ready for the next batch: no
+/// gradient, no checkpoint.
 ///
 /// All that training shows a party goes through here: an exchange in which residuals stay secret would take its place.
 async fn exchange(
-    links: &mut [Link],
-    next: &mut pb::TrainingStep,
-    k: usize,
+    parties: &mut Parties<'_>,
+    next: &mut Next,
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
 ) -> Result<Logits, Refusal> {
-    next.step += 1;
-    let message = next.clone();
-    (next.gradient, next.checkpoint) = (None, false);
-    for link in links.iter_mut() {
-        link.stage = format!("step {}", message.step);
-        link.send(Command::Step(message.clone())).await?;
+    next.step.number += 1;
+    let message = next.step.clone();
+    next.step.checkpoint = false;
+    let mut gradients = std::mem::take(&mut next.gradients).into_iter();
+    for link in parties.links.iter_mut() {
+        link.stage = format!("step {}", message.number);
+        link.send(Command::Step(Step { gradient: gradients.next(), ..message.clone() })).await?;
     }
     let n = message.batch.len();
-    let mut shares = Vec::with_capacity(links.len());
-    for link in links.iter_mut() {
-        if n == 0 {
-            break;
-        }
-        let Reply::Shares(reply) = link.receive().await? else { return Err(link.unexpected("logit shares")) };
-        if reply.step != message.step {
-            return Err(link.unexpected(&format!("step {}", message.step)));
-        }
-        let share = LogitShare::from_wire("shares", reply.shares.as_ref(), n, Some(k))
-            .map_err(|e| Refusal::invalid(format!("{}: {e}", link.who)))?;
-        shares.push(share);
+    if n == 0 {
+        return Logits::new(nalgebra::DMatrix::zeros(2, 0)).map_err(|e| Refusal::internal(e.to_string()));
+    }
+    let mut shares = Vec::with_capacity(parties.links.len());
+    for (link, &width) in parties.links.iter_mut().zip(parties.head.widths()) {
+        shares.push(link.shares(message.number, n, width).await?);
     }
     // The active party's link is the first.
     shares.first().map_or(Ok(()), &check)?;
-    let mut shares = shares.into_iter();
-    let first = match shares.next() {
-        Some(first) => first,
-        None => return Logits::new(nalgebra::DMatrix::zeros(k, 0)).map_err(|e| Refusal::internal(e.to_string())),
-    };
-    Logits::sum(first, shares)
-        .map_err(|e| Refusal::precondition(format!("training diverged: {e}; lower the learning rate")))
+    parties.head.logits(shares, message.evaluation).map_err(|e| diverged(&e))
+}
+
+fn diverged(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal::precondition(format!("training diverged: {error}; lower the learning rate"))
+}
+
+fn head_refusal(error: &LearnerError) -> Refusal {
+    match error {
+        LearnerError::Shape(error) => diverged(error),
+        error => Refusal::internal(error.to_string()),
+    }
 }

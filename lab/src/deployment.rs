@@ -16,7 +16,7 @@ use vfl_passive_party::collusion::Collusion;
 use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
-use vfl_shared::model::{PartyParameters, ShareStore, TrainingConfig};
+use vfl_shared::model::{LinearParameters, ModelSpec, ShareStore, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
@@ -310,7 +310,7 @@ impl Deployment {
         split: &VerticalSplit,
         version: &ModelVersion,
     ) -> anyhow::Result<(DMatrix<f64>, DVector<f64>)> {
-        let load = |name: &str| anyhow::Ok(ShareStore::open(&self.party_dir(name))?.load(version)?.parameters);
+        let load = |name: &str| anyhow::Ok(ShareStore::open(&self.party_dir(name))?.load(version)?.linear()?.clone());
         let active = load("active")?;
         let mut weights = DMatrix::zeros(dataset.class_names().len(), dataset.features().len());
         let mut put = |columns: &[usize], from: &DMatrix<f64>| {
@@ -445,7 +445,7 @@ impl WholeModel {
     ) -> anyhow::Result<()> {
         let put = |name: &str, columns: &[usize], names: &[String], bias: Option<DVector<f64>>| {
             let store = ShareStore::open(&state_dir.join(name))?;
-            let parameters = PartyParameters::new(self.weights.select_columns(columns), bias)?;
+            let parameters = LinearParameters::new(self.weights.select_columns(columns), bias)?;
             let share = store.put(&parameters, names)?;
             let entry = PartyEntry { name: PartyName::new(name)?, features: columns.len() as u32, share };
             anyhow::Ok((store, entry))
@@ -460,12 +460,13 @@ impl WholeModel {
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let manifest = Manifest::new(
+            ModelSpec::softmax_regression(self.class_names.len() as u32, entries.len())?,
             self.class_names.clone(),
             active_entry,
             entries,
             Some(self.summary.clone()),
             &self.training_ids,
-        );
+        )?;
         for (store, share) in stores {
             store.bind(&manifest.version, &share)?;
         }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use vfl_shared::data::FeatureStore;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::service::PeerIdentity;
-use vfl_shared::types::{LogitShare, PartyName, RecordIds};
+use vfl_shared::types::{LogitShare, ModelVersion, PartyName, RecordIds};
 
 use crate::logits::LogitServer;
 
@@ -82,7 +82,7 @@ impl Collusion {
         &self,
         logits: &LogitServer,
         caller: &PeerIdentity,
-        version: String,
+        version: &ModelVersion,
         ids: &RecordIds,
     ) -> Result<LogitShare, Refusal> {
         self.allows(caller)?;
@@ -102,7 +102,8 @@ impl Collusion {
             let message = format!("{} of the {n} records are not held here", rough(n - held.len()));
             return Err(Refusal::new(RefusalKind::NotFound, message));
         }
-        let lent = share.parameters.logit_share(&logits.rows(&held)?).map_err(|e| Refusal::internal(e.to_string()))?;
+        let outputs = share.model().outputs(logits.rows(&held)?.matrix());
+        let lent = outputs.map_err(|e| Refusal::internal(e.to_string()))?;
         tracing::info!(caller = %caller, records = n, "logit shares lent");
         Ok(lent)
     }
@@ -114,11 +115,15 @@ mod tests {
 
     use nalgebra::DMatrix;
     use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-    use vfl_shared::model::{PartyParameters, ShareStore};
+    use vfl_shared::model::{LinearParameters, ShareStore};
     use vfl_shared::service::Role;
-    use vfl_shared::types::{FeatureBlock, ModelVersion};
+    use vfl_shared::types::FeatureBlock;
 
     use super::*;
+
+    fn version(text: &str) -> ModelVersion {
+        ModelVersion::new(text).unwrap()
+    }
 
     fn name(name: &str) -> PartyName {
         PartyName::new(name).unwrap()
@@ -140,7 +145,7 @@ mod tests {
         let table = FeatureTable::new(schema, ids(&["a", "b", "c"]), block, None).unwrap();
         let store = ShareStore::open(dir).unwrap();
         let weights = DMatrix::from_row_slice(2, 2, &[1.0, 2.0, 0.0, -1.0]);
-        let share = store.put(&PartyParameters::new(weights, None).unwrap(), &["f".into(), "g".into()]).unwrap();
+        let share = store.put(&LinearParameters::new(weights, None).unwrap(), &["f".into(), "g".into()]).unwrap();
         store.bind(&ModelVersion::new("m-1").unwrap(), &share).unwrap();
         LogitServer::new(Arc::new(table), store)
     }
@@ -151,7 +156,7 @@ mod tests {
         let logits = server(dir.path());
         let collusion = Collusion::new(vec![name("fintech")], None);
         let lend = |collusion: &Collusion, who: &str, of: &[&str]| {
-            collusion.lend(&logits, &active(who), "m-1".into(), &ids(of)).map(LogitShare::into_matrix)
+            collusion.lend(&logits, &active(who), &version("m-1"), &ids(of)).map(LogitShare::into_matrix)
         };
         let lent = lend(&collusion, "fintech", &["c", "a"]).unwrap();
         assert_eq!(lent, DMatrix::from_column_slice(2, 2, &[2.0, -1.0, 1.0, -0.25]));
@@ -166,7 +171,7 @@ mod tests {
             (RefusalKind::NotFound, true),
             "{refused}"
         );
-        let refused = collusion.lend(&logits, &active("fintech"), "m-2".into(), &ids(&["a"])).unwrap_err();
+        let refused = collusion.lend(&logits, &active("fintech"), &version("m-2"), &ids(&["a"])).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::FailedPrecondition, "{refused}");
     }
 
@@ -178,7 +183,7 @@ mod tests {
         std::fs::write(&path, "a\n\nb\n").unwrap();
         let read = |text: &str| toml::from_str::<CollusionTable>(text).unwrap().read();
         let collusion = read(&format!("with = [\"fintech\"]\nids = {path:?}")).unwrap();
-        let lend = |of: &[&str]| collusion.lend(&logits, &active("fintech"), "m-1".into(), &ids(of));
+        let lend = |of: &[&str]| collusion.lend(&logits, &active("fintech"), &version("m-1"), &ids(of));
         assert_eq!(lend(&["b", "a"]).unwrap().records(), 2);
         let refused = lend(&["a", "c"]).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::PermissionDenied);

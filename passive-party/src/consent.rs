@@ -8,18 +8,22 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vfl_shared::clock::now;
-use vfl_shared::model::Schedule;
+use vfl_shared::model::contract::Kind;
+use vfl_shared::model::{Schedule, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::training::TrainingGate;
 use vfl_shared::training::journal::{Journal, JournalError, Proposal};
 use vfl_shared::types::ModelVersion;
 
-use crate::config::TrainingPolicy;
+use crate::config::{Grant, ReleasePolicy, TrainingPolicy};
+use crate::transform::TransformConfig;
 
 /// The rules, and the journal.
 #[derive(Debug)]
 pub struct Consent {
     policy: TrainingPolicy,
+    /// The setting of this party that takes linear sub-models alone, if there is one.
+    linear_only: Option<&'static str>,
     journal: Journal,
     /// Two trainings that were let in together must not both be the last one allowed.
     turn: Mutex<()>,
@@ -39,9 +43,10 @@ impl Consent {
     ///
     /// # Errors
     /// [`JournalError`] naming the file that cannot be read or is damaged.
-    pub fn open(state_dir: &Path, policy: TrainingPolicy) -> Result<Arc<Self>, JournalError> {
+    pub fn open(state_dir: &Path, policy: TrainingPolicy, release: &ReleasePolicy) -> Result<Arc<Self>, JournalError> {
+        let linear_only = linear_only(&policy, release);
         let journal = Journal::open(&state_dir.join("trainings"))?;
-        Ok(Arc::new(Self { policy, journal, turn: Mutex::default() }))
+        Ok(Arc::new(Self { policy, linear_only, journal, turn: Mutex::default() }))
     }
 
     /// Whether trainings are allowed at all.
@@ -78,6 +83,8 @@ impl Consent {
             return Err(refused(format!("{classes} classes, `max_classes` in [training] is {}", p.max_classes)));
         }
         let v = proposal.config.values();
+        let kind = kinds::find(v.model.kind()).map_err(|e| refused(e.to_string()))?;
+        check_linear(self.linear_only, kind)?;
         let within = |what: &str, got: f64, most: f64| {
             if got <= most {
                 return Ok(());
@@ -112,6 +119,28 @@ impl Consent {
             return Err(spent(format!("{ever} trainings so far, `max_total` in [training] is {}", p.max_total)));
         }
         Ok(())
+    }
+}
+
+/// Releases and transforms are of weights.
+fn linear_only(policy: &TrainingPolicy, release: &ReleasePolicy) -> Option<&'static str> {
+    if policy.transform != (TransformConfig::None {}) {
+        return Some("`transform` in [training]");
+    }
+    if release.to_active_party != Grant::Nothing {
+        return Some("`to_active_party` in [release]");
+    }
+    (release.to_coordinator != Grant::Nothing).then_some("`to_coordinator` in [release]")
+}
+
+/// Refuses a sub-model that this party's settings cannot be kept with.
+fn check_linear(setting: Option<&str>, kind: &dyn Kind) -> Result<(), Refusal> {
+    match setting {
+        Some(setting) if !kind.linear() => {
+            let kind = kind.name();
+            Err(refused(format!("{setting} takes linear models alone, and `{kind}` is none")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -159,5 +188,59 @@ impl TrainingGate for Consent {
         if let Err(error) = self.journal.end(number, steps, published, now()) {
             tracing::error!(%error, number, "the end of a training cannot be written down");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vfl_shared::model::contract::{Origin, Parameters, SubModel};
+    use vfl_shared::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
+
+    use super::*;
+
+    /// A kind that is not linear.
+    struct Other;
+
+    impl Kind for Other {
+        fn name(&self) -> &'static str {
+            "other"
+        }
+
+        fn check(&self, _: &Settings) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn start(&self, _: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
+            Err(SpecError::KindName)
+        }
+
+        fn restore(&self, _: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
+            Err(SpecError::KindName)
+        }
+
+        fn largest_output(&self, _: &TrainingConfig, _: &SubModelSpec, _: u32, _: u64) -> f64 {
+            f64::INFINITY
+        }
+    }
+
+    /// Whatever shows or rewrites weights is refused for a model that has none, before anything is trained.
+    #[test]
+    fn settings_about_weights_take_linear_models_alone() {
+        let transformed = TrainingPolicy { transform: TransformConfig::Negate {}, ..Default::default() };
+        let shown = ReleasePolicy { to_active_party: Grant::TrueParameters, ..Default::default() };
+        let noised = ReleasePolicy { to_coordinator: Grant::TrueParameters, ..Default::default() };
+        let linear = kinds::find("softmax_regression").unwrap();
+        for (policy, release, says) in [
+            (&transformed, &ReleasePolicy::default(), "`transform` in [training]"),
+            (&TrainingPolicy::default(), &shown, "`to_active_party` in [release]"),
+            (&TrainingPolicy::default(), &noised, "`to_coordinator` in [release]"),
+        ] {
+            let setting = linear_only(policy, release);
+            check_linear(setting, linear).unwrap();
+            let refused = check_linear(setting, &Other).unwrap_err();
+            assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+            assert!(refused.message.contains(says) && refused.message.contains("`other`"), "{refused}");
+        }
+        check_linear(linear_only(&TrainingPolicy::default(), &ReleasePolicy::default()), &Other).unwrap();
     }
 }

@@ -74,10 +74,10 @@ impl Disclosure {
             );
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         };
-        let share = logits.share(version.as_str().to_owned())?;
+        let share = logits.share(version)?;
         // The coordinator gets the true ones and is told so; what it does with them the active party does not see.
         let true_ones = ReleasedParameters {
-            weights: share.parameters.weights().clone(),
+            weights: share.linear()?.weights().clone(),
             feature_names: share.feature_names.clone(),
             bias_shift: None,
             statement: Statement::True { of_features: None },

@@ -7,14 +7,13 @@ use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::model::{ShareStore, StoreError, StoredShare};
 use vfl_shared::numerics::arg_max;
-use vfl_shared::rpc::pb::RowStatus;
-use vfl_shared::rpc::{Refusal, WireError, pb, require};
-use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, ShapeError};
+use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal};
+use vfl_shared::types::{FeatureBlock, ModelVersion, RowStatus, ShapeError, ShareAnswer, ShareRequest};
 
 use crate::transform::{FeatureMap, TransformError};
 
 /// The most records of one message.
-pub const MAX_ROWS: usize = 16_384;
+pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
 
 /// The features, and the parameters of the versions in use.
 #[derive(Debug)]
@@ -79,12 +78,11 @@ impl LogitServer {
     /// # Errors
     /// FAILED_PRECONDITION when the version is not stored here, or was trained on other features or under another map of
     /// them; INTERNAL when it cannot be read. Whether there is a map, and where files lie, the log alone says.
-    pub fn share(&self, version: String) -> Result<Arc<StoredShare>, Refusal> {
-        let version = WireError::model_version(version)?;
-        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(&version) {
+    pub fn share(&self, version: &ModelVersion) -> Result<Arc<StoredShare>, Refusal> {
+        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version) {
             return Ok(share.clone());
         }
-        let share = self.store.load(&version).map_err(|e| match e {
+        let share = self.store.load(version).map_err(|e| match e {
             StoreError::Unknown { .. } => Refusal::precondition(format!("model {version} is not stored here")),
             other => {
                 tracing::error!(%version, error = %other, "a stored share cannot be used");
@@ -118,7 +116,7 @@ impl LogitServer {
         if loaded.len() >= 8 {
             loaded.clear();
         }
-        loaded.insert(version, share.clone());
+        loaded.insert(version.clone(), share.clone());
         Ok(share)
     }
 
@@ -128,41 +126,37 @@ impl LogitServer {
     /// # Errors
     /// As [`LogitServer::share`], and INTERNAL for features that do not fit.
     pub fn classes(&self, version: &ModelVersion, x: DMatrix<f64>) -> Result<Vec<u32>, Refusal> {
-        let share = self.share(version.as_str().to_owned())?;
+        let share = self.share(version)?;
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         let mut block = FeatureBlock::new(x).map_err(|e| internal(&e))?;
         if let Some((map, _)) = &self.map {
             block = map.apply(&block).map_err(|e| internal(&e))?;
         }
-        let logits = share.parameters.logit_share(&block).map_err(|e| internal(&e))?;
+        let logits = share.linear().map_err(|e| internal(&e))?.logit_share(&block).map_err(|e| internal(&e))?;
         Ok(logits.matrix().column_iter().map(|z| arg_max(z.as_slice()) as u32).collect())
     }
 
     /// Logit shares of a batch: a row for each record held here, a status for all.
     ///
     /// # Errors
-    /// [`Refusal`] for malformed ids, too many of them, or a version that is not here.
-    pub fn compute(&self, request: pb::ComputeLogitsRequest) -> Result<pb::ComputeLogitsResponse, Refusal> {
-        let share = self.share(request.model_version)?;
-        let ids = require("ids", request.ids)?;
-        if !(1..=MAX_ROWS).contains(&ids.ends.len()) {
-            return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {} came", ids.ends.len())));
-        }
-        let ids = RecordIds::try_from(ids)?;
+    /// [`Refusal`] for a version that is not here.
+    pub fn compute(&self, request: &ShareRequest) -> Result<ShareAnswer, Refusal> {
+        let share = self.share(&request.version)?;
+        let ids = &request.ids;
         let mut held = Vec::with_capacity(ids.len());
-        let row_status = ids
+        let status = ids
             .iter()
             .map(|id| match self.table.position(id) {
                 Some(position) => {
                     held.push(position);
-                    RowStatus::Ok as i32
+                    RowStatus::Ok
                 }
-                None => RowStatus::NotFound as i32,
+                None => RowStatus::NotFound,
             })
             .collect();
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         let block = self.rows(&held)?;
-        let logits = share.parameters.logit_share(&block).map_err(|e| internal(&e))?;
-        Ok(pb::ComputeLogitsResponse { row_status, logit_shares: Some(logits.to_wire()) })
+        let share = share.model().outputs(block.matrix()).map_err(|e| internal(&e))?;
+        Ok(ShareAnswer { status, share })
     }
 }

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use vfl_shared::clock::utc;
 use vfl_shared::hex;
 use vfl_shared::metrics::Interpretability;
-use vfl_shared::model::StoredShare;
+use vfl_shared::model::{NotLinear, StoredShare};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::Role;
@@ -188,7 +188,7 @@ impl Releases {
         role: Role,
         transform: &TransformConfig,
     ) -> Result<Arc<Release>, Refusal> {
-        let share = logits.share(version.as_str().to_owned())?;
+        let share = logits.share(version)?;
         let mut loaded = self.loaded.clone().lock_owned().await;
         let key = (share.digest.clone(), role);
         let found = match loaded.get(&key) {
@@ -238,6 +238,8 @@ enum NoRelease {
     File(#[from] ReleaseError),
     #[error("{}", .0.without_statistics())]
     Transform(#[from] TransformError),
+    #[error(transparent)]
+    NotLinear(#[from] NotLinear),
     #[error("transform `{0}` gave parameters that are not finite or not of this shape")]
     Unfit(&'static str),
 }
@@ -251,7 +253,7 @@ impl NoRelease {
             Self::File(_) => Refusal::internal(format!(
                 "{refused}: a file of the passive party cannot be used; the passive party's log says which and why"
             )),
-            Self::Transform(_) | Self::Unfit(_) => Refusal::precondition(format!(
+            Self::NotLinear(_) | Self::Transform(_) | Self::Unfit(_) => Refusal::precondition(format!(
                 "{refused}: the transform in [release] does not go with these parameters; the passive party's log says why"
             )),
         }
@@ -269,7 +271,7 @@ fn load_or_make(
     (version, role): (&ModelVersion, Role),
     transform: &TransformConfig,
 ) -> Result<Release, NoRelease> {
-    let w_pas = share.parameters.weights();
+    let w_pas = share.linear()?.weights();
     if let Some(file) = ReleaseFile::read(path)? {
         if file.share != share.digest || file.role != role.as_str() {
             let damaged = StateFile::new(path, FIX).damaged("it is of another model or role");

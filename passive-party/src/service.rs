@@ -18,8 +18,9 @@ use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
 use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
 use vfl_shared::training::journal::JournalError;
+use vfl_shared::training::messages::StagedShare;
 use vfl_shared::training::{Importer, Participant};
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_shared::types::{FeatureBlock, RecordIds, ShareRequest};
 
 use crate::collusion::Collusion;
 use crate::config::{Settings, check_release, check_training};
@@ -114,7 +115,7 @@ pub async fn run(
     let features = table.schema().len();
     check_release(&settings.release, features).map_err(RunError::Release)?;
     check_training(&settings.training).map_err(RunError::Training)?;
-    let consent = Consent::open(&settings.state_dir, settings.training.clone())?;
+    let consent = Consent::open(&settings.state_dir, settings.training.clone(), &settings.release)?;
     let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
     let mut logits = LogitServer::new(table.clone(), store);
     if let Some(map) = &map {
@@ -171,7 +172,8 @@ impl PassiveParty for Service {
         &self,
         request: Request<pb::ComputeLogitsRequest>,
     ) -> Result<Response<pb::ComputeLogitsResponse>, Status> {
-        Ok(Response::new(self.logits.compute(request.into_inner())?))
+        let request = ShareRequest::try_from(request.into_inner())?;
+        Ok(Response::new(self.logits.compute(&request)?.into()))
     }
 
     type ComputeLogitsStreamStream = Responses<pb::ComputeLogitsResponse>;
@@ -182,7 +184,7 @@ impl PassiveParty for Service {
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let logits = self.logits.clone();
         let answers = until_stopped(request.into_inner(), self.stop.clone(), "the passive party")
-            .map(move |message| Ok(logits.compute(message?)?));
+            .map(move |message| Ok(logits.compute(&ShareRequest::try_from(message?)?)?.into()));
         Ok(Response::new(Box::pin(answers)))
     }
 
@@ -231,8 +233,8 @@ impl PassiveParty for Service {
         let party = WireError::party_name("active_party", request.active_party)?;
         let importer = self.importer.clone();
         let (staged, share) = off_thread(move || importer.staged(&party, &request.class_names)).await?;
-        let features = share.parameters.features() as u32;
-        Ok(Response::new(pb::DescribeStagedResponse { digest: staged.digest, features }))
+        let features = share.model().features() as u32;
+        Ok(Response::new(StagedShare { digest: staged.digest, features }.into()))
     }
 
     async fn publish_staged(
@@ -272,7 +274,8 @@ impl PassiveParty for Service {
         if !(1..=MAX_ROWS).contains(&ids.len()) {
             return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {} came", ids.len())).into());
         }
-        let lent = self.collusion.lend(&self.logits, &caller, request.model_version, &ids)?;
+        let version = WireError::model_version(request.model_version)?;
+        let lent = self.collusion.lend(&self.logits, &caller, &version, &ids)?;
         Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.to_wire()) }))
     }
 

@@ -132,12 +132,21 @@ impl StateFile {
     /// # Errors
     /// [`StateFileError`].
     pub fn read_versioned<T: DeserializeOwned>(&self, schema: u32) -> Result<Option<T>, StateFileError> {
+        Ok(self.read_one_of(&[schema])?.map(|(_, content)| content))
+    }
+
+    /// The same where files of older schemas are read too; the first is the one that is written. Gives the one found.
+    ///
+    /// # Errors
+    /// [`StateFileError`].
+    pub fn read_one_of<T: DeserializeOwned>(&self, schemas: &[u32]) -> Result<Option<(u32, T)>, StateFileError> {
         let Some(content) = self.read()? else { return Ok(None) };
         let Head { schema: found } = self.parse(&content)?;
-        if found != u64::from(schema) {
-            return Err(StateFileError::Schema { path: self.path.clone(), found, expected: schema });
-        }
-        self.parse(&content).map(Some)
+        let Some(&schema) = schemas.iter().find(|schema| u64::from(**schema) == found) else {
+            let expected = schemas.first().copied().unwrap_or_default();
+            return Err(StateFileError::Schema { path: self.path.clone(), found, expected });
+        };
+        Ok(Some((schema, self.parse(&content)?)))
     }
 
     fn parse<T: DeserializeOwned>(&self, content: &[u8]) -> Result<T, StateFileError> {

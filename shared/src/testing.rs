@@ -6,6 +6,8 @@
 //! Everything here panics with what is missing: it is called by tests and benchmarks alone, is not part of any program (feature
 //! `test-util`), and a test without its input has to fail.
 
+pub mod gradients;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

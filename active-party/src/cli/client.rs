@@ -23,7 +23,9 @@ const CALL_RECORDS: usize = 8192;
 #[command(after_help = "\
 Example:
   active-party train --config active.toml
-The service must be running (`active-party serve`), and the coordinator must allow training.")]
+The service must be running (`active-party serve`), and the coordinator must allow training. [model] in the config file says
+what each party trains (`kind = \"softmax_regression\"`) and how the coordinator combines it (`combiner = \"sum\"`): these are
+the defaults, and all that this version has.")]
 pub struct TrainArgs {
     /// The config file of the running service (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]

@@ -1,69 +1,16 @@
 //! What the adversary has beside release and parameters: records whose passive features it knows already, and passive parties
 //! that lend it their logit shares.
 
-use std::collections::HashSet;
 
 use vfl_shared::data::FeatureStore;
-use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
-use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
+use vfl_shared::types::RowStatus;
 
-use super::{Job, Reconstructor, client};
-use crate::attack::{AttackError, AuxiliaryRecords, Colluders, Replacement};
+use super::had::{Had, KnownRecords};
+use super::job::{AuxiliaryIds, Job};
+use super::{Reconstructor, client};
+use crate::attack::{AttackError, Colluders};
 use crate::scoring::ModelDescription;
-
-/// Auxiliary records, and the session that answers them.
-#[derive(Default)]
-pub(super) struct AuxiliaryIds {
-    ids: RecordIds,
-    session: String,
-}
-
-impl AuxiliaryIds {
-    /// Checks what a request says of them; both may be empty.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT where one is there without the other, or where a record is under attack itself.
-    pub(super) fn new(ids: RecordIds, session: String, targets: &RecordIds) -> Result<Self, Refusal> {
-        if ids.is_empty() != session.is_empty() {
-            let message = "`auxiliary_ids` and `auxiliary_session` come together: the session that answers the records";
-            return Err(Refusal::invalid(message));
-        }
-        let targets: HashSet<&str> = targets.iter().collect();
-        let both = ids.iter().filter(|id| targets.contains(id)).count();
-        if both > 0 {
-            let message = format!(
-                "{} of the `auxiliary_ids` are among the records under attack; name other records",
-                rough(both)
-            );
-            return Err(Refusal::invalid(message));
-        }
-        Ok(Self { ids, session })
-    }
-}
-
-/// Records whose passive features this party knows, with what was released of them.
-#[derive(Clone)]
-pub(super) struct KnownRecords {
-    y: FeatureBlock,
-    x: FeatureBlock,
-    released: ReleasedScores,
-}
-
-impl KnownRecords {
-    /// How many.
-    pub(super) fn len(&self) -> usize {
-        self.released.records()
-    }
-
-    /// The records as attacks take them.
-    pub(super) fn records(&self, floor: Replacement) -> Result<AuxiliaryRecords, AttackError> {
-        AuxiliaryRecords::new(self.y.clone(), self.x.clone(), self.released.clone(), floor)
-    }
-}
-
-/// What could be had, or why an attack that needs it does not run; `None` if nothing was asked for.
-pub(super) type Had<T> = Option<Result<T, AttackError>>;
 
 impl Reconstructor {
     /// The auxiliary records of a job: own features, known features, and the scores that their session gives.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
-use vfl_shared::rpc::pb::RowStatus;
-use vfl_shared::types::{RecordIds, ReleasedScores};
+use vfl_shared::types::{RecordIds, ReleasedScores, RowStatus};
 
 use crate::attack::{Answer, OracleError, ShareOracle};
 use crate::scoring::{ModelDescription, Scorer};

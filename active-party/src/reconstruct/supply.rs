@@ -7,7 +7,7 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
-use super::helped::{Had, KnownRecords};
+use super::had::{Had, KnownRecords};
 use super::oracle::Session;
 use crate::attack::{
     self, AdversaryView, Attack, AttackError, Averaged, Beside, Colluders, KnownModel, LabelledRecords, Need,

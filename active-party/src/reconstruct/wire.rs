@@ -2,6 +2,7 @@
 
 use vfl_shared::rpc::encode_columns;
 use vfl_shared::rpc::pb::{self, attack_result as wire};
+use vfl_shared::types::Estimates;
 
 use crate::attack::{AttackError, Ended, Evidence, NotRun, Questions, Reconstruction, Status};
 use crate::scoring::ModelDescription;
@@ -35,7 +36,7 @@ pub(super) fn result(
     let mut from = 0;
     for (party, features) in &model.passive_parties {
         if !given.colluders.contains(party) {
-            let block = found.estimates.rows(from, *features).into_owned();
+            let block = Estimates::new(found.estimates.rows(from, *features).into_owned());
             let estimates = Some(encode_columns(&block));
             out.blocks.push(wire::Block { passive_party: party.clone(), estimates });
         }

@@ -5,13 +5,11 @@
 //! the surface: honest shares show the active party the same records' scores at every step.
 
 use nalgebra::DMatrix;
-use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::contract::Kind;
+use vfl_shared::model::{SpecError, SubModelSpec, TrainingConfig, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::LogitShare;
 
-/// How far one Adam update can move a parameter, in step sizes, whatever the gradients: by Cauchy and Schwarz
-/// (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ = 0.999; the corrections for the start make it smaller.
-const ADAM_REACH: f64 = 7.28;
 /// A residual is what is left of a record's scores after its label: below this it teaches little. At the minimum of the loss on
 /// the public sets the median of a batch of 64 is above 7e-4 on each of them.
 const NO_RESIDUAL: f64 = 1e-5;
@@ -22,17 +20,21 @@ const CONCENTRATION: f64 = 32.0;
 const SLACK: f64 = 1e-9;
 
 /// What the active party's shares of one training may be.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct ShareBound {
-    /// How much one update can add to a logit: each weight and the bias move by at most `ADAM_REACH` step sizes, features lie
-    /// in [0, 1].
-    per_update: f64,
+    config: TrainingConfig,
+    kind: &'static dyn Kind,
+    spec: SubModelSpec,
+    features: u32,
 }
 
 impl ShareBound {
-    /// For an active party of so many features.
-    pub(super) fn new(config: &TrainingConfig, features: u32) -> Self {
-        Self { per_update: ADAM_REACH * config.values().learning_rate * (f64::from(features) + 1.0) }
+    /// For an active party's sub-model of so many features.
+    ///
+    /// # Errors
+    /// [`SpecError`] for an unknown kind.
+    pub(super) fn new(config: &TrainingConfig, spec: &SubModelSpec, features: u32) -> Result<Self, SpecError> {
+        Ok(Self { config: config.clone(), kind: kinds::find(spec.kind())?, spec: spec.clone(), features })
     }
 
     /// Checks the shares after `updates` updates. Parameters start at 0, so the first shares are 0.
@@ -40,7 +42,7 @@ impl ShareBound {
     /// # Errors
     /// INVALID_ARGUMENT: these are no shares of a model that was trained so far.
     pub(super) fn check(&self, share: &LogitShare, updates: u64) -> Result<(), Refusal> {
-        let most = self.per_update * updates as f64;
+        let most = self.kind.largest_output(&self.config, &self.spec, self.features, updates);
         if share.matrix().amax() <= most * (1.0 + SLACK) {
             return Ok(());
         }
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_first_shares_are_zero_and_saturated_ones_are_refused() {
-        let bound = ShareBound::new(&config(0.01, 0.0), 8);
+        let bound = ShareBound::new(&config(0.01, 0.0), &SubModelSpec::softmax_regression(3), 8).unwrap();
         let share = |value| LogitShare::new(DMatrix::from_element(3, 2, value)).unwrap();
         bound.check(&share(0.0), 0).unwrap();
         assert!(bound.check(&share(1e-6), 0).is_err());
@@ -124,8 +126,8 @@ mod tests {
         ) {
             let config = config(learning_rate, 0.0);
             let block = FeatureBlock::new(DMatrix::from_element(d, 3, 1.0)).unwrap();
-            let mut learner = PartyLearner::new(&config, 2, block, true);
-            let bound = ShareBound::new(&config, d as u32);
+            let mut learner = PartyLearner::new(&config, 2, block, true).unwrap();
+            let bound = ShareBound::new(&config, &SubModelSpec::softmax_regression(2), d as u32).unwrap();
             for (updates, (&scale, &up)) in scales.iter().zip(&signs).enumerate() {
                 let share = learner.shares(&[0, 1, 2], false).unwrap();
                 prop_assert!(bound.check(&share, updates as u64).is_ok());

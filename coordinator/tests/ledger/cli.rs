@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use vfl_coordinator::ledger::{Budgets, RowVerdict, Spend};
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
-use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_shared::model::{ModelSpec, TrainingConfig, TrainingValues};
 use vfl_shared::types::{PartyName, RecordIds};
 
 use crate::site::{Site, granted, request, shares};
@@ -57,7 +57,8 @@ async fn a_version_is_approved_by_name(site: &Site) {
         validation_records: 0,
     };
     let (ids, classes) = (RecordIds::new(["r1", "r2"]).unwrap(), vec!["a".into(), "b".into()]);
-    let manifest = Manifest::new(classes, entry("active"), vec![entry("p")], Some(training), &ids);
+    let model = ModelSpec::softmax_regression(2, 1).unwrap();
+    let manifest = Manifest::new(model, classes, entry("active"), vec![entry("p")], Some(training), &ids).unwrap();
     let (version, passive) = (manifest.version.clone(), manifest.passive_fingerprint());
     Registry::open(state.path()).unwrap().commit(manifest, None).unwrap();
     let config = state.path().join("coordinator.toml");

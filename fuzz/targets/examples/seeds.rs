@@ -64,6 +64,7 @@ fn messages() -> Vec<Seed> {
         validation_share: 0.25,
         patience: 2,
         seed: 7,
+        model: None,
     };
     let class_names = || vec!["no".to_owned(), "yes".into()];
     for facts in DefenseConfig::ALL {
@@ -77,6 +78,9 @@ fn messages() -> Vec<Seed> {
         message("RecordIds", &ids().unwrap()),
         message("Matrix", &scores),
         message("TrainingConfig", &config),
+        message("TrainingConfig", &pb::TrainingConfig { model: Some(model_config()), ..config.clone() }),
+        message("ModelConfig", &model_config()),
+        message("ModelSpec", &model()),
         message("Defense", &pb::Defense::from(&DefenseConfig::Rounding { decimals: 2 })),
         message("Release", &pb::Release { kind: Some(pb::release::Kind::Probabilities(scores.clone())) }),
         message(
@@ -486,4 +490,22 @@ fn defended() -> Vec<Seed> {
     let content = ["d\0", few, "\0privee_dp_plus_plus\nrounding\0sigma=1,2,3\ntemplate=fisip\ndecimals=3\0"].concat();
     seeds.push(("case_files", "defend-settings".into(), content.into_bytes()));
     seeds
+}
+
+fn model_config() -> pb::ModelConfig {
+    pb::ModelConfig {
+        combiner: pb::Combiner::Sum as i32,
+        kind: "softmax_regression".into(),
+        width: Some(2),
+        settings: String::new(),
+    }
+}
+
+fn model() -> pb::ModelSpec {
+    let sub_model = |width| pb::SubModel { kind: "softmax_regression".into(), width, settings: "{\"a\":[1]}".into() };
+    pb::ModelSpec {
+        combiner: pb::Combiner::Concat as i32,
+        active: Some(sub_model(2)),
+        passive: vec![sub_model(7), sub_model(1)],
+    }
 }

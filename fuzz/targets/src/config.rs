@@ -83,7 +83,7 @@ fn passive_party(text: &str) {
 
 fn active_party(text: &str) {
     use vfl_active_party::config::ConfigValues;
-    let Some(ConfigValues { training: t, .. }) = read(text) else { return };
+    let Some(ConfigValues { training: t, model, .. }) = read(text) else { return };
     let values = TrainingValues {
         epochs: t.epochs,
         batch_size: t.batch_size,
@@ -92,6 +92,7 @@ fn active_party(text: &str) {
         validation_share: t.validation_share,
         patience: t.patience,
         seed: t.seed,
+        model,
     };
     if let Ok(config) = TrainingConfig::try_from(values.clone()) {
         assert_eq!(config.values(), &values);

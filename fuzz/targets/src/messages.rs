@@ -2,11 +2,13 @@
 
 use prost::Message;
 use vfl_active_party::attack::{Method, Settings};
-use vfl_shared::model::{Schedule, TrainingConfig};
+use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, TrainingConfig, kinds};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
 use vfl_shared::transform::{ReleasedParameters, ShownParameters, TransformConfig};
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_shared::types::{
+    ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores,
+};
 
 use crate::input::bounded;
 use crate::policies;
@@ -91,6 +93,9 @@ messages![
     MetricFigure,
     LendSharesRequest,
     LendSharesResponse,
+    ModelConfig,
+    ModelSpec,
+    SubModel,
 ];
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.
@@ -179,6 +184,20 @@ impl Walk {
         if let Ok(config) = pb::TrainingConfig::decode(bytes) {
             training_config(&config);
         }
+        if let Ok(model) = pb::ModelSpec::decode(bytes)
+            && let Ok(model) = ModelSpec::try_from(&model)
+        {
+            assert_eq!(ModelSpec::try_from(&pb::ModelSpec::from(&model)).as_ref(), Ok(&model));
+            // Whatever is not known is refused, and nothing of a peer's width is allocated.
+            if let Ok(head) = kinds::head(&model, model.active().width()) {
+                assert_eq!(head.widths(), model.widths());
+            }
+        }
+        if let Ok(model) = pb::ModelConfig::decode(bytes)
+            && let Ok(model) = ModelConfig::try_from(&model)
+        {
+            assert_eq!(ModelConfig::try_from(&pb::ModelConfig::from(&model)).as_ref(), Ok(&model));
+        }
         if let Ok(spec) = pb::AttackSpec::decode(bytes) {
             attack(&spec);
         }
@@ -239,7 +258,7 @@ fn record_ids(wire: &pb::RecordIds) -> Option<usize> {
 fn columns(wire: &pb::Matrix, records: usize) {
     let Ok(columns) = decode_columns("matrix", wire, records, None) else { return };
     assert_eq!(columns.shape(), (wire.columns as usize, records));
-    assert_eq!(&encode_columns(&columns), wire);
+    assert_eq!(&encode_columns(&Estimates::new(columns.clone())), wire);
     let entries = Some(columns.nrows());
     let Ok(share) = LogitShare::from_wire("matrix", Some(wire), records, entries) else {
         assert!(columns.nrows() < 2, "a matrix of two rows or more is a logit share");
@@ -290,7 +309,10 @@ fn policy(wire: &pb::Policy) {
 
 fn training_config(wire: &pb::TrainingConfig) {
     let Ok(config) = TrainingConfig::try_from(wire) else { return };
-    assert_eq!(&pb::TrainingConfig::from(&config), wire);
+    // What is written for the default model is nothing.
+    let written = pb::TrainingConfig::from(&config);
+    assert_eq!(TrainingConfig::try_from(&written).as_ref(), Ok(&config));
+    assert_eq!(pb::TrainingConfig { model: wire.model.clone(), ..written }, *wire);
     for records in [1u32, 2, 37] {
         let mut schedule = Schedule::new(&config, records as usize);
         for _ in 0..2 {

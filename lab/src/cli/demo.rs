@@ -85,6 +85,7 @@ impl DemoArgs {
             validation_share: 0.1,
             patience: 15,
             seed: self.data.seed,
+            ..TrainingValues::default()
         })
         .map_err(CliError::input)?;
         let data = self.data.spec()?;

@@ -16,9 +16,9 @@ use vfl_shared::data::{
     self, DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, VerticalSplit, partition,
 };
 use vfl_shared::model::TrainingConfig;
-use vfl_shared::rpc::{encode_columns, pb};
+use vfl_shared::rpc::pb;
 use vfl_shared::service::{Credentials, Peer, Role};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_shared::types::{LogitShare, PartyName, RecordIds};
 
 use crate::certs;
 use crate::deployment::WholeModel;
@@ -169,7 +169,7 @@ pub(super) fn request(all: &RecordIds, from: usize, to: usize, version: &str) ->
     pb::PredictRequest {
         model_version: version.to_owned(),
         ids: Some(ids.into()),
-        logit_shares: Some(encode_columns(&share)),
+        logit_shares: LogitShare::new(share).ok().map(|share| share.to_wire()),
         audit_session: String::new(),
         request_id: String::new(),
     }

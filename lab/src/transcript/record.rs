@@ -93,9 +93,9 @@ pub fn record(
 ) -> Result<Transcript, LearnerError> {
     let mut transcript = Transcript::new(config, classes, labels, active.matrix().clone());
     let mut schedule = Schedule::new(config, transcript.labels.len());
-    let mut active = PartyLearner::new(config, classes, active, true);
-    let mut passive: Vec<PartyLearner> =
-        passive.into_iter().map(|block| PartyLearner::new(config, classes, block, false)).collect();
+    let mut active = PartyLearner::new(config, classes, active, true)?;
+    let learner = |block| PartyLearner::new(config, classes, block, false);
+    let mut passive = passive.into_iter().map(learner).collect::<Result<Vec<_>, _>>()?;
     for _ in 0..config.values().epochs {
         for batch in schedule.next_epoch() {
             let own = active.shares(&batch, false)?;

@@ -40,8 +40,8 @@ fn a_transcript_is_the_passive_logits() {
     let block = |m: &DMatrix<f64>| FeatureBlock::new(m.clone()).unwrap();
     let transcript = record(&config, 3, block(&own), vec![block(&x)], labels.clone()).unwrap();
     let mut schedule = Schedule::new(&config, 300);
-    let mut active = PartyLearner::new(&config, 3, block(&own), true);
-    let mut passive = PartyLearner::new(&config, 3, block(&x), false);
+    let mut active = PartyLearner::new(&config, 3, block(&own), true).unwrap();
+    let mut passive = PartyLearner::new(&config, 3, block(&x), false).unwrap();
     let mut steps = transcript.steps.iter();
     let mut seen = 0;
     for _ in 0..3 {

@@ -22,7 +22,7 @@ use vfl_shared::rpc::pb::{self, training_command::Command};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
 use vfl_shared::training::Participant;
-use vfl_shared::types::{FeatureBlock, PartyName, RecordIds};
+use vfl_shared::types::{FeatureBlock, PartyName, RecordIds, ShareRequest};
 
 use super::support::{
     Trained, config, coordinator_client, dataset, score, spec, split, test_ids, trained, training_ids,
@@ -161,7 +161,9 @@ impl PassiveParty for Fragile {
         request: Request<Streaming<pb::ComputeLogitsRequest>>,
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let logits = self.logits.clone();
-        Ok(Response::new(Box::pin(request.into_inner().map(move |m| Ok(logits.compute(m?)?)))))
+        Ok(Response::new(Box::pin(
+            request.into_inner().map(move |m| Ok(logits.compute(&ShareRequest::try_from(m?)?)?.into())),
+        )))
     }
 
     type TrainStream = Responses<pb::TrainingReply>;

@@ -47,6 +47,7 @@ fn known(here: &Trained, from: usize, to: usize) -> FeatureTable {
 
 fn plan(here: &Trained, attacks: Vec<AttackConfig>, help: Help) -> Plan {
     Plan {
+        metrics: None,
         ids: test_ids(&here.dataset, 0, RECORDS),
         policies: vec!["none".parse().unwrap()],
         attacks,

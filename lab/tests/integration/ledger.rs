@@ -5,9 +5,9 @@ use tonic::{Code, Status};
 use vfl_coordinator::config::Budgets;
 use vfl_lab::deployment::Deployment;
 use vfl_shared::rpc::pb::{self, RowStatus};
-use vfl_shared::rpc::{encode_columns, select_ok};
+use vfl_shared::rpc::select_ok;
 use vfl_shared::service::Role;
-use vfl_shared::types::RecordIds;
+use vfl_shared::types::{LogitShare, RecordIds};
 
 use super::support::{Trained, coordinator_client, spec, test_ids, trained, training_ids};
 
@@ -22,7 +22,7 @@ async fn ask(here: &Trained, asked: Asked<'_>) -> Result<Vec<RowStatus>, Status>
     let request = pb::PredictRequest {
         model_version: here.version.clone(),
         ids: Some(asked.ids.into()),
-        logit_shares: Some(encode_columns(&DMatrix::from_element(k, asked.ids.len(), asked.share))),
+        logit_shares: Some(LogitShare::new(DMatrix::from_element(k, asked.ids.len(), asked.share)).unwrap().to_wire()),
         audit_session: String::new(),
         request_id: asked.name.into(),
     };

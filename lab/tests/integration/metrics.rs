@@ -37,7 +37,7 @@ fn truth(here: &Trained) -> DMatrix<f64> {
 fn weights(here: &Trained) -> DMatrix<f64> {
     let version = ModelVersion::new(here.version.as_str()).unwrap();
     let store = ShareStore::open(&here.deployment.party_dir("passive-1")).unwrap();
-    store.load(&version).unwrap().parameters.weights().clone()
+    store.load(&version).unwrap().linear().unwrap().weights().clone()
 }
 
 /// One scoring of these estimates at the first passive party, which trusts its auditor, of a named model or of none.
@@ -181,6 +181,7 @@ async fn attack_accuracy_is_by_the_model_in_service_whatever_it_was_trained_on()
 
 fn plan(here: &Trained, names: Option<&[&str]>) -> Plan {
     Plan {
+        help: Default::default(),
         ids: test_ids(&here.dataset, 0, RECORDS),
         training_ids: None,
         aware: false,

@@ -9,12 +9,12 @@ use tonic::Code;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::deployment::Deployment;
 use vfl_shared::model::train_central;
+use vfl_shared::rpc::decode_columns;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::pb::{self, release::Kind};
-use vfl_shared::rpc::{decode_columns, encode_columns};
 use vfl_shared::service::{Peer, Role};
-use vfl_shared::types::{ConfidenceScores, Logits, PartyName, RecordIds};
+use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
 
 use super::support::{Trained, config, coordinator_client, score, spec, test_ids, trained, training_ids};
 
@@ -147,7 +147,7 @@ async fn defenses_release_what_they_define() {
 /// One request of the coordinator's `Predict`, with the active party's shares left at 0.
 fn request(here: &Trained, from: usize, to: usize) -> pb::PredictRequest {
     let ids = test_ids(&here.dataset, from, to);
-    let shares = encode_columns(&DMatrix::zeros(here.dataset.class_names().len(), ids.len()));
+    let shares = LogitShare::new(DMatrix::zeros(here.dataset.class_names().len(), ids.len())).unwrap().to_wire();
     pb::PredictRequest {
         model_version: here.version.clone(),
         ids: Some(ids.into()),

@@ -480,7 +480,7 @@ fn audits(table: &mut Table, here: &Trained, good: &Good) {
 fn bad_configs() -> Vec<Bad<Option<pb::TrainingConfig>>> {
     let good: pb::TrainingConfig = (&config(1)).into();
     let bad = |change: fn(&mut pb::TrainingConfig)| {
-        let mut config = good;
+        let mut config = good.clone();
         change(&mut config);
         Some(config)
     };
@@ -557,7 +557,7 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
     let messages = vec![reply(Reply::Start(good.start(4))), twice("ab"), twice("ca")];
     table.add(path, "an id in two chunks", messages, ARGUMENT, "stands in the batch twice");
     let mut messages = listed(Some(many(4)), vec![0, 1, 0, 1]);
-    messages.push(reply(Reply::Ready(pb::TrainingReady { features: 1 })));
+    messages.push(reply(Reply::Ready(pb::TrainingReady { features: 1, sub_model: None })));
     table.add(path, "records no passive party holds", messages.clone(), Code::NotFound, "passive-1");
     messages.truncate(1);
     table.add(path, "a stream that ends before the records", messages, Code::Unavailable, "went away");
@@ -565,7 +565,7 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
     messages.push(reply(Reply::Shares(Default::default())));
     table.add(path, "shares before ready", messages.clone(), ARGUMENT, "expected ready");
     messages.pop();
-    messages.push(reply(Reply::Ready(pb::TrainingReady { features: 1 })));
+    messages.push(reply(Reply::Ready(pb::TrainingReady { features: 1, sub_model: None })));
     // A tenth of four records rounds to none set aside: the first batch has all four.
     for (bad, step, shares, says) in [
         ("shares of another step", 9, Some(filled(4, good.k)), "expected step 1"),

@@ -1,9 +1,14 @@
 use vfl_shared::data::{self, DatasetName, DatasetSpec, FeatureStore, SyntheticFields, SyntheticParameters, partition};
-use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues, train_central};
-use vfl_shared::rpc::RefusalKind;
-use vfl_shared::types::ModelVersion;
+use vfl_shared::model::{
+    HeadLearner, ModelSpec, PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues, cross_entropy, kinds,
+    train_central,
+};
+use vfl_shared::rpc::{RefusalKind, pb};
+use vfl_shared::service::Role;
+use vfl_shared::training::journal::Journal;
+use vfl_shared::types::{FeatureBlock, ModelVersion};
 
-use super::support::{config, dataset, deploy, split, training_ids};
+use super::support::{config, coordinator_client, dataset, deploy, split, training_ids};
 
 /// Training over the sockets gives what training with all features in one place gives, to 1e-9, with 1 and 3 passive parties.
 #[tokio::test(flavor = "multi_thread")]
@@ -24,22 +29,118 @@ async fn distributed_training_is_central_training() {
         assert_eq!((published.epochs, published.best_epoch), (central.epochs, central.best_epoch));
         assert!(epochs > 0 && epochs <= published.epochs);
         let version = ModelVersion::new(published.model_version).unwrap();
-        let load =
-            |name: &str| ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap().parameters;
+        let load = |name: &str| ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap();
         let mut worst = 0.0f64;
-        let active = load("active");
+        let active = load("active").linear().unwrap().clone();
         let mut compare = |weights: &nalgebra::DMatrix<f64>, columns: &[usize]| {
             worst = worst.max((weights - central.weights.select_columns(columns)).amax());
         };
         compare(active.weights(), split.active());
         for party in split.passive() {
-            compare(load(party.name.as_str()).weights(), &party.columns);
+            compare(load(party.name.as_str()).linear().unwrap().weights(), &party.columns);
         }
         worst = worst.max((active.bias().unwrap() - &central.bias).amax());
         assert!(worst < 1e-9, "{parties} passive parties: parameters differ by {worst:e}");
         assert!(central.weights.amax() > 0.5, "the comparison is of a model that has learned");
         deployment.stop().await.unwrap();
     }
+}
+
+/// Over the sockets and in one process the same seed puts the same bytes on the parties' disks. `shared/tests/digests.rs` has the
+/// digests that it gave at all times.
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_change_no_bit_of_a_model() {
+    let dataset = dataset();
+    let split = split(&dataset, 2, 3);
+    let values = TrainingValues { epochs: 3, validation_share: 0.0, seed: 11, ..TrainingValues::default() };
+    let config = TrainingConfig::try_from(values).unwrap();
+    let (ids, k) = (training_ids(&dataset), dataset.class_names().len());
+    let dir = tempfile::tempdir().unwrap();
+    let deployment = deploy(&dir.path().join("sockets"), &dataset, &split).await;
+    let published = deployment.train(&config, &ids, |_| ()).await.unwrap();
+    let version = ModelVersion::new(published.model_version).unwrap();
+
+    let columns: Vec<&[usize]> =
+        std::iter::once(split.active()).chain(split.passive().iter().map(|p| &p.columns[..])).collect();
+    let x = dataset.x().select_columns(&dataset.split().train);
+    let labels: Vec<u32> = dataset.split().train.iter().map(|&p| dataset.labels()[p]).collect();
+    let mut parties: Vec<PartyLearner> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, rows)| {
+            let block = FeatureBlock::new(x.select_rows(*rows)).unwrap();
+            PartyLearner::new(&config, k, block, at == 0).unwrap()
+        })
+        .collect();
+    let model = ModelSpec::softmax_regression(k as u32, 2).unwrap();
+    let mut head = HeadLearner::new(&config, kinds::head(&model, k as u32).unwrap());
+    let mut schedule = Schedule::new(&config, ids.len());
+    for _ in 0..3 {
+        for batch in schedule.next_epoch() {
+            let shares = parties.iter_mut().map(|party| party.shares(&batch, false).unwrap()).collect();
+            let y: Vec<u32> = batch.iter().map(|&p| labels[p as usize]).collect();
+            let (_, gradient, _) = cross_entropy(head.logits(shares, false).unwrap(), &y);
+            for (party, gradient) in parties.iter_mut().zip(head.update(gradient).unwrap()) {
+                party.update(gradient.matrix()).unwrap();
+            }
+        }
+    }
+    let store = ShareStore::open(&dir.path().join("here")).unwrap();
+    for ((party, columns), name) in parties.iter().zip(columns).zip(["active", "passive-1", "passive-2"]) {
+        let names: Vec<String> = columns.iter().map(|&c| dataset.features()[c].name.clone()).collect();
+        let here = store.put(&party.parameters(false).unwrap(), &names).unwrap();
+        let there = ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap().digest;
+        assert_eq!(here, there, "{name}");
+    }
+    deployment.stop().await.unwrap();
+}
+
+/// A model that cannot be trained is refused by name before any training is written down, and what is in service says what it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_cannot_be_trained_is_refused_by_name() {
+    let dataset = dataset();
+    let dir = tempfile::tempdir().unwrap();
+    let deployment = deploy(dir.path(), &dataset, &split(&dataset, 2, 2)).await;
+    let (ids, k) = (training_ids(&dataset), dataset.class_names().len() as u32);
+    let plain = pb::ModelConfig {
+        combiner: pb::Combiner::Sum as i32,
+        kind: "softmax_regression".into(),
+        width: None,
+        settings: String::new(),
+    };
+    for (model, says) in [
+        (
+            pb::ModelConfig { combiner: pb::Combiner::Concat as i32, ..plain.clone() },
+            "combiner `concat` has no implementation",
+        ),
+        (pb::ModelConfig { combiner: 9, ..plain.clone() }, "`combiner` is out of range"),
+        (pb::ModelConfig { kind: "mlp".into(), ..plain.clone() }, "this version knows `softmax_regression`"),
+        (pb::ModelConfig { settings: r#"{"hidden":[8]}"#.into(), ..plain.clone() }, "`hidden` is unknown"),
+        (pb::ModelConfig { width: Some(0), ..plain.clone() }, "`width` is 0"),
+        (pb::ModelConfig { width: Some(u32::MAX), ..plain.clone() }, "`width` is 4294967295"),
+        (pb::ModelConfig { width: Some(k + 1), ..plain.clone() }, "one output per class"),
+    ] {
+        let config = pb::TrainingConfig { model: Some(model), ..(&config(1)).into() };
+        let request = pb::TrainJobRequest { config: Some(config), ids: Some((&ids).into()) };
+        let mut client = deployment.active_client().unwrap();
+        let refused = match client.train(request).await {
+            Err(status) => status,
+            Ok(events) => events.into_inner().message().await.unwrap_err(),
+        };
+        assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+        assert!(refused.message().contains(says), "{refused}");
+    }
+    for party in ["coordinator", "passive-1"] {
+        assert!(Journal::list(&deployment.party_dir(party).join("trainings")).unwrap().is_empty(), "{party}");
+    }
+    // What is the default may be said.
+    let config = pb::TrainingConfig { model: Some(pb::ModelConfig { width: Some(k), ..plain }), ..(&config(1)).into() };
+    deployment.train(&TrainingConfig::try_from(&config).unwrap(), &ids, |_| ()).await.unwrap();
+    let mut coordinator = coordinator_client(&deployment, Role::ActiveParty);
+    let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+    let model = ModelSpec::try_from(&described.model.unwrap()).unwrap();
+    assert_eq!(model, ModelSpec::softmax_regression(k, 2).unwrap());
+    deployment.stop().await.unwrap();
 }
 
 /// Records that the model separates leave a few residuals at last, whose gradient would show those records alone: it is not sent.
@@ -63,6 +164,7 @@ async fn a_training_with_nothing_left_to_learn_ends_with_its_best_parameters() {
             validation_share,
             seed: 5,
             batch_size: 512,
+            ..TrainingValues::default()
         };
         TrainingConfig::try_from(values).unwrap()
     };

@@ -50,7 +50,7 @@ fn share(here: &Trained) -> StoredShare {
 
 /// W_pas of the first passive party.
 fn true_weights(here: &Trained) -> DMatrix<f64> {
-    share(here).parameters.weights().clone()
+    share(here).linear().unwrap().weights().clone()
 }
 
 fn of_weights(answer: &pb::ReleaseParametersResponse) -> Option<TransformConfig> {

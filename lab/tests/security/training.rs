@@ -10,8 +10,8 @@ use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_passive_party::config::TrainingPolicy;
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::numerics::PseudoInverse;
+use vfl_shared::rpc::decode_columns;
 use vfl_shared::rpc::pb::{self, RowStatus, training_command::Command, training_reply::Reply};
-use vfl_shared::rpc::{decode_columns, encode_columns};
 use vfl_shared::service::Role;
 use vfl_shared::training::journal::Journal;
 use vfl_shared::types::{LogitShare, PartyName, RecordIds};
@@ -58,7 +58,7 @@ impl Conduct {
             Command::Begin(_) => {}
             other => panic!("expected begin, got {other:?}"),
         }
-        conduct.reply(Reply::Ready(pb::TrainingReady { features: 4 })).await;
+        conduct.reply(Reply::Ready(pb::TrainingReady { features: 4, sub_model: None })).await;
         Ok(conduct)
     }
 
@@ -87,7 +87,7 @@ impl Conduct {
 
     async fn share(&self, share: DMatrix<f64>) {
         let shares = LogitShare::new(share).unwrap();
-        let shares = pb::BatchShares { step: self.step, shares: Some(encode_columns(shares.matrix())) };
+        let shares = pb::BatchShares { step: self.step, shares: Some(shares.to_wire()) };
         self.reply(Reply::Shares(shares)).await;
     }
 }

@@ -5,8 +5,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use vfl_lab::deployment::Deployment;
 use vfl_lab::transcript::{Transcript, accuracy, reconstruct, record};
 use vfl_shared::model::{PartyLearner, Schedule, TrainingConfig, TrainingValues};
+use vfl_shared::rpc::decode_columns;
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
-use vfl_shared::rpc::{decode_columns, encode_columns};
 use vfl_shared::service::Role;
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
@@ -36,14 +36,14 @@ async fn train_and_keep(
     let mut client = coordinator_client(deployment, Role::ActiveParty);
     let mut commands = client.train(ReceiverStream::new(receiver)).await.unwrap().into_inner();
 
-    let mut learner = PartyLearner::new(config, classes, own.clone(), true);
+    let mut learner = PartyLearner::new(config, classes, own.clone(), true).unwrap();
     let mut transcript = Transcript::new(config, classes, labels.to_vec(), own.matrix().clone());
     let mut pending = None;
     loop {
         let message = commands.message().await.unwrap().expect("the coordinator ended the training");
         match message.command.unwrap() {
             Command::Begin(_) => {
-                let ready = pb::TrainingReady { features: learner.features() as u32 };
+                let ready = pb::TrainingReady { features: learner.features() as u32, sub_model: None };
                 replies.send(say(Reply::Ready(ready))).await.unwrap();
             }
             Command::Step(step) => {
@@ -61,7 +61,7 @@ async fn train_and_keep(
                 }
                 if !step.batch.is_empty() {
                     let share = learner.shares(&step.batch, step.evaluation).unwrap();
-                    let answer = pb::BatchShares { step: step.step, shares: Some(encode_columns(share.matrix())) };
+                    let answer = pb::BatchShares { step: step.step, shares: Some(share.to_wire()) };
                     if !step.evaluation {
                         pending = Some((step.batch, share.matrix().clone()));
                     }

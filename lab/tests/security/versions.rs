@@ -18,10 +18,10 @@ use vfl_shared::data::Dataset;
 use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::{self, RowStatus, release::Kind, training_command::Command, training_reply::Reply};
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, decode_columns, encode_columns};
+use vfl_shared::rpc::{LIST_CHUNK_RECORDS, decode_columns};
 use vfl_shared::service::Role;
 use vfl_shared::training::Participant;
-use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
+use vfl_shared::types::{FeatureBlock, LogitShare, ModelVersion, RecordIds};
 
 use super::support::{config, coordinator_client, dataset, spec, split, test_ids, training_ids};
 
@@ -91,7 +91,7 @@ impl Attack {
                     let (rows, columns) = (shares.rows as usize, shares.columns as usize);
                     let mut moved = decode_columns("shares", shares, rows, Some(columns)).unwrap();
                     moved.row_mut(0).add_scalar_mut(shift);
-                    batch.shares = Some(encode_columns(&moved));
+                    batch.shares = Some(LogitShare::new(moved).unwrap().to_wire());
                 }
                 reply
             });
@@ -117,10 +117,11 @@ impl Attack {
 
     /// Asks the live service, with the same share for every record.
     async fn ask(&self, version: &ModelVersion, ids: &RecordIds, share: &[f64]) -> (Vec<RowStatus>, Kind) {
+        let shares = DMatrix::from_fn(share.len(), ids.len(), |k, _| share[k]);
         let request = pb::PredictRequest {
             model_version: version.as_str().into(),
             ids: Some(ids.into()),
-            logit_shares: Some(encode_columns(&DMatrix::from_fn(share.len(), ids.len(), |k, _| share[k]))),
+            logit_shares: Some(LogitShare::new(shares).unwrap().to_wire()),
             ..Default::default()
         };
         let answer = coordinator_client(&self.deployment, Role::ActiveParty).predict(request).await.unwrap();

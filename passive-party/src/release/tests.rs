@@ -1,5 +1,5 @@
 use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-use vfl_shared::model::{PartyParameters, ShareStore};
+use vfl_shared::model::{LinearParameters, ShareStore};
 use vfl_shared::rpc::RefusalKind;
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
@@ -37,7 +37,7 @@ fn party(models: &[(&str, DMatrix<f64>)]) -> Party {
     let table = FeatureTable::new(FeatureSchema::new(specs, None).unwrap(), ids, x, None).unwrap();
     let store = ShareStore::open(dir.path()).unwrap();
     for (version, weights) in models {
-        let digest = store.put(&PartyParameters::new(weights.clone(), None).unwrap(), &names).unwrap();
+        let digest = store.put(&LinearParameters::new(weights.clone(), None).unwrap(), &names).unwrap();
         store.bind(&ModelVersion::new(*version).unwrap(), &digest).unwrap();
     }
     let logits = Arc::new(LogitServer::new(Arc::new(table), store));
@@ -82,7 +82,7 @@ async fn no_refusal_and_no_log_tells_a_bound_or_a_path() {
     }
     assert_eq!(party.files(), 0);
     // A file that cannot be read: the log alone knows where it is.
-    let share = party.logits.share("m-1".into()).unwrap();
+    let share = party.logits.share(&ModelVersion::new("m-1").unwrap()).unwrap();
     std::fs::write(dir(party.dir.path()).join(format!("{}-active-party.json", share.digest)), "{}").unwrap();
     let refused = party.shown("m-1", &TransformConfig::Negate {}).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Internal);

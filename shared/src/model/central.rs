@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::learner::{BETA1, BETA2, EPSILON};
+use super::optimiser::{BETA1, BETA2, EPSILON};
 use super::{Schedule, TrainingConfig, cross_entropy};
 use crate::types::Logits;
 

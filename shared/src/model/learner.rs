@@ -1,14 +1,11 @@
-//! One party's side of training: logit shares of a batch out, gradient in, Adam on its own parameters.
+//! Both sides of training without the wire: a party's sub-model, and the coordinator's head.
 
 use nalgebra::DMatrix;
 
-use super::{PartyParameters, TrainingConfig};
-use crate::types::{FeatureBlock, LogitShare, ShapeError};
-
-/// Adam's usual constants; the step size is the configuration's.
-pub(super) const BETA1: f64 = 0.9;
-pub(super) const BETA2: f64 = 0.999;
-pub(super) const EPSILON: f64 = 1e-8;
+use super::contract::{BackwardError, Head, Origin, Parameters, SubModel};
+use super::optimiser::Adam;
+use super::{SpecError, SubModelSpec, TrainingConfig, kinds};
+use crate::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
 
 /// Why a training step was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,63 +27,48 @@ pub enum LearnerError {
     /// The best parameters were wanted, but none were remembered.
     #[error("no checkpoint was taken")]
     NoCheckpoint,
+    /// A model that cannot be trained here.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
 }
 
-/// First and second moments of one block of parameters.
-#[derive(Clone)]
-struct Moments {
-    first: Vec<f64>,
-    second: Vec<f64>,
-}
-
-impl Moments {
-    fn new(len: usize) -> Self {
-        Self { first: vec![0.0; len], second: vec![0.0; len] }
-    }
-
-    /// One Adam step number `t` (from 1), in place.
-    fn step(&mut self, t: i32, learning_rate: f64, parameters: &mut [f64], gradient: &[f64]) {
-        let (c1, c2) = (1.0 - BETA1.powi(t), 1.0 - BETA2.powi(t));
-        for (((p, g), m), v) in parameters.iter_mut().zip(gradient).zip(&mut self.first).zip(&mut self.second) {
-            *m = BETA1 * *m + (1.0 - BETA1) * g;
-            *v = BETA2 * *v + (1.0 - BETA2) * g * g;
-            *p -= learning_rate * (*m / c1) / ((*v / c2).sqrt() + EPSILON);
+impl From<BackwardError> for LearnerError {
+    fn from(error: BackwardError) -> Self {
+        match error {
+            BackwardError::NoBatch => Self::NoBatch,
+            BackwardError::Shape(error) => Self::Shape(error),
         }
     }
 }
 
-/// A party's state during one training.
+/// A party's state during one training: outputs of a batch out, their gradient in, Adam on its own parameters.
 pub struct PartyLearner {
     block: DMatrix<f64>,
-    parameters: PartyParameters,
-    weight_moments: Moments,
-    bias_moments: Moments,
-    steps: i32,
-    learning_rate: f64,
-    l2: f64,
-    /// Features of the last training batch, d × B: the next gradient belongs to them.
-    batch: Option<DMatrix<f64>>,
-    checkpoint: Option<PartyParameters>,
+    model: Box<dyn SubModel>,
+    adam: Adam,
+    /// Whether the next gradient belongs to a batch.
+    pending: bool,
+    checkpoint: Option<Vec<Vec<f64>>>,
 }
 
 impl PartyLearner {
-    /// Starts from zero parameters. `block` holds this party's features of the training's record list, in its order; the
-    /// active party (`bias`) also learns the bias.
-    #[must_use]
-    pub fn new(config: &TrainingConfig, classes: usize, block: FeatureBlock, bias: bool) -> Self {
-        let block = block.into_matrix();
-        let v = config.values();
-        Self {
-            weight_moments: Moments::new(classes * block.nrows()),
-            bias_moments: Moments::new(if bias { classes } else { 0 }),
-            parameters: PartyParameters::zeros(classes, block.nrows(), bias),
-            block,
-            steps: 0,
-            learning_rate: v.learning_rate,
-            l2: v.l2,
-            batch: None,
+    /// Starts a sub-model of the configuration's kind. `block` holds this party's features of the training's record list, in its
+    /// order; `active` says whether this is the active party.
+    ///
+    /// # Errors
+    /// [`SpecError`] for a kind, width or setting that does not go with so many classes.
+    pub fn new(config: &TrainingConfig, classes: usize, block: FeatureBlock, active: bool) -> Result<Self, SpecError> {
+        let values = config.values();
+        let classes = u32::try_from(classes).unwrap_or(u32::MAX);
+        let origin =
+            Origin { spec: values.model.sub_model(classes)?, features: block.features(), active, seed: values.seed };
+        Ok(Self {
+            model: kinds::start(&origin)?,
+            block: block.into_matrix(),
+            adam: Adam::new(config),
+            pending: false,
             checkpoint: None,
-        }
+        })
     }
 
     /// Number of features.
@@ -95,10 +77,22 @@ impl PartyLearner {
         self.block.nrows()
     }
 
-    /// The logit shares of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
+    /// What is trained.
+    #[must_use]
+    pub fn spec(&self) -> &SubModelSpec {
+        self.model.spec()
+    }
+
+    /// Numbers in a record's share.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.model.spec().width() as usize
+    }
+
+    /// The shares of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
     ///
     /// # Errors
-    /// [`LearnerError::Position`] past the record list; [`LearnerError::Shape`] when a logit overflows.
+    /// [`LearnerError::Position`] past the record list; [`LearnerError::Shape`] when an output overflows.
     pub fn shares(&mut self, positions: &[u32], evaluation: bool) -> Result<LogitShare, LearnerError> {
         let records = self.block.ncols();
         if let Some(&position) = positions.iter().find(|&&p| p as usize >= records) {
@@ -108,47 +102,32 @@ impl PartyLearner {
         for (mut to, &from) in batch.column_iter_mut().zip(positions) {
             to.copy_from(&self.block.column(from as usize));
         }
-        let share = LogitShare::new(self.parameters.affine(&batch))?;
-        if !evaluation {
-            self.batch = Some(batch);
+        if evaluation {
+            return Ok(self.model.outputs(&batch)?);
         }
+        let share = self.model.forward(batch)?;
+        self.pending = true;
         Ok(share)
     }
 
-    /// One Adam step with the gradient G (k × B) of the mean loss with respect to the last batch's logits: the gradient of
-    /// the weights is G Xᵀ + 2 l2 W, that of the bias G 1.
+    /// One Adam step with the gradient (w × B) of the mean loss with respect to the last batch's outputs.
     ///
     /// # Errors
     /// [`LearnerError::NoBatch`] without a batch before; [`LearnerError::Shape`] for another shape or non-finite values.
     pub fn update(&mut self, gradient: &DMatrix<f64>) -> Result<(), LearnerError> {
-        let batch = self.batch.take().ok_or(LearnerError::NoBatch)?;
-        let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
-        if gradient.nrows() != self.parameters.classes() {
-            return Err(size("classes", self.parameters.classes(), gradient.nrows()).into());
+        if !std::mem::take(&mut self.pending) {
+            return Err(LearnerError::NoBatch);
         }
-        if gradient.ncols() != batch.ncols() {
-            return Err(size("records", batch.ncols(), gradient.ncols()).into());
-        }
-        let (weights, bias) = self.parameters.parts_mut();
-        let mut slope = &*weights * (2.0 * self.l2);
-        if !batch.is_empty() {
-            slope += gradient * batch.transpose();
-        }
-        if !slope.iter().chain(gradient.iter()).all(|v| v.is_finite()) {
+        let gradients = self.model.backward(gradient, false)?;
+        if !gradient.iter().all(|v| v.is_finite()) {
             return Err(ShapeError::NotFinite { what: "gradient", record: 0 }.into());
         }
-        self.steps += 1;
-        self.weight_moments.step(self.steps, self.learning_rate, weights.as_mut_slice(), slope.as_slice());
-        if let Some(bias) = bias {
-            let slope = gradient.column_sum();
-            self.bias_moments.step(self.steps, self.learning_rate, bias.as_mut_slice(), slope.as_slice());
-        }
-        Ok(())
+        Ok(self.adam.step(self.model.tensors_mut(), gradients.parameters)?)
     }
 
     /// Remembers the parameters as they are: the best so far.
     pub fn checkpoint(&mut self) {
-        self.checkpoint = Some(self.parameters.clone());
+        self.checkpoint = Some(self.model.snapshot());
     }
 
     /// Goes back to the remembered parameters, to evaluate them: there is no batch for a gradient after it.
@@ -156,8 +135,9 @@ impl PartyLearner {
     /// # Errors
     /// [`LearnerError::NoCheckpoint`] if none were remembered.
     pub fn restore(&mut self) -> Result<(), LearnerError> {
-        self.parameters = self.checkpoint.clone().ok_or(LearnerError::NoCheckpoint)?;
-        self.batch = None;
+        let remembered = self.checkpoint.as_ref().ok_or(LearnerError::NoCheckpoint)?;
+        self.model.put_back(remembered);
+        self.pending = false;
         Ok(())
     }
 
@@ -165,7 +145,66 @@ impl PartyLearner {
     ///
     /// # Errors
     /// [`LearnerError::NoCheckpoint`] if none were remembered.
-    pub fn parameters(&self, from_checkpoint: bool) -> Result<&PartyParameters, LearnerError> {
-        if from_checkpoint { self.checkpoint.as_ref().ok_or(LearnerError::NoCheckpoint) } else { Ok(&self.parameters) }
+    pub fn parameters(&self, from_checkpoint: bool) -> Result<Parameters, LearnerError> {
+        let values = match from_checkpoint {
+            true => self.checkpoint.clone().ok_or(LearnerError::NoCheckpoint)?,
+            false => self.model.snapshot(),
+        };
+        Ok(Parameters::of(&*self.model, values))
+    }
+}
+
+/// The coordinator's state during one training: outputs of all parties in, logits out, gradients back.
+pub struct HeadLearner {
+    head: Box<dyn Head>,
+    adam: Adam,
+    checkpoint: Option<Vec<Vec<f64>>>,
+}
+
+impl HeadLearner {
+    /// Trains a head that has just been started.
+    #[must_use]
+    pub fn new(config: &TrainingConfig, head: Box<dyn Head>) -> Self {
+        Self { head, adam: Adam::new(config), checkpoint: None }
+    }
+
+    /// Output widths of the parties, the active party's first.
+    #[must_use]
+    pub fn widths(&self) -> &[usize] {
+        self.head.widths()
+    }
+
+    /// Logits of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
+    ///
+    /// # Errors
+    /// [`ShapeError`] for other widths, or a logit that overflows.
+    pub fn logits(&mut self, outputs: Vec<LogitShare>, evaluation: bool) -> Result<Logits, ShapeError> {
+        if evaluation { self.head.combine(outputs) } else { self.head.forward(outputs) }
+    }
+
+    /// One Adam step on the head's own parameters, if it has any, with the gradient (k × B) of the mean loss with respect to the last
+    /// batch's logits. Gives the gradient for each party, the active party's first.
+    ///
+    /// # Errors
+    /// [`LearnerError`] without a batch before, for another shape, or for values that are not finite.
+    pub fn update(&mut self, gradient: DMatrix<f64>) -> Result<Vec<OutputGradient>, LearnerError> {
+        let gradients = self.head.backward(gradient)?;
+        self.adam.step(self.head.tensors_mut(), gradients.parameters)?;
+        Ok(gradients.parties)
+    }
+
+    /// Remembers the head's parameters as they are: the best so far.
+    pub fn checkpoint(&mut self) {
+        self.checkpoint = Some(self.head.snapshot());
+    }
+
+    /// Goes back to the remembered parameters.
+    ///
+    /// # Errors
+    /// [`LearnerError::NoCheckpoint`] if none were remembered.
+    pub fn restore(&mut self) -> Result<(), LearnerError> {
+        let remembered = self.checkpoint.as_ref().ok_or(LearnerError::NoCheckpoint)?;
+        self.head.put_back(remembered);
+        Ok(())
     }
 }

@@ -1,23 +1,40 @@
-//! Multinomial logistic regression, vertically split: each party holds the weights of its own features, the active party the
-//! bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2).
+//! Models, vertically split: each party holds a sub-model of its own features, the coordinator combines the outputs.
+//!
+//! Today's is multinomial logistic regression, summed: each party holds the weights of its own features, the active party the
+//! bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2). [`contract`] says what a sub-model and a head
+//! do, [`kinds`] is the register of what there is.
 
+mod binary;
 mod central;
+pub mod contract;
 mod converged;
+pub mod kinds;
 mod learner;
+mod linear;
+mod optimiser;
 mod parameter_file;
-mod parameters;
 mod schedule;
+mod spec;
 mod staging;
 mod store;
+mod sum;
+mod wire;
 
 pub use central::{CentralFit, train_central};
+pub use contract::{Head, Parameters, SubModel};
 pub use converged::{ConvergedFit, train_converged};
-pub use learner::{LearnerError, PartyLearner};
+pub use learner::{HeadLearner, LearnerError, PartyLearner};
+pub use linear::LinearParameters;
+pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};
-pub use parameters::PartyParameters;
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
+pub use spec::{
+    Combiner, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig, ModelSpec, SOFTMAX_REGRESSION, Settings,
+    SpecError, SubModelSpec,
+};
 pub use staging::{ImportError, Imported, Staged, Staging, import_parameters};
-pub use store::{ShareStore, StoreError, StoredShare};
+pub use store::{NotLinear, ShareStore, StoreError, StoredShare};
+pub use sum::Sum;
 
 use nalgebra::DMatrix;
 

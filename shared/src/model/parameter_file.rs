@@ -26,7 +26,7 @@ use nalgebra::{DMatrix, DVector};
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::PartyParameters;
+use super::LinearParameters;
 
 const SCHEMA: u32 = 1;
 /// The most bytes of a file: some ten million numbers.
@@ -480,8 +480,8 @@ impl ParameterFile {
     ///
     /// # Errors
     /// [`crate::types::ShapeError`], which the checks above have excluded.
-    pub fn parameters(&self) -> Result<PartyParameters, crate::types::ShapeError> {
-        PartyParameters::new(self.weights.clone(), self.bias.clone())
+    pub fn parameters(&self) -> Result<LinearParameters, crate::types::ShapeError> {
+        LinearParameters::new(self.weights.clone(), self.bias.clone())
     }
 }
 

@@ -5,7 +5,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::rpc::{WireError, pb};
+use super::ModelConfig;
 
 /// Why a training configuration was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -34,6 +34,9 @@ pub struct TrainingValues {
     pub patience: u32,
     /// Seed of the order of the records. Default 1.
     pub seed: u64,
+    /// What each party trains, and how outputs are combined. Default softmax regression, summed.
+    #[serde(skip_serializing_if = "ModelConfig::is_default")]
+    pub model: ModelConfig,
 }
 
 impl Default for TrainingValues {
@@ -46,6 +49,7 @@ impl Default for TrainingValues {
             validation_share: 0.1,
             patience: 10,
             seed: 1,
+            model: ModelConfig::default(),
         }
     }
 }
@@ -93,38 +97,6 @@ impl TrainingConfig {
     #[must_use]
     pub fn values(&self) -> &TrainingValues {
         &self.0
-    }
-}
-
-impl From<&TrainingConfig> for pb::TrainingConfig {
-    fn from(config: &TrainingConfig) -> Self {
-        let v = config.values();
-        Self {
-            epochs: v.epochs,
-            batch_size: v.batch_size,
-            learning_rate: v.learning_rate,
-            l2: v.l2,
-            validation_share: v.validation_share,
-            patience: v.patience,
-            seed: v.seed,
-        }
-    }
-}
-
-impl TryFrom<&pb::TrainingConfig> for TrainingConfig {
-    type Error = WireError;
-
-    fn try_from(c: &pb::TrainingConfig) -> Result<Self, WireError> {
-        let values = TrainingValues {
-            epochs: c.epochs,
-            batch_size: c.batch_size,
-            learning_rate: c.learning_rate,
-            l2: c.l2,
-            validation_share: c.validation_share,
-            patience: c.patience,
-            seed: c.seed,
-        };
-        Self::try_from(values).map_err(|e| WireError::Content { field: "config", reason: e.to_string() })
     }
 }
 

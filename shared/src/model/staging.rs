@@ -258,14 +258,14 @@ mod tests {
         assert!(found.reordered && found.replaced.is_none());
         assert_eq!(found.class_names, names(&["no", "yes"]), "a passive party has no classes of its own");
         let share = store.stored(&found.digest).unwrap();
-        assert_eq!(share.parameters.weights().row(0), nalgebra::RowDVector::from_vec(vec![2.0, 1.0]));
+        assert_eq!(share.linear().unwrap().weights().row(0), nalgebra::RowDVector::from_vec(vec![2.0, 1.0]));
         assert_eq!(share.feature_names, names(&["a", "b"]));
         let active = import(dir.path(), ",\"bias\":[5,6]", &["b", "a"], Some(&["yes", "no"])).unwrap();
         assert_eq!(active.replaced.as_deref(), Some(found.digest.as_str()));
         assert_eq!(active.class_names, names(&["yes", "no"]));
         let share = store.stored(&active.digest).unwrap();
-        assert_eq!(share.parameters.weights().row(0), nalgebra::RowDVector::from_vec(vec![3.0, 4.0]));
-        assert_eq!(share.parameters.bias().unwrap().as_slice(), [6.0, 5.0]);
+        assert_eq!(share.linear().unwrap().weights().row(0), nalgebra::RowDVector::from_vec(vec![3.0, 4.0]));
+        assert_eq!(share.linear().unwrap().bias().unwrap().as_slice(), [6.0, 5.0]);
         #[cfg(unix)]
         for file in ["imports/staged.json".to_owned(), format!("shares/{}.json", active.digest)] {
             use std::os::unix::fs::PermissionsExt;

@@ -1,17 +1,20 @@
 //! A party's parameters on its own disk: each share in a file named by the hash of its content, each published version a
 //! small file that names a share. Publishing a version never touches the files of another one.
+//!
+//! A share of a softmax regression is JSON, with the same bytes as ever; one of another kind is a binary file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::PartyParameters;
+use super::contract::{Parameters, SubModel};
+use super::{LinearParameters, SOFTMAX_REGRESSION, SpecError, binary, kinds};
 use crate::hex;
-use crate::json::json_error;
 use crate::state_file::{StateFile, StateFileError, make_state_dir};
-use crate::types::{ModelVersion, ShapeError};
+use crate::types::ModelVersion;
 
 const SCHEMA: u32 = 1;
 
@@ -31,6 +34,14 @@ pub enum StoreError {
         version: ModelVersion,
         /// The store.
         dir: PathBuf,
+    },
+    /// Parameters that this version of the program does not know what to do with.
+    #[error("{} holds a model that this version cannot use: {source}; use the version that stored it, or train again", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: SpecError,
     },
     /// A version that names another share already.
     #[error("model version {version} is published here with another share; a published version never changes")]
@@ -65,16 +76,39 @@ struct VersionFile {
 }
 
 /// A share as read back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct StoredShare {
-    /// The parameters.
-    pub parameters: PartyParameters,
-    /// Names of the features, in the order of the weights' columns.
+    model: Arc<dyn SubModel>,
+    /// Names of the features, in the order of the model's inputs.
     pub feature_names: Vec<String>,
     /// The hash of its file.
     pub digest: String,
     /// The hash of the map that the features went through before training; `None`: they were as they are.
     pub feature_map: Option<String>,
+}
+
+impl StoredShare {
+    /// The sub-model.
+    #[must_use]
+    pub fn model(&self) -> &dyn SubModel {
+        &*self.model
+    }
+
+    /// The parameters of a linear sub-model.
+    ///
+    /// # Errors
+    /// [`NotLinear`] for another kind.
+    pub fn linear(&self) -> Result<&LinearParameters, NotLinear> {
+        self.model.linear().ok_or_else(|| NotLinear { kind: self.model.spec().kind().to_owned() })
+    }
+}
+
+/// A sub-model that is not W x + b where one is needed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this needs a linear model, and a sub-model of kind `{kind}` is none")]
+pub struct NotLinear {
+    /// The kind.
+    pub kind: String,
 }
 
 /// The directory of one party's shares.
@@ -106,17 +140,25 @@ impl ShareStore {
     /// Stores a share durably and gives the hash of its file.
     ///
     /// # Errors
-    /// [`StoreError::File`] if the disk refuses.
-    pub fn put(&self, parameters: &PartyParameters, feature_names: &[String]) -> Result<String, StoreError> {
-        let file = ShareFile {
-            schema: SCHEMA,
-            feature_names: feature_names.to_vec(),
-            weights: parameters.weights().row_iter().map(|r| r.iter().copied().collect()).collect(),
-            bias: parameters.bias().map(|b| b.iter().copied().collect()),
+    /// [`StoreError::File`] if the disk refuses; [`StoreError::Model`] for parameters that are not of their kind.
+    pub fn put(&self, parameters: impl Into<Parameters>, feature_names: &[String]) -> Result<String, StoreError> {
+        let parameters = parameters.into();
+        let model = kinds::restore(&parameters)
+            .map_err(|source| StoreError::Model { path: self.dir.join("shares"), source })?;
+        let (content, form) = match model.linear() {
+            Some(linear) if parameters.spec.kind() == SOFTMAX_REGRESSION => {
+                let file = ShareFile {
+                    schema: SCHEMA,
+                    feature_names: feature_names.to_vec(),
+                    weights: linear.weights().row_iter().map(|r| r.iter().copied().collect()).collect(),
+                    bias: linear.bias().map(|b| b.iter().copied().collect()),
+                };
+                (to_json(&file), Form::Json)
+            }
+            _ => (binary::encode(&parameters, feature_names), Form::Binary),
         };
-        let content = to_json(&file);
         let digest = digest(&content);
-        self.write(&self.share_path(&digest)?, &content)?;
+        self.write(&self.share_path(&digest, form)?, &content)?;
         Ok(digest)
     }
 
@@ -161,31 +203,36 @@ impl ShareStore {
     }
 
     fn read_share(&self, digest: &str) -> Result<StoredShare, StoreError> {
-        let file = StateFile::new(self.share_path(digest)?, FIX);
+        let mut form = Form::Json;
+        let mut file = StateFile::new(self.share_path(digest, Form::Json)?, FIX);
+        if !file.path().exists() {
+            let binary = self.share_path(digest, Form::Binary)?;
+            // Where there is neither, the first one is missing.
+            if binary.exists() {
+                (file, form) = (StateFile::new(binary, FIX), Form::Binary);
+            }
+        }
         let content = file.read()?.ok_or_else(|| file.damaged("it is missing"))?;
         let damaged = |reason: String| file.damaged(reason);
         if self::digest(&content) != digest {
             return Err(damaged("its content does not match its name".into()).into());
         }
-        let share: ShareFile = serde_json::from_slice(&content).map_err(|e| damaged(json_error(&e)))?;
-        let d = share.feature_names.len();
-        if share.schema != SCHEMA || share.weights.iter().any(|row| row.len() != d) {
-            return Err(damaged("its fields contradict each other".into()).into());
-        }
-        let weights = DMatrix::from_row_iterator(share.weights.len(), d, share.weights.into_iter().flatten());
-        let parameters = PartyParameters::new(weights, share.bias.map(DVector::from_vec))
-            .map_err(|e: ShapeError| damaged(e.to_string()))?;
-        let digest = digest.to_owned();
-        Ok(StoredShare { parameters, feature_names: share.feature_names, digest, feature_map: None })
+        let (parameters, feature_names) = match form {
+            Form::Json => parse(&content).map_err(damaged)?,
+            Form::Binary => binary::decode(&content).map_err(damaged)?,
+        };
+        let model =
+            kinds::restore(&parameters).map_err(|source| StoreError::Model { path: file.path().to_owned(), source })?;
+        Ok(StoredShare { model: model.into(), feature_names, digest: digest.to_owned(), feature_map: None })
     }
 
-    fn share_path(&self, digest: &str) -> Result<PathBuf, StoreError> {
+    fn share_path(&self, digest: &str, form: Form) -> Result<PathBuf, StoreError> {
         // The digest comes from a peer and becomes a path.
         let hex = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if !hex {
             return Err(StoreError::Digest(digest.chars().take(80).collect()));
         }
-        Ok(self.dir.join("shares").join(format!("{digest}.json")))
+        Ok(self.dir.join("shares").join(format!("{digest}.{}", form.extension())))
     }
 
     fn version_path(&self, version: &ModelVersion) -> PathBuf {
@@ -195,6 +242,34 @@ impl ShareStore {
     fn write(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
         Ok(StateFile::new(path, FIX).write(content)?)
     }
+}
+
+/// How a share is written.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Json,
+    Binary,
+}
+
+impl Form {
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Binary => "safetensors",
+        }
+    }
+}
+
+/// Reads a share of a softmax regression.
+fn parse(content: &[u8]) -> Result<(Parameters, Vec<String>), String> {
+    let file: ShareFile = serde_json::from_slice(content).map_err(|e| e.to_string())?;
+    let d = file.feature_names.len();
+    if file.schema != SCHEMA || file.weights.iter().any(|row| row.len() != d) {
+        return Err("its fields contradict each other".into());
+    }
+    let weights = DMatrix::from_row_iterator(file.weights.len(), d, file.weights.into_iter().flatten());
+    let linear = LinearParameters::new(weights, file.bias.map(DVector::from_vec)).map_err(|e| e.to_string())?;
+    Ok(((&linear).into(), file.feature_names))
 }
 
 fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
@@ -212,9 +287,9 @@ fn digest(content: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn parameters(seed: f64) -> PartyParameters {
+    fn parameters(seed: f64) -> LinearParameters {
         let weights = DMatrix::from_fn(3, 2, |i, j| seed / (1.0 + i as f64 + 0.1 * j as f64));
-        PartyParameters::new(weights, Some(DVector::from_vec(vec![seed, 1e-300, -seed]))).unwrap()
+        LinearParameters::new(weights, Some(DVector::from_vec(vec![seed, 1e-300, -seed]))).unwrap()
     }
 
     #[test]
@@ -229,8 +304,8 @@ mod tests {
         let two = store.put(&parameters(0.7), &names).unwrap();
         store.bind(&v2, &two).unwrap();
         let again = ShareStore::open(dir.path()).unwrap();
-        assert_eq!(again.load(&v1).unwrap().parameters, parameters(0.1));
-        assert_eq!(again.load(&v2).unwrap().parameters, parameters(0.7));
+        assert_eq!(*again.load(&v1).unwrap().linear().unwrap(), parameters(0.1));
+        assert_eq!(*again.load(&v2).unwrap().linear().unwrap(), parameters(0.7));
         again.bind(&v1, &one).unwrap();
         assert!(matches!(again.bind(&v1, &two), Err(StoreError::Rebound { .. })), "a published version never changes");
     }
@@ -264,7 +339,7 @@ mod tests {
         let version = ModelVersion::new("m-1").unwrap();
         let digest = store.put(&parameters(0.1), &["a".into(), "b".into()]).unwrap();
         store.bind(&version, &digest).unwrap();
-        let path = store.share_path(&digest).unwrap();
+        let path = store.share_path(&digest, Form::Json).unwrap();
         let content = std::fs::read(&path).unwrap();
         std::fs::write(&path, &content[..content.len() / 2]).unwrap();
         assert!(matches!(store.load(&version), Err(StoreError::File(StateFileError::Damaged { .. }))));

@@ -4,10 +4,14 @@ use bytes::Bytes;
 use nalgebra::DMatrix;
 
 use super::pb;
+use super::releasable::Releasable;
 use crate::types::{
     ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError, PartyName, RecordIds,
     ReleasedScores, ShapeError, SimplexError,
 };
+
+/// The most records of one prediction message.
+pub const MAX_PREDICTION_ROWS: usize = 16_384;
 
 /// Why a message was refused. Names the field, never shows a value of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +53,12 @@ pub enum WireError {
         field: &'static str,
         /// Row, from 0.
         row: usize,
+    },
+    /// A prediction of no record, or of too many.
+    #[error("a request takes 1 to {} records, {got} came", MAX_PREDICTION_ROWS)]
+    Rows {
+        /// Records asked for.
+        got: usize,
     },
     /// A bad record id.
     #[error("`{field}`: {source}")]
@@ -92,9 +102,36 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
     value.ok_or(WireError::Missing { field })
 }
 
-/// Writes a block (one record per column) as a wire matrix (one record per row). The memory is the same.
+/// Writes what may leave a party (one record per column) as a wire matrix (one record per row). The memory is the same.
+///
+/// ```
+/// use nalgebra::DMatrix;
+/// use vfl_shared::rpc::encode_columns;
+/// use vfl_shared::types::LogitShare;
+///
+/// let share = LogitShare::new(DMatrix::zeros(3, 2))?;
+/// let message = encode_columns(&share);
+/// assert_eq!((message.rows, message.columns), (2, 3));
+/// # Ok::<(), vfl_shared::types::ShapeError>(())
+/// ```
+///
+/// Features have no wire form, and neither has the matrix that they lie in:
+///
+/// ```compile_fail,E0277
+/// use nalgebra::DMatrix;
+/// use vfl_shared::rpc::encode_columns;
+/// use vfl_shared::types::FeatureBlock;
+///
+/// let block = FeatureBlock::new(DMatrix::zeros(3, 2)).expect("finite");
+/// let message = encode_columns(block.matrix());
+/// ```
 #[must_use]
-pub fn encode_columns(columns: &DMatrix<f64>) -> pb::Matrix {
+pub fn encode_columns(outgoing: &impl Releasable) -> pb::Matrix {
+    encode(outgoing.columns())
+}
+
+/// Only for [`Releasable`] types and released scores.
+fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
     let values = columns.as_slice();
     let mut bytes = vec![0u8; 8 * values.len()];
     for (to, v) in bytes.chunks_exact_mut(8).zip(values) {
@@ -226,10 +263,25 @@ from_wire!(LogitShare);
 from_wire!(Logits);
 
 impl LogitShare {
+    /// Checks a share that was read without knowing its size: `records` records of `width` outputs each.
+    ///
+    /// # Errors
+    /// [`WireError::Size`] naming the field.
+    pub fn check_size(&self, field: &'static str, records: usize, width: usize) -> Result<(), WireError> {
+        let size = |unit, expected, got| WireError::Size { field, unit, expected, got };
+        if self.records() != records {
+            return Err(size("rows", records, self.records()));
+        }
+        if self.width() != width {
+            return Err(size("columns", width, self.width()));
+        }
+        Ok(())
+    }
+
     /// The wire form: one row per record.
     #[must_use]
     pub fn to_wire(&self) -> pb::Matrix {
-        encode_columns(self.matrix())
+        encode_columns(self)
     }
 }
 
@@ -237,8 +289,8 @@ impl From<&ReleasedScores> for pb::Release {
     fn from(scores: &ReleasedScores) -> Self {
         use pb::release::Kind;
         let kind = match scores {
-            ReleasedScores::Probabilities(m) => Kind::Probabilities(encode_columns(m)),
-            ReleasedScores::Numbers(m) => Kind::Numbers(encode_columns(m)),
+            ReleasedScores::Probabilities(m) => Kind::Probabilities(encode(m)),
+            ReleasedScores::Numbers(m) => Kind::Numbers(encode(m)),
             ReleasedScores::Labels { classes, labels } => {
                 Kind::Labels(pb::Labels { classes: *classes as u32, labels: labels.clone() })
             }
@@ -302,22 +354,6 @@ impl ReleasedScores {
     }
 }
 
-/// The positions of the rows whose status is OK.
-///
-/// # Errors
-/// [`WireError`] if there is not one status per record or a status is unknown.
-pub fn select_ok(row_status: &[i32], records: usize) -> Result<Vec<usize>, WireError> {
-    let field = "row_status";
-    if row_status.len() != records {
-        return Err(WireError::Size { field, unit: "entries", expected: records, got: row_status.len() });
-    }
-    let known = |s: i32| matches!(pb::RowStatus::try_from(s), Ok(s) if s != pb::RowStatus::Unspecified);
-    if !row_status.iter().all(|&s| known(s)) {
-        return Err(WireError::Range { field, reason: "an unknown row status" });
-    }
-    Ok((0..records).filter(|&i| row_status[i] == pb::RowStatus::Ok as i32).collect())
-}
-
 // A feature block has no wire form on purpose: it cannot leave its owner.
 const _: fn(FeatureBlock) -> DMatrix<f64> = FeatureBlock::into_matrix;
 
@@ -348,7 +384,14 @@ mod tests {
             assert_eq!(not_finite, Err(WireError::NotFinite { field: "m", row: 1 }));
         }
         assert_eq!(decode_optional_columns("m", None, 1, None), Err(WireError::Missing { field: "m" }));
-        assert!(LogitShare::from_wire("m", Some(&matrix(2, 1, &[0.0, 0.0])), 2, None).is_err(), "one class");
+        let one = matrix(2, 1, &[0.0, 0.0]);
+        assert!(Logits::from_wire("m", Some(&one), 2, None).is_err(), "one class");
+        let share = LogitShare::from_wire("m", Some(&one), 2, None).unwrap();
+        share.check_size("m", 2, 1).unwrap();
+        let width = share.check_size("m", 2, 3);
+        assert_eq!(width, Err(WireError::Size { field: "m", unit: "columns", expected: 3, got: 1 }));
+        let rows = share.check_size("m", 1, 1);
+        assert_eq!(rows, Err(WireError::Size { field: "m", unit: "rows", expected: 1, got: 2 }));
     }
 
     #[test]
@@ -376,19 +419,11 @@ mod tests {
         assert!(ReleasedScores::from_wire(Some(&pb::Release { kind: None }), 1, 2).is_err());
     }
 
-    #[test]
-    fn row_status_must_be_known_and_complete() {
-        assert_eq!(select_ok(&[1, 2, 1], 3).unwrap(), vec![0, 2]);
-        assert!(select_ok(&[1, 2], 3).is_err());
-        assert!(select_ok(&[0], 1).is_err());
-        assert!(select_ok(&[99], 1).is_err());
-    }
-
     proptest! {
         #[test]
         fn blocks_round_trip(rows in 0usize..7, columns in 0usize..7, seed in any::<u64>()) {
             let block = DMatrix::from_fn(columns, rows, |i, j| ((seed.wrapping_mul((i * 31 + j + 1) as u64) >> 11) as f64) - 1e15);
-            let wire = encode_columns(&block);
+            let wire = encode(&block);
             prop_assert_eq!(decode_columns("m", &wire, rows, Some(columns)).unwrap(), block);
         }
 

@@ -5,11 +5,16 @@
 
 mod codec;
 mod convert;
+mod prediction;
 mod refusal;
+mod releasable;
 
 pub use codec::{Codec, Reader};
-pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require, select_ok};
+pub use convert::MAX_PREDICTION_ROWS;
+pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require};
+pub use prediction::{decode_statuses, encode_statuses, prediction_ids, select_ok};
 pub use refusal::{Refusal, RefusalKind, peer_failure, rough};
+pub use releasable::Releasable;
 
 /// Code generated from `proto/vfl/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::journal::Proposal;
-use crate::rpc::{Refusal, pb};
+use super::messages::Step;
+use crate::rpc::Refusal;
 use crate::types::ModelVersion;
 
 /// The consent of a party whose features are trained on. The answers come from its own configuration and its own journal; a
@@ -67,7 +68,7 @@ impl Admitted {
     }
 
     /// A step is asked for: checked, and written down before it is taken.
-    pub(super) async fn step(&mut self, step: &pb::TrainingStep) -> Result<(), Refusal> {
+    pub(super) async fn step(&mut self, step: &Step) -> Result<(), Refusal> {
         if !step.batch.is_empty() && !step.evaluation {
             self.gate.batch(&step.batch)?;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::model::{ShareStore, Staged, Staging, StoredShare};
+use crate::model::{LinearParameters, ShareStore, Staged, Staging, StoredShare};
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::{ModelVersion, PartyName};
 
@@ -75,7 +75,9 @@ impl Importer {
                 "the parameters staged here are of other features than this party now holds; import them again";
             return Err(Refusal::precondition(message));
         }
-        if share.parameters.classes() != classes.len() || share.parameters.bias().is_some() != self.bias {
+        let fits =
+            |linear: &LinearParameters| linear.classes() == classes.len() && linear.bias().is_some() == self.bias;
+        if !share.linear().is_ok_and(fits) {
             let message = "the share staged here is not what was imported; import the parameters again";
             return Err(Refusal::precondition(message));
         }
@@ -155,7 +157,6 @@ mod tests {
     use nalgebra::DMatrix;
 
     use super::*;
-    use crate::model::PartyParameters;
 
     struct Here {
         dir: tempfile::TempDir,
@@ -175,7 +176,7 @@ mod tests {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let store = ShareStore::open(dir.path()).unwrap();
-            let parameters = PartyParameters::new(DMatrix::from_element(2, 2, 0.5), None).unwrap();
+            let parameters = LinearParameters::new(DMatrix::from_element(2, 2, 0.5), None).unwrap();
             let digest = store.put(&parameters, &names(&["x", "y"])).unwrap();
             Self { dir, store, digest }
         }
@@ -224,7 +225,7 @@ mod tests {
         let publish = |version: &ModelVersion, digest: &str| {
             here.importer(&["x", "y"], false).publish(&party("shop"), &classes, version, digest)
         };
-        let other = here.store.put(&PartyParameters::zeros(2, 2, false), &names(&["x", "y"])).unwrap();
+        let other = here.store.put(&LinearParameters::zeros(2, 2, false), &names(&["x", "y"])).unwrap();
         assert!(publish(&one, &other).unwrap_err().message.contains("in the meantime"));
         assert!(here.store.load(&one).is_err());
         publish(&one, &here.digest).unwrap();
@@ -236,6 +237,6 @@ mod tests {
         // The operator's word again, for the same parameters.
         here.stage();
         publish(&two, &here.digest).unwrap();
-        assert_eq!(here.store.load(&one).unwrap().parameters, here.store.load(&two).unwrap().parameters);
+        assert_eq!(here.store.load(&one).unwrap().digest, here.store.load(&two).unwrap().digest);
     }
 }

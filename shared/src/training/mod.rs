@@ -4,8 +4,11 @@
 mod gate;
 mod import;
 pub mod journal;
+pub mod messages;
 mod participant;
+mod wire;
 
 pub use gate::TrainingGate;
 pub use import::Importer;
 pub use participant::{Participant, RecordSource, TrainingEvent, TrainingOutcome, max_batch};
+pub use wire::{CommandStream, ReplySender};

@@ -6,6 +6,7 @@ use super::{ReleasedParameters, ShownParameters, Statement, StiefelCase, Transfo
 use crate::rpc::pb::release_parameters_response::Kind as Said;
 use crate::rpc::pb::transform::{self as wire, Kind};
 use crate::rpc::{WireError, decode_columns, encode_columns, pb, require};
+use crate::types::ReleasedWeights;
 
 /// The most features that `selective` names.
 const MAX_SELECTED: usize = 65_536;
@@ -98,7 +99,7 @@ impl From<&ReleasedParameters> for pb::ReleaseParametersResponse {
         };
         Self {
             // One row per class: the transpose of "one record per row".
-            weights: Some(encode_columns(&released.weights.transpose())),
+            weights: Some(encode_columns(&ReleasedWeights::granted(&released.weights))),
             feature_names: released.feature_names.clone(),
             kind: kind.into(),
             bias_shift: released.bias_shift.iter().flatten().copied().collect(),

@@ -9,9 +9,13 @@
 //! Distinct types keep a logit share, a logit and a confidence score apart although all three are `k × n`.
 
 mod ids;
+mod outgoing;
+mod prediction;
 mod scores;
 mod version;
 
 pub use ids::{IdError, MAX_ID_BYTES, RecordId, RecordIds, RecordIdsBuilder};
+pub use outgoing::{Estimates, OutputGradient, ReleasedWeights};
+pub use prediction::{RowStatus, ShareAnswer, ShareRequest};
 pub use scores::{ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores, ShapeError, SimplexError};
 pub use version::{ModelVersion, NameError, PartyName};

@@ -104,8 +104,9 @@ block! {
     FeatureBlock, "feature block", 0
 }
 block! {
-    /// One party's term of the logits: `k × n`, unbounded. The active party's share includes the bias.
-    LogitShare, "logit share", 2
+    /// One party's outputs: `w × n`, unbounded, w the output width of its sub-model. Under the combiner `sum` it is the party's
+    /// term of the logits, so that w is the number of classes k; the active party's share includes the bias.
+    LogitShare, "logit share", 0
 }
 block! {
     /// The sum of all logit shares, before the link function: `k × n`, unbounded.
@@ -121,9 +122,18 @@ impl FeatureBlock {
 }
 
 impl LogitShare {
-    /// Number of classes.
+    /// The shares of the records at `positions`, in that order.
+    ///
+    /// # Panics
+    /// For a position that is not below the number of records.
     #[must_use]
-    pub fn classes(&self) -> usize {
+    pub fn select(&self, positions: &[usize]) -> Self {
+        Self(self.0.select_columns(positions))
+    }
+
+    /// Output width: numbers per record.
+    #[must_use]
+    pub fn width(&self) -> usize {
         self.0.nrows()
     }
 }

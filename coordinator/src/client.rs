@@ -14,7 +14,7 @@ use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::release_parameters_response::Kind;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::types::ModelVersion;
+use vfl_shared::types::{ModelVersion, ShareAnswer, ShareRequest};
 
 /// Questions waiting for one passive party before callers have to wait.
 const QUEUE: usize = 256;
@@ -57,14 +57,19 @@ impl PassiveParty {
         self.client.clone()
     }
 
-    /// Asks for the logit shares of a batch.
+    /// Asks for the logit shares of a batch; `width` is the party's output width.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party: UNAVAILABLE when it is down, DEADLINE_EXCEEDED when it is silent, or what it said.
-    pub async fn compute_logits(
-        &self,
-        request: pb::ComputeLogitsRequest,
-    ) -> Result<pb::ComputeLogitsResponse, Refusal> {
+    /// [`Refusal`] naming the party: UNAVAILABLE when it is down, DEADLINE_EXCEEDED when it is silent, INTERNAL when its answer is
+    /// not of this size, or what it said.
+    pub async fn compute_logits(&self, request: ShareRequest, width: usize) -> Result<ShareAnswer, Refusal> {
+        let records = request.ids.len();
+        let answer = self.ask(request.into()).await?;
+        ShareAnswer::from_wire(&answer, records, width)
+            .map_err(|e| Refusal::internal(format!("{} answered with {e}", self.peer.words())))
+    }
+
+    async fn ask(&self, request: pb::ComputeLogitsRequest) -> Result<pb::ComputeLogitsResponse, Refusal> {
         let mut used = None;
         let asked = async {
             let (answer, answered) = oneshot::channel();

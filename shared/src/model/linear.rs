@@ -1,4 +1,4 @@
-//! One party's parameters.
+//! The parameters of a linear sub-model.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use crate::types::{FeatureBlock, LogitShare, ShapeError};
 /// From so many records on a product of matrices takes the blocked route, which adds in another order than the one for few.
 const MANY: usize = 6;
 
-/// One party's share of the model: weights k × d, and at the active party the bias (k).
+/// One party's share of a softmax regression: weights k × d, and at the active party the bias (k).
 ///
 /// It has no wire form and no `Serialize`; what leaves a party is decided by its release policy, what goes to its disk by
 /// [`super::ShareStore`].
 #[derive(Clone, PartialEq)]
-pub struct PartyParameters {
+pub struct LinearParameters {
     weights: DMatrix<f64>,
     bias: Option<DVector<f64>>,
 }
 
-impl fmt::Debug for PartyParameters {
+impl fmt::Debug for LinearParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bias = if self.bias.is_some() { " + bias" } else { "" };
-        write!(f, "PartyParameters({} × {}{bias}, values withheld)", self.weights.nrows(), self.weights.ncols())
+        write!(f, "LinearParameters({} × {}{bias}, values withheld)", self.weights.nrows(), self.weights.ncols())
     }
 }
 
-impl PartyParameters {
+impl LinearParameters {
     /// Checks and wraps parameters.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl PartyParameters {
         self.bias.as_ref()
     }
 
-    pub(super) fn parts_mut(&mut self) -> (&mut DMatrix<f64>, Option<&mut DVector<f64>>) {
+    pub(in crate::model) fn parts_mut(&mut self) -> (&mut DMatrix<f64>, Option<&mut DVector<f64>>) {
         (&mut self.weights, self.bias.as_mut())
     }
 
@@ -87,20 +87,25 @@ impl PartyParameters {
     /// # Errors
     /// [`ShapeError::Size`] if the block has another number of features; [`ShapeError::NotFinite`] if a logit overflows.
     pub fn logit_share(&self, block: &FeatureBlock) -> Result<LogitShare, ShapeError> {
-        if block.features() != self.features() {
+        self.share_of(block.matrix())
+    }
+
+    /// The same for a block that is not wrapped.
+    pub(in crate::model) fn share_of(&self, block: &DMatrix<f64>) -> Result<LogitShare, ShapeError> {
+        if block.nrows() != self.features() {
             return Err(ShapeError::Size {
                 what: "feature block",
                 unit: "features",
                 expected: self.features(),
-                got: block.features(),
+                got: block.nrows(),
             });
         }
-        LogitShare::new(self.affine(block.matrix()))
+        LogitShare::new(self.affine(block))
     }
 
     /// W x (+ b), one record per column. A record's column is the same to the last bit, whichever others are beside it: the
     /// coordinator knows a share by its bits.
-    pub(super) fn affine(&self, block: &DMatrix<f64>) -> DMatrix<f64> {
+    fn affine(&self, block: &DMatrix<f64>) -> DMatrix<f64> {
         let records = block.ncols();
         if (1..MANY).contains(&records) {
             let padded = block.clone().resize_horizontally(MANY, 0.0);
@@ -130,7 +135,7 @@ mod tests {
                 let mut random = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.random::<f64>() - 0.3);
                 let weights = random(k, d);
                 let bias = DVector::from_fn(k, |i, _| 0.1 * i as f64);
-                let parameters = PartyParameters { weights, bias: Some(bias) };
+                let parameters = LinearParameters { weights, bias: Some(bias) };
                 let x = random(d, 70);
                 let all = parameters.affine(&x);
                 for (from, n) in

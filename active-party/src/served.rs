@@ -1,0 +1,23 @@
+//! What the coordinator serves: the model, and scores of it.
+
+use vfl_shared::types::{ModelVersion, ReleasedScores, RowStatus};
+
+/// The model in service, as the coordinator describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelDescription {
+    /// The version.
+    pub version: ModelVersion,
+    /// Class names, in the order of the scores.
+    pub class_names: Vec<String>,
+    /// Names and numbers of features of the passive parties, in the order of summation.
+    pub passive_parties: Vec<(String, usize)>,
+}
+
+/// What came back for a batch of records.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// One per record asked for.
+    pub row_status: Vec<RowStatus>,
+    /// A row for every record whose status is OK, in order.
+    pub released: ReleasedScores,
+}

@@ -1,0 +1,159 @@
+//! The coordinator's end of one party's training stream, in domain types.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+use vfl_shared::rpc::pb::{self, training_reply::Reply};
+use vfl_shared::rpc::{Refusal, RefusalKind, peer_failure, require};
+use vfl_shared::training::messages::{Command, Labelled, Ready, Start};
+use vfl_shared::types::{LogitShare, PartyName};
+
+use crate::client::PassiveParty;
+
+/// The replies of the party that opened a training.
+pub trait ReplyStream: Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static {}
+
+impl<S: Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static> ReplyStream for S {}
+
+/// Where commands to a party go.
+pub type CommandSender = mpsc::Sender<Result<pb::TrainingCommand, Status>>;
+
+/// One party in one training.
+pub(super) struct Link {
+    pub(super) name: PartyName,
+    /// "passive party `p`"
+    pub(super) who: String,
+    commands: CommandSender,
+    replies: Pin<Box<dyn Stream<Item = Result<pb::TrainingReply, Status>> + Send>>,
+    timeout: Duration,
+    /// What was last asked of the parties, for messages.
+    pub(super) stage: String,
+}
+
+impl Link {
+    /// The link to the party that opened the training.
+    pub(super) fn to_caller(
+        (name, who): (PartyName, String),
+        replies: impl ReplyStream,
+        commands: CommandSender,
+        timeout: Duration,
+    ) -> Self {
+        Self { name, who, commands, replies: Box::pin(replies), timeout, stage: "start".into() }
+    }
+
+    /// Opens a passive party's training stream.
+    pub(super) async fn open(party: &PassiveParty, timeout: Duration) -> Result<Self, Refusal> {
+        let who = party.peer().words();
+        let (commands, outgoing) = mpsc::channel::<Result<pb::TrainingCommand, Status>>(16);
+        let outgoing = ReceiverStream::new(outgoing).filter_map(Result::ok);
+        let opened = tokio::time::timeout(timeout, async {
+            let mut client = party.client();
+            client.train(outgoing).await
+        });
+        let replies = match opened.await {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => return Err(peer_failure(&who, &status)),
+            Err(_) => return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{who} did not answer in time"))),
+        };
+        let name = party.peer().name.clone();
+        Ok(Self { name, who, commands, replies: Box::pin(replies), timeout, stage: "the list of records".into() })
+    }
+
+    pub(super) async fn send(&mut self, command: Command) -> Result<(), Refusal> {
+        let sent = tokio::time::timeout(self.timeout, self.commands.send(Ok(command.into()))).await;
+        match sent.map_err(|_| self.silent())? {
+            Ok(()) => Ok(()),
+            // The other side has ended the stream: its status says why.
+            Err(_) => match self.receive().await {
+                Err(refusal) => Err(refusal),
+                Ok(_) => Err(self.gone()),
+            },
+        }
+    }
+
+    /// The active party's first word.
+    pub(super) async fn start(&mut self) -> Result<Start, Refusal> {
+        match self.receive().await? {
+            Reply::Start(start) => Ok(start.try_into()?),
+            _ => Err(self.unexpected("start")),
+        }
+    }
+
+    /// The active party's next chunk of records.
+    pub(super) async fn labelled(&mut self) -> Result<Labelled, Refusal> {
+        match self.receive().await? {
+            Reply::Labelled(labelled) => Ok(labelled.try_into()?),
+            _ => Err(self.unexpected("records")),
+        }
+    }
+
+    /// What the party says of itself before the first step.
+    pub(super) async fn ready(&mut self) -> Result<Ready, Refusal> {
+        match self.receive().await? {
+            Reply::Ready(ready) => Ready::try_from(ready).map_err(|e| self.wrong(&e)),
+            _ => Err(self.unexpected("ready")),
+        }
+    }
+
+    /// The shares of a step: of `records` records, `width` numbers each.
+    pub(super) async fn shares(&mut self, step: u64, records: usize, width: usize) -> Result<LogitShare, Refusal> {
+        let Reply::Shares(reply) = self.receive().await? else { return Err(self.unexpected("logit shares")) };
+        if reply.step != step {
+            return Err(self.unexpected(&format!("step {step}")));
+        }
+        LogitShare::from_wire("shares", reply.shares.as_ref(), records, Some(width)).map_err(|e| self.wrong(&e))
+    }
+
+    /// The digest of the share that is on disk.
+    pub(super) async fn stored(&mut self) -> Result<String, Refusal> {
+        match self.receive().await? {
+            Reply::Stored(stored) => Ok(stored.digest),
+            _ => Err(self.unexpected("stored")),
+        }
+    }
+
+    /// That the share is bound to the version.
+    pub(super) async fn published(&mut self) -> Result<(), Refusal> {
+        match self.receive().await? {
+            Reply::Published(_) => Ok(()),
+            _ => Err(self.unexpected("published")),
+        }
+    }
+
+    /// The next reply. What it holds is looked at once it is known to be the one that is due.
+    async fn receive(&mut self) -> Result<Reply, Refusal> {
+        match tokio::time::timeout(self.timeout, self.replies.next()).await {
+            Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
+            Ok(Some(Err(status))) => {
+                let mut refusal = peer_failure(&self.who, &status);
+                refusal.message = format!("training stopped at {}: {}", self.stage, refusal.message);
+                Err(refusal)
+            }
+            Ok(None) => Err(self.gone()),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    /// What the party sent is not what it should be.
+    pub(super) fn wrong(&self, error: &dyn std::fmt::Display) -> Refusal {
+        Refusal::invalid(format!("{}: {error}", self.who))
+    }
+
+    fn silent(&self) -> Refusal {
+        let (who, s, stage) = (&self.who, self.timeout.as_secs(), &self.stage);
+        let message = format!("training stopped at {stage}: {who} did not answer in {s} s");
+        Refusal::new(RefusalKind::DeadlineExceeded, message)
+    }
+
+    fn gone(&self) -> Refusal {
+        Refusal::unavailable(format!("training stopped at {}: {} went away", self.stage, self.who))
+    }
+
+    fn unexpected(&self, wanted: &str) -> Refusal {
+        Refusal::invalid(format!("training protocol: expected {wanted} from {}", self.who))
+    }
+}

@@ -1,0 +1,74 @@
+//! The coordinator's messages, to domain types and back.
+
+use vfl_shared::rpc::{WireError, encode_statuses, pb, prediction_ids};
+use vfl_shared::types::LogitShare;
+
+use crate::engine::{Answer, Prediction};
+use crate::ledger::Summary;
+
+/// The longest name of a request, in bytes.
+const MAX_REQUEST_ID: usize = 128;
+
+impl TryFrom<pb::PredictRequest> for Prediction {
+    type Error = WireError;
+
+    fn try_from(request: pb::PredictRequest) -> Result<Self, WireError> {
+        let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } = request;
+        if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
+            let reason = "at most 128 bytes without control characters";
+            return Err(WireError::Range { field: "request_id", reason });
+        }
+        let version = WireError::model_version(model_version)?;
+        let ids = prediction_ids(ids)?;
+        let share = LogitShare::from_wire("logit_shares", logit_shares.as_ref(), ids.len(), None)?;
+        let audit_session = Some(audit_session).filter(|name| !name.is_empty());
+        Ok(Self { version, ids, share, audit_session, request_id })
+    }
+}
+
+impl From<Answer> for pb::PredictResponse {
+    fn from(answer: Answer) -> Self {
+        Self {
+            model_version: answer.version.as_str().to_owned(),
+            row_status: encode_statuses(&answer.status),
+            release: Some((&answer.released).into()),
+        }
+    }
+}
+
+/// The wire form of a summary.
+#[must_use]
+pub(crate) fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
+    use pb::describe_ledger_response::{Budgets, Party, Use};
+    let Some(summary) = summary else { return pb::DescribeLedgerResponse::default() };
+    let party = |p: crate::ledger::PartySummary| Party {
+        name: p.party,
+        records: p.records,
+        records_left: p.records_left,
+        queries: p.queries,
+        refused: p.refused,
+        uses: p
+            .uses
+            .into_iter()
+            .map(|u| Use {
+                model_version: u.model,
+                policy: u.policy,
+                queries: u.queries,
+                refused: u.refused,
+                first_at: u.first_at,
+                last_at: u.last_at,
+                passive_fingerprint: u.passive,
+            })
+            .collect(),
+    };
+    pb::DescribeLedgerResponse {
+        kept: true,
+        budgets: Some(Budgets {
+            records: summary.budgets.records,
+            queries_per_record: summary.budgets.queries_per_record,
+            rows_per_minute: summary.budgets.rows_per_minute,
+            models_per_record: summary.budgets.models_per_record,
+        }),
+        parties: summary.parties.into_iter().map(party).collect(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Softmax regression: outputs W x, and at the active party W x + b. Under the combiner `sum` they are logit shares.
+
+use nalgebra::DMatrix;
+
+use crate::model::contract::{
+    BackwardError, Block, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
+};
+use crate::model::{LinearParameters, Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::types::{LogitShare, ShapeError};
+
+/// How far one Adam update can move a parameter, in step sizes, whatever the gradients: by Cauchy and Schwarz
+/// (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ = 0.999; the corrections for the start make it smaller.
+const ADAM_REACH: f64 = 7.28;
+
+/// The kind, for the register.
+pub(super) struct SoftmaxRegressionKind;
+
+impl Kind for SoftmaxRegressionKind {
+    fn name(&self) -> &'static str {
+        super::super::SOFTMAX_REGRESSION
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), String> {
+        match settings.keys().next() {
+            None => Ok(()),
+            Some(key) => Err(format!("`{key}` is unknown: it has no settings")),
+        }
+    }
+
+    fn linear(&self) -> bool {
+        true
+    }
+
+    fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
+        let Origin { spec, features, active, .. } = origin;
+        let parameters = LinearParameters::zeros(spec.width() as usize, *features, *active);
+        Ok(Box::new(SoftmaxRegression { spec: spec.clone(), parameters, batch: None }))
+    }
+
+    fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
+        let Parameters { spec, features, blocks } = parameters;
+        let active = blocks.len() > 1;
+        let mut model = SoftmaxRegression {
+            spec: spec.clone(),
+            parameters: LinearParameters::zeros(spec.width() as usize, *features, active),
+            batch: None,
+        };
+        parameters.put_into(&mut model)?;
+        Ok(Box::new(model))
+    }
+
+    /// Parameters start at 0, each weight and the bias move by at most [`ADAM_REACH`] step sizes in an update, and features lie in
+    /// [0, 1].
+    fn largest_output(&self, config: &TrainingConfig, _: &SubModelSpec, features: u32, updates: u64) -> f64 {
+        ADAM_REACH * config.values().learning_rate * (f64::from(features) + 1.0) * updates as f64
+    }
+}
+
+/// A party's softmax regression.
+#[derive(Debug)]
+struct SoftmaxRegression {
+    spec: SubModelSpec,
+    parameters: LinearParameters,
+    /// The last training batch, d × B.
+    batch: Option<DMatrix<f64>>,
+}
+
+impl Parametrised for SoftmaxRegression {
+    fn tensors(&self) -> Vec<Tensor<&[f64]>> {
+        let (k, d) = (self.parameters.classes(), self.parameters.features());
+        let weights = self.parameters.weights().as_slice();
+        let mut tensors =
+            vec![Tensor { name: "weights".into(), shape: vec![d, k], used: Use::Weight, values: weights }];
+        if let Some(bias) = self.parameters.bias() {
+            let values = bias.as_slice();
+            tensors.push(Tensor { name: "bias".into(), shape: vec![k], used: Use::Free, values });
+        }
+        tensors
+    }
+
+    fn tensors_mut(&mut self) -> Vec<Tensor<&mut [f64]>> {
+        let (k, d) = (self.parameters.classes(), self.parameters.features());
+        let (weights, bias) = self.parameters.parts_mut();
+        let values = weights.as_mut_slice();
+        let mut tensors = vec![Tensor { name: "weights".into(), shape: vec![d, k], used: Use::Weight, values }];
+        if let Some(bias) = bias {
+            let values = bias.as_mut_slice();
+            tensors.push(Tensor { name: "bias".into(), shape: vec![k], used: Use::Free, values });
+        }
+        tensors
+    }
+}
+
+impl SubModel for SoftmaxRegression {
+    fn spec(&self) -> &SubModelSpec {
+        &self.spec
+    }
+
+    fn features(&self) -> usize {
+        self.parameters.features()
+    }
+
+    fn outputs(&self, block: &DMatrix<f64>) -> Result<LogitShare, ShapeError> {
+        self.parameters.share_of(block)
+    }
+
+    fn forward(&mut self, batch: DMatrix<f64>) -> Result<LogitShare, ShapeError> {
+        let share = self.parameters.share_of(&batch)?;
+        self.batch = Some(batch);
+        Ok(share)
+    }
+
+    /// G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.
+    fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
+        let batch = self.batch.take().ok_or(BackwardError::NoBatch)?;
+        let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
+        if gradient.nrows() != self.parameters.classes() {
+            return Err(size("classes", self.parameters.classes(), gradient.nrows()).into());
+        }
+        if gradient.ncols() != batch.ncols() {
+            return Err(size("records", batch.ncols(), gradient.ncols()).into());
+        }
+        let weights = match batch.is_empty() {
+            true => vec![0.0; self.parameters.weights().len()],
+            false => (gradient * batch.transpose()).as_slice().to_vec(),
+        };
+        let mut parameters = vec![weights];
+        if self.parameters.bias().is_some() {
+            parameters.push(gradient.column_sum().as_slice().to_vec());
+        }
+        let inputs = inputs.then(|| self.parameters.weights().tr_mul(gradient));
+        Ok(Gradients { parameters, inputs })
+    }
+
+    fn linear(&self) -> Option<&LinearParameters> {
+        Some(&self.parameters)
+    }
+}
+
+impl From<&LinearParameters> for Parameters {
+    fn from(linear: &LinearParameters) -> Self {
+        let (k, d) = (linear.classes(), linear.features());
+        let block = |name: &str, shape, values: &[f64]| Block { name: name.to_owned(), shape, values: values.to_vec() };
+        let mut blocks = vec![block("weights", vec![d, k], linear.weights().as_slice())];
+        blocks.extend(linear.bias().map(|bias| block("bias", vec![k], bias.as_slice())));
+        Self { spec: SubModelSpec::softmax_regression(k as u32), features: d, blocks }
+    }
+}

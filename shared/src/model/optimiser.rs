@@ -1,0 +1,75 @@
+//! Adam on the blocks of a model.
+
+use super::TrainingConfig;
+use super::contract::{Tensor, Use};
+use crate::types::ShapeError;
+
+/// Adam's usual constants; the step size is the configuration's.
+pub(super) const BETA1: f64 = 0.9;
+pub(super) const BETA2: f64 = 0.999;
+pub(super) const EPSILON: f64 = 1e-8;
+
+/// First and second moments of one block of parameters.
+struct Moments {
+    first: Vec<f64>,
+    second: Vec<f64>,
+}
+
+/// The optimiser of one model in one training.
+pub struct Adam {
+    learning_rate: f64,
+    l2: f64,
+    steps: i32,
+    /// Of each trained block.
+    moments: Vec<Moments>,
+}
+
+impl Adam {
+    /// Before the first step of a training.
+    #[must_use]
+    pub fn new(config: &TrainingConfig) -> Self {
+        let v = config.values();
+        Self { learning_rate: v.learning_rate, l2: v.l2, steps: 0, moments: Vec::new() }
+    }
+
+    /// One step on `tensors` with the gradients of the mean loss, one for each block that is trained. The penalty's gradient,
+    /// 2 l2 w, is added to that of each [`Use::Weight`]. Nothing is changed on an error.
+    ///
+    /// # Errors
+    /// [`ShapeError`] for gradients of other blocks, or values that are not finite.
+    pub fn step(&mut self, tensors: Vec<Tensor<&mut [f64]>>, gradients: Vec<Vec<f64>>) -> Result<(), ShapeError> {
+        let what = "gradient";
+        let mut trained: Vec<_> = tensors.into_iter().filter(|tensor| tensor.used != Use::Statistic).collect();
+        if trained.len() != gradients.len() {
+            return Err(ShapeError::Size { what, unit: "blocks", expected: trained.len(), got: gradients.len() });
+        }
+        let mut slopes = gradients;
+        for (tensor, slope) in trained.iter().zip(&mut slopes) {
+            if tensor.values.len() != slope.len() {
+                let (expected, got) = (tensor.values.len(), slope.len());
+                return Err(ShapeError::Size { what, unit: "entries", expected, got });
+            }
+            if tensor.used == Use::Weight {
+                slope.iter_mut().zip(tensor.values.iter()).for_each(|(g, w)| *g += w * (2.0 * self.l2));
+            }
+            if !slope.iter().all(|v| v.is_finite()) {
+                return Err(ShapeError::NotFinite { what, record: 0 });
+            }
+        }
+        if self.moments.is_empty() {
+            let zeros = |slope: &Vec<f64>| vec![0.0; slope.len()];
+            self.moments = slopes.iter().map(|s| Moments { first: zeros(s), second: zeros(s) }).collect();
+        }
+        self.steps += 1;
+        let (c1, c2) = (1.0 - BETA1.powi(self.steps), 1.0 - BETA2.powi(self.steps));
+        for ((tensor, slope), moments) in trained.iter_mut().zip(&slopes).zip(&mut self.moments) {
+            let (first, second) = (&mut moments.first, &mut moments.second);
+            for (((p, g), m), v) in tensor.values.iter_mut().zip(slope).zip(first).zip(second) {
+                *m = BETA1 * *m + (1.0 - BETA1) * g;
+                *v = BETA2 * *v + (1.0 - BETA2) * g * g;
+                *p -= self.learning_rate * (*m / c1) / ((*v / c2).sqrt() + EPSILON);
+            }
+        }
+        Ok(())
+    }
+}

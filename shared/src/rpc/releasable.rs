@@ -1,0 +1,31 @@
+//! What may leave a party as a matrix.
+
+use nalgebra::DMatrix;
+
+use crate::types::{Estimates, LogitShare, OutputGradient, ReleasedWeights};
+
+mod sealed {
+    use nalgebra::DMatrix;
+
+    pub trait Columns {
+        /// One row on the wire per column.
+        fn columns(&self) -> &DMatrix<f64>;
+    }
+}
+
+/// Matrices that may leave a party. The trait is sealed: what is not listed in this module has no wire form. Features, stored
+/// parameters and plain matrices are not; released scores have a message of their own ([`pb::Release`](super::pb::Release)).
+pub trait Releasable: sealed::Columns {}
+
+macro_rules! releasable {
+    ($($type:ty),+) => {$(
+        impl sealed::Columns for $type {
+            fn columns(&self) -> &DMatrix<f64> {
+                self.matrix()
+            }
+        }
+        impl Releasable for $type {}
+    )+};
+}
+
+releasable!(LogitShare, OutputGradient, ReleasedWeights, Estimates);

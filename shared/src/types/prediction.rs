@@ -1,0 +1,48 @@
+//! What the parties tell each other of a prediction.
+
+use super::{LogitShare, ModelVersion, RecordIds};
+
+/// What became of one record of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowStatus {
+    /// It was scored, or its logit share computed.
+    Ok,
+    /// A party does not hold it.
+    NotFound,
+    /// It was used in training, and such records are not served.
+    TrainingRecord,
+    /// It is not part of the audit session that the request names.
+    NotInSession,
+    /// It was asked for before with another logit share, which is the one that counts.
+    ShareChanged,
+    /// It has been asked for as often as allowed.
+    BudgetSpent,
+    /// It has been answered under as many models as allowed.
+    ModelBudgetSpent,
+}
+
+impl RowStatus {
+    /// The positions of the records that are [`RowStatus::Ok`].
+    #[must_use]
+    pub fn positions_ok(statuses: &[Self]) -> Vec<usize> {
+        (0..statuses.len()).filter(|&at| statuses[at] == Self::Ok).collect()
+    }
+}
+
+/// The coordinator's question to a passive party: the logit shares of records under a model version.
+#[derive(Debug, Clone)]
+pub struct ShareRequest {
+    /// The version.
+    pub version: ModelVersion,
+    /// The records.
+    pub ids: RecordIds,
+}
+
+/// A passive party's answer.
+#[derive(Debug, Clone)]
+pub struct ShareAnswer {
+    /// One per record asked for: [`RowStatus::Ok`] for those that the party holds.
+    pub status: Vec<RowStatus>,
+    /// `w × m`: the shares of the `m` records it holds, in the order asked.
+    pub share: LogitShare,
+}
