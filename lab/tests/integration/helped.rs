@@ -367,7 +367,9 @@ async fn what_is_known_of_the_features_reaches_the_attacks() {
         column -= &j * &b;
     }
     let half = DMatrix::from_element(columns.len(), RECORDS, 0.5);
-    let estimates = &half + a.clone().pseudo_inverse(1e-9).unwrap() * (right - &a * &half);
+    // Four independent equations of seven unknowns: A⁺ = Aᵀ (A Aᵀ)⁻¹.
+    let inverse = a.transpose() * (&a * a.transpose()).try_inverse().unwrap();
+    let estimates = &half + inverse * (right - &a * &half);
     let truth = rows(&x, columns);
     near(errors(plain, "half_star").mse, (estimates.map(|v| v.clamp(0.0, 1.0)) - &truth).map(|e| e * e).mean());
     let wrong = estimates.map(|v| f64::from(v >= 0.5)) - &truth;
