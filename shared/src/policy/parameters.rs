@@ -69,7 +69,7 @@ impl ParameterKind {
     /// What a value must be, in words.
     fn words(self) -> String {
         match self {
-            Self::Whole => format!("a whole number up to {}", u32::MAX),
+            Self::Whole => "a whole number".to_owned(),
             Self::Number => "a number".to_owned(),
             Self::Truth => "true or false".to_owned(),
             Self::Word(all) => format!("one of {}", all.join(", ")),
