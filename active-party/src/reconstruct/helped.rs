@@ -1,7 +1,6 @@
 //! What the adversary has beside release and parameters: records whose passive features it knows already, and passive parties
 //! that lend it their logit shares.
 
-
 use vfl_shared::data::FeatureStore;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::types::RowStatus;
@@ -98,6 +97,8 @@ impl Reconstructor {
 
 #[cfg(test)]
 mod tests {
+    use vfl_shared::types::RecordIds;
+
     use super::*;
 
     #[test]

@@ -88,7 +88,7 @@ async fn sockets_change_no_bit_of_a_model() {
     let store = ShareStore::open(&dir.path().join("here")).unwrap();
     for ((party, columns), name) in parties.iter().zip(columns).zip(["active", "passive-1", "passive-2"]) {
         let names: Vec<String> = columns.iter().map(|&c| dataset.features()[c].name.clone()).collect();
-        let here = store.put(&party.parameters(false).unwrap(), &names).unwrap();
+        let here = store.put(party.parameters(false).unwrap(), &names).unwrap();
         let there = ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap().digest;
         assert_eq!(here, there, "{name}");
     }
