@@ -12,7 +12,7 @@ use vfl_lab::audit::{self, Findings, Help, Plan};
 use vfl_lab::demo::deployment_facts;
 use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_lab::report::{
-    Audit, DataFacts, DefenseKnowledge, Errors, Generated, Outcome, ParameterKnowledge, Refused, Report,
+    Audit, DataFacts, DefenseKnowledge, Errors, Generated, MetricFacts, Outcome, ParameterKnowledge, Refused, Report,
 };
 use vfl_passive_party::config::Grant;
 use vfl_passive_party::transform::TransformConfig;
@@ -116,6 +116,7 @@ fn report(findings: &Findings) -> String {
     };
     let mut report = Report::new("t", "c", 1, Generated::new(serde_json::json!({})), data, deployment);
     report.audits = findings.audits.clone();
+    report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
     let json = report.to_json().unwrap();
     assert_eq!(Report::from_json(&json).unwrap(), report);
     json

@@ -523,7 +523,8 @@ async fn the_agnostic_attack_alone_runs_without_a_session() {
     assert!(!scored, "no score was asked for");
     assert_eq!(results.len(), 1);
     assert!(results[0].refusal.is_empty() && results[0].blocks.len() == 1, "{:?}", results[0].refusal);
-    assert!(results[0].remarks.iter().any(|r| r.contains("labelled records and 0 records seen")));
+    let estimated = results[0].estimated_scores.as_ref().unwrap();
+    assert!(estimated.labelled > 0 && estimated.seen == 0, "{estimated:?}");
     assert_eq!(ledger().await, before);
     here.deployment.stop().await.unwrap();
 }
