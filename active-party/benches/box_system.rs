@@ -139,8 +139,8 @@ fn table() {
         let window = satellite().window(0, d);
         let scores = satellite().scores();
         let rounded = ReleasedScores::Numbers(scores.matrix().map(|c| (c * 100.0).round_ties_even() / 100.0));
-        let exact = window.view(&undefended(&scores)).b_prime().unwrap().clone();
-        let rounded = window.view(&rounded).b_prime().unwrap().clone();
+        let exact = window.view(&undefended(&scores)).b_prime().expect("released scores").clone();
+        let rounded = window.view(&rounded).b_prime().expect("released scores").clone();
         let system = LinearSystem::new(&satellite().w.columns(0, d).into_owned()).expect("finite weights");
         let a = system.matrix();
         let row = |name: &str, b: &DMatrix<f64>, subset: usize, ours: Ours, theirs: &Theirs, unique: bool| {

@@ -44,7 +44,7 @@ fn case() -> Case {
     let model = KnownModel::white_box(w_act, b, w_pas.clone()).expect("shapes");
     let system = LinearSystem::new(&w_pas).expect("finite weights");
     let view = AdversaryView::new(&model, &active, &released, Replacement::default()).expect("shapes");
-    let b_prime = view.b_prime().unwrap().clone();
+    let b_prime = view.b_prime().expect("released scores").clone();
     drop(view);
     Case { model, system, active, released, b_prime }
 }
@@ -64,7 +64,7 @@ fn half_star(c: &mut Criterion) {
         b.iter(|| {
             let view = AdversaryView::new(&case.model, &case.active, black_box(&case.released), Replacement::default())
                 .expect("shapes");
-            case.system.nearest_half(view.b_prime().unwrap())
+            case.system.nearest_half(view.b_prime().expect("released scores"))
         });
     });
     let ReleasedScores::Probabilities(scores) = &case.released else { unreachable!("probabilities were built above") };

@@ -47,7 +47,7 @@ fn digests(dataset: &Dataset) -> Vec<String> {
     let store = ShareStore::open(dir.path()).unwrap();
     let names: Vec<String> = dataset.features().iter().map(|f| f.name.clone()).collect();
     let put = |(party, rows): (&PartyLearner, &std::ops::Range<usize>)| {
-        store.put(&party.parameters(false).unwrap(), &names[rows.clone()]).unwrap()
+        store.put(party.parameters(false).unwrap(), &names[rows.clone()]).unwrap()
     };
     parties.iter().zip(&columns).map(put).collect()
 }
