@@ -6,7 +6,7 @@ use vfl_shared::metrics::ScoreMismatch;
 /// How the fit of an adversary model ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdversaryFit {
-    /// [The objective](AgnosticObjective) at the end.
+    /// [The objective](super::agnostic::AgnosticObjective) at the end.
     pub objective: f64,
     /// Largest magnitude of an entry of its gradient there.
     pub gradient_norm: f64,

@@ -133,7 +133,7 @@ pub struct StatedKnowledge {
     pub binary: Option<Option<Vec<usize>>>,
     /// Positions of features with the values they take.
     pub levels: Vec<(usize, Vec<f64>)>,
-    /// Try all assignments of two-valued features ([`ExactBinary`]) instead of going to the nearest value ([`Snap`]).
+    /// Try all assignments of two-valued features ([`ExactBinary`](super::ExactBinary)) instead of going to the nearest value ([`Snap`](super::Snap)).
     pub exact: bool,
 }
 

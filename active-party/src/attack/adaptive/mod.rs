@@ -1,6 +1,6 @@
 //! Adaptive attacks: for each defense, the adversary who has read its source.
 //!
-//! What a known defense releases confines the differences of logits to a [`Cell`], and with the features in [0, 1] that makes
+//! What a known defense releases confines the differences of logits to a [`Cell`](super::Cell), and with the features in [0, 1] that makes
 //! a polytope, which the truth lies in. The estimate is a centre of it.
 
 pub(in crate::attack) mod averaging;
