@@ -294,14 +294,15 @@ pub(super) fn limits(audit: &Audit) -> Vec<String> {
     said
 }
 
+/// How an attack got its estimates; for one solution of many, the independent equations of how many unknowns.
 fn how(status: Status) -> String {
     match status {
         Status::Guess => "guess".into(),
         Status::Unique => "unique solution".into(),
-        Status::LeastNorm { rank, unknowns } => format!("least norm, rank {rank} of {unknowns}"),
-        Status::NearestHalf { rank, unknowns } => format!("nearest to 1/2, rank {rank} of {unknowns}"),
-        Status::BestFit { rank, unknowns } => format!("best fit, rank {rank} of {unknowns}"),
-        Status::Centre { rank, unknowns } => format!("centre, rank {rank} of {unknowns}"),
+        Status::LeastNorm { rank, unknowns } => format!("least norm, {rank} of {unknowns}"),
+        Status::NearestHalf { rank, unknowns } => format!("nearest ½, {rank} of {unknowns}"),
+        Status::BestFit { rank, unknowns } => format!("best fit, {rank} of {unknowns}"),
+        Status::Centre { rank, unknowns } => format!("centre, {rank} of {unknowns}"),
         Status::Descent => "end of a descent".into(),
         Status::Scaled => "values scaled to [0, 1]".into(),
         Status::IterationLimit { iterations } => format!("stopped at {iterations} iterations"),
