@@ -156,7 +156,7 @@ fn shown(value: &Value) -> String {
         Value::Array(list) => match list.iter().find(|v| !matches!(v, Value::Float(_) | Value::Integer(_))) {
             Some(bad @ Value::String(_)) => format!("a list with {}", shown(bad)),
             Some(_) => "a list that holds more than numbers".to_owned(),
-            None => format!("a list of {} numbers", list.len()),
+            None => format!("a list of length {}", list.len()),
         },
         Value::Integer(number) => number.to_string(),
         Value::Float(number) => number.to_string(),

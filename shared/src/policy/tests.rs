@@ -206,7 +206,7 @@ fn messages_are_refused_by_defense_and_parameter() {
         ("gaussian_noise", vec![parameter("sigma", Number(f64::INFINITY))], &["`sigma`", "inf", "finite"]),
         ("privee_dp", vec![parameter("template", Text("stiefel".into()))], &["`template`", "stiefel", "householder"]),
         ("privee_dp", vec![parameter("as_published", Whole(1))], &["`as_published` is 1", "true or false"]),
-        ("privee_dp", vec![parameter("sigma", list(vec![1.0]))], &["`sigma` is a list of 1 numbers", "a number"]),
+        ("privee_dp", vec![parameter("sigma", list(vec![1.0]))], &["`sigma` is a list of length 1", "a number"]),
         ("privee_dp_plus_plus", vec![parameter("sigma", Number(1.0))], &["`sigma` is 1", "a list"]),
         ("privee_dp_plus_plus", vec![parameter("sigma", list(vec![f64::NAN]))], &["`sigma`", "finite"]),
         ("privee_dp_plus_plus", vec![parameter("sigma", list(vec![1.0; 65_537]))], &["`sigma`", "65537", "65536"]),
