@@ -219,13 +219,20 @@ pub async fn run(
         }
         let mut asks = Vec::new();
         if !attacks.is_empty() {
-            asks.push(Ask { request: request.clone(), defense: DefenseKnowledge::Unknown, helper: Helper::Nobody });
+            let names = attacks.iter().map(ToString::to_string).collect();
+            asks.push(Ask {
+                request: request.clone(),
+                names,
+                defense: DefenseKnowledge::Unknown,
+                helper: Helper::Nobody,
+            });
             if !knowing.is_empty() {
                 // Only an adversary that averages has a use for more answers than one.
                 let queries = if adaptive == Some(Method::Averaging) { plan.queries } else { 0 };
                 let mut request = pb::ReconstructRequest { attacks: knowing, queries, ..request.clone() };
                 helped.add_auxiliary(&mut request, beside.as_deref());
-                asks.push(Ask { request, defense: DefenseKnowledge::Known, helper: Helper::Nobody });
+                let names = Vec::new();
+                asks.push(Ask { request, names, defense: DefenseKnowledge::Known, helper: Helper::Nobody });
             }
         }
         asks.extend(helped.asks(&request, beside.as_deref(), plan, policy));
@@ -348,6 +355,9 @@ impl Used {
 /// A request for attacks, and whose they are.
 struct Ask {
     request: pb::ReconstructRequest,
+    /// What the report calls the attacks of the request, in its order: the same attack may run with several settings. Those beyond
+    /// the list go by the name of the attack.
+    names: Vec<String>,
     defense: DefenseKnowledge,
     helper: Helper,
 }
@@ -365,7 +375,8 @@ impl Ask {
         on_stage: impl FnMut(usize, &str),
     ) -> Result<(Audit, Option<f64>), Refusal> {
         let parameters = knowledge(&scorings.shown());
-        let Attacked { accuracy, results, used, said } = attack(active, peer, self.request, scorings, on_stage).await?;
+        let Attacked { accuracy, results, used, said } =
+            attack(active, peer, self.request, &self.names, scorings, on_stage).await?;
         let mut threat_model = used.threat_model(self.defense, parameters);
         threat_model.features = plan.knows();
         match self.helper {
@@ -402,18 +413,23 @@ async fn attack(
     active: &mut ActivePartyClient<Channel>,
     peer: &Peer,
     request: pb::ReconstructRequest,
+    names: &[String],
     scorings: &mut Scorings,
     mut on_stage: impl FnMut(usize, &str),
 ) -> Result<Attacked, Refusal> {
     let mut events = active.reconstruct(request).await.map_err(refused(peer))?.into_inner();
     let mut found = Attacked { accuracy: None, results: Vec::new(), used: Used::default(), said: Vec::new() };
-    let mut round = Round::default();
+    let (mut round, mut names) = (Round::default(), names.iter());
     while let Some(event) = events.message().await.map_err(refused(peer))? {
         match event.event {
             Some(Event::Progress(p)) => on_stage((p.done as usize).saturating_sub(1), &p.stage),
             Some(Event::Scores(scores)) => found.accuracy = scores.accuracy,
-            Some(Event::Result(result)) => {
+            Some(Event::Result(mut result)) => {
                 found.used.add(&result);
+                // Results come in the order of the request.
+                if let Some(name) = names.next() {
+                    result.attack.clone_from(name);
+                }
                 let said = found::said(&result);
                 found.said.extend(said.into_iter().map(|s| format!("{}: {s}", result.attack)));
                 round.add(scorings, result).await?;

@@ -129,7 +129,7 @@ impl<'a> Helped<'a> {
                 attacks: attacks.iter().map(|a| attack_spec(a, plan, policy)).collect(),
                 ..request.clone()
             };
-            Ask { request, defense: DefenseKnowledge::Unknown, helper }
+            Ask { request, names: Vec::new(), defense: DefenseKnowledge::Unknown, helper }
         };
         let mut asks = Vec::new();
         if !self.shadow.is_empty() {

@@ -84,7 +84,7 @@ impl Without<'_> {
             ..Default::default()
         };
         let Attacked { results, used, said, .. } =
-            attack(self.active, &self.targets.active, request, scorings, |_, _| ()).await?;
+            attack(self.active, &self.targets.active, request, &[], scorings, |_, _| ()).await?;
         let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
         threat_model.features.clone_from(&self.features);
         threat_model.observations = match observed {

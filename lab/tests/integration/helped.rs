@@ -353,6 +353,12 @@ async fn what_is_known_of_the_features_reaches_the_attacks() {
     let informed = Plan { features, ..plan(&here, attacks, Help::default()) };
     let informed = run(&here, &informed).await.unwrap();
     let (plain, informed) = (&plain.audits[0], &informed.audits[0]);
+    // The same as settings of one attack, beside the attack without: each goes by a name of its own.
+    let knowing = AttackConfig::new(Method::HalfStar, [("binary", "all")]).unwrap();
+    let both = plan(&here, vec![Method::HalfStar.into(), knowing], Help::default());
+    let both = run(&here, &both).await.unwrap().audits.swap_remove(0);
+    assert_eq!(errors(&both, "half_star").mse, errors(plain, "half_star").mse);
+    assert_eq!(errors(&both, "half_star (binary = all)").mse, errors(informed, "half_star").mse);
 
     // By hand: the point nearest to ½ that solves J W x = b', and then the nearer of 0 and 1.
     let (w, b, mut x) = truth(&here, 0, RECORDS);
