@@ -34,7 +34,7 @@ impl Attack for Collusion {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let Some(Colluders { features, shares }) = view.has().colluders else {
+        let Some(Colluders { features, shares }) = view.side_information().colluders else {
             return Err(AttackError::Missing { what: "passive parties that collude with the adversary" });
         };
         let (model, w_pas) = (view.model(), view.weights()?);

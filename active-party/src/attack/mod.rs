@@ -73,7 +73,7 @@ pub use settings::{AnySetting, Setting, SettingError, Settings};
 pub use shadow_model::{Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel};
 pub use solved::{AuxiliarySystem, Solved};
 pub use system::LinearSystem;
-pub use view::{AdversaryView, Beside, Told};
+pub use view::{AdversaryView, SideInformation, Told};
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

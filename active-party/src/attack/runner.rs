@@ -16,7 +16,7 @@ pub fn run(attack: &dyn Attack, view: &AdversaryView<'_>, seed: u64) -> Result<R
 
 /// Checks that a view has what is needed.
 fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> {
-    let has = view.has();
+    let has = view.side_information();
     if needs.white_box() {
         view.model().passive_weights()?;
     }

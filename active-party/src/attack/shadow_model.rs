@@ -309,7 +309,7 @@ impl Attack for ShadowModel {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let auxiliary = view.has().auxiliary.ok_or(AttackError::NoAuxiliary)?;
+        let auxiliary = view.side_information().auxiliary.ok_or(AttackError::NoAuxiliary)?;
         let estimate = ShadowEstimate::fit(view.model(), auxiliary, self.fit, self.bias)?;
         let model = estimate.shadow_of(view.model())?;
         let view = view.under(&model)?;

@@ -16,7 +16,7 @@ use super::{
 
 /// What the adversary has beside the release, as far as its threat model grants it. The default is nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Beside<'a> {
+pub struct SideInformation<'a> {
     /// What several releases of the records showed, where the release is their mean.
     pub repeated: Option<Averaged>,
     /// The coordinator, for questions with shares of the adversary's own choice.
@@ -45,14 +45,14 @@ pub struct Told<'a> {
 }
 
 /// Everything an attack is given: the model as known, the adversary's own features of the records, what was released of them,
-/// and what it has [beside](Beside).
+/// and its [side information](SideInformation).
 pub struct AdversaryView<'a> {
     model: &'a KnownModel,
     y: &'a FeatureBlock,
     /// With b' of these scores.
     released: Option<(&'a ReleasedScores, Arc<DMatrix<f64>>)>,
     replacement: Replacement,
-    beside: Beside<'a>,
+    side: SideInformation<'a>,
 }
 
 /// Shows the shape only: what was released is for the adversary's eyes.
@@ -118,7 +118,13 @@ impl<'a> AdversaryView<'a> {
         if !b_prime.iter().all(|b| b.is_finite()) {
             return Err(AttackError::NotFinite { what: "b', the right side of A x = b'," });
         }
-        Ok(Self { model, y, released: Some((released, Arc::new(b_prime))), replacement, beside: Beside::default() })
+        Ok(Self {
+            model,
+            y,
+            released: Some((released, Arc::new(b_prime))),
+            replacement,
+            side: SideInformation::default(),
+        })
     }
 
     /// The view of an adversary that has no score of the records: `y` holds its own features of them (d_act × n).
@@ -131,13 +137,13 @@ impl<'a> AdversaryView<'a> {
         replacement: Replacement,
     ) -> Result<Self, AttackError> {
         same("active features", "features", model.minus_a_act.ncols(), y.features())?;
-        Ok(Self { model, y, released: None, replacement, beside: Beside::default() })
+        Ok(Self { model, y, released: None, replacement, side: SideInformation::default() })
     }
 
     /// The same view with what the adversary has beside the release.
     #[must_use]
-    pub fn beside(self, beside: Beside<'a>) -> Self {
-        Self { beside, ..self }
+    pub fn with_side_information(self, side: SideInformation<'a>) -> Self {
+        Self { side, ..self }
     }
 
     /// Auxiliary records as a view of a model, which must have as many passive features.
@@ -187,7 +193,7 @@ impl<'a> AdversaryView<'a> {
             Some((released, _)) => AdversaryView::new(model, y, released, self.replacement)?,
             None => AdversaryView::without_scores(model, y, self.replacement)?,
         };
-        Ok(view.beside(self.beside))
+        Ok(view.with_side_information(self.side))
     }
 
     /// The adversary's own features, d_act × n.
@@ -211,8 +217,8 @@ impl<'a> AdversaryView<'a> {
 
     /// What the adversary has beside the release.
     #[must_use]
-    pub fn has(&self) -> Beside<'a> {
-        self.beside
+    pub fn side_information(&self) -> SideInformation<'a> {
+        self.side
     }
 
     /// What stands for scores of 0.

@@ -10,8 +10,8 @@ use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 use super::had::{Had, KnownRecords};
 use super::oracle::Session;
 use crate::attack::{
-    self, AdversaryView, Attack, AttackError, Averaged, Beside, Colluders, KnownModel, LabelledRecords, Need,
-    Reconstruction, Replacement, Seen, Told,
+    self, AdversaryView, Attack, AttackError, Averaged, Colluders, KnownModel, LabelledRecords, Need, Reconstruction,
+    Replacement, Seen, SideInformation, Told,
 };
 use crate::parameters::Undone;
 
@@ -78,7 +78,7 @@ impl Supply {
             Some(released) => AdversaryView::new(model, &self.y, released, floor)?,
             None => AdversaryView::without_scores(model, &self.y, floor)?,
         };
-        let beside = Beside {
+        let beside = SideInformation {
             repeated: mean.map(|(_, averaged)| *averaged),
             oracle: needs.chosen_shares.wanted().then_some(&*self.session),
             labelled: self.labelled.as_deref().filter(|_| needs.labelled.wanted()),
@@ -89,7 +89,7 @@ impl Supply {
             colluders,
             told: self.undone.as_ref().map(|undone| Told { model: &undone.model, by: &undone.told }),
         };
-        attack::run(attack, &view.beside(beside), seed)
+        attack::run(attack, &view.with_side_information(beside), seed)
     }
 }
 

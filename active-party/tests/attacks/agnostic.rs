@@ -7,8 +7,8 @@ use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::agnostic::AgnosticObjective;
 use vfl_active_party::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, Beside, KnownModel, LabelledRecords, Method,
-    OutOfRange, Replacement, Seen, Settings,
+    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel, LabelledRecords, Method,
+    OutOfRange, Replacement, Seen, Settings, SideInformation,
 };
 use vfl_shared::metrics::{half_error, mse};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -161,7 +161,10 @@ fn optima_scores_and_estimates_are_golden() {
                 let settings = [("base", base.as_str()), ("out_of_range", rule), ("l2", l2.as_str())];
                 let attack = Method::Agnostic.build(&Settings::read(settings).unwrap());
                 let view = AdversaryView::without_scores(&given.known, &given.targets, Replacement::default()).unwrap();
-                let view = view.beside(Beside { labelled: Some(&given.own), ..Beside::default() });
+                let view = view.with_side_information(SideInformation {
+                    labelled: Some(&given.own),
+                    ..SideInformation::default()
+                });
                 let by_name = vfl_active_party::attack::run(&*attack, &view, 0).unwrap();
                 assert_eq!(by_name.estimates, found.reconstruction.estimates, "{base}, {rule}");
                 assert_eq!(by_name.estimated.unwrap().labelled, given.own.labels.len());

@@ -6,9 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, Beside, Coalition, Colluders, Constant, Descent, HalfStar,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Coalition, Colluders, Constant, Descent, HalfStar,
     KnownModel, Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Replacement, Role, Settings, ShadowBias,
-    ShadowEstimate, ShadowFit, ShadowModel, Status, one_feature,
+    ShadowEstimate, ShadowFit, ShadowModel, SideInformation, Status, one_feature,
 };
 use vfl_shared::metrics::{mse, squared_error_by_record};
 use vfl_shared::numerics::row_differences;
@@ -346,7 +346,7 @@ proptest! {
             prop_assert!(!attack.needs().white_box());
             let auxiliary = world.auxiliary();
             let black = AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap();
-            let black = black.beside(Beside { auxiliary: Some(&auxiliary), ..Beside::default() });
+            let black = black.with_side_information(SideInformation { auxiliary: Some(&auxiliary), ..SideInformation::default() });
             let found = attack.reconstruct(&black, &mut generator()).unwrap();
             let system = found.solved.as_ref().unwrap().auxiliary.unwrap();
             prop_assert_eq!((system.rank, system.unknowns), (system.unknowns, d + usize::from(bias == ShadowBias::Unknown)));
@@ -442,7 +442,8 @@ fn poor_auxiliary_records_are_told_by_their_rank() {
         let (y_targets, _, targets) = base.parts(&base.records);
         let model = base.black_box(&base.bias);
         let view = AdversaryView::new(&model, &y_targets, &targets, Replacement::default()).unwrap();
-        let view = view.beside(Beside { auxiliary: Some(&auxiliary), ..Beside::default() });
+        let view =
+            view.with_side_information(SideInformation { auxiliary: Some(&auxiliary), ..SideInformation::default() });
         let found = attack.reconstruct(&view, &mut generator()).unwrap();
         let solved = found.solved.unwrap();
         assert_eq!(solved.auxiliary.unwrap().rank, 5);
@@ -548,7 +549,7 @@ proptest! {
             shares: &world.weights[1] * world.x[1].matrix(),
         };
         let view = AdversaryView::new(&model, &world.y, &world.released, Replacement::default()).unwrap();
-        let view = view.beside(Beside { colluders: Some(&colluders), ..Beside::default() });
+        let view = view.with_side_information(SideInformation { colluders: Some(&colluders), ..SideInformation::default() });
         let attack = Method::Coalition.build(&Settings::read([("base", "half_star")]).unwrap());
         let by_shares = vfl_active_party::attack::run(&*attack, &view, 1).unwrap().estimates;
         prop_assert!((by_shares.rows_range(rows.clone()) - &found).amax() < 100.0 * round_off);

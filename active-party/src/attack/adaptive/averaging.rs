@@ -160,7 +160,7 @@ impl Attack for Averaging {
             expected: "temperature and logit_noise scheme 3 alone at the logits",
             got: self.known.policy.to_string(),
         })?;
-        let repeated = view.has().repeated;
+        let repeated = view.side_information().repeated;
         let averaged = self.averaged.or(repeated.map(|r| r.distinct)).unwrap_or(1);
         let (likely, deviation) = self.likely(released, averaged)?;
         let scaled = w_pas / stretch;

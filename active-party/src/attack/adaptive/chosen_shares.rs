@@ -96,7 +96,7 @@ impl Attack for ChosenShares {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let oracle = view.has().oracle.ok_or(AttackError::NeedsOracle { attack: "chosen_shares" })?;
+        let oracle = view.side_information().oracle.ok_or(AttackError::NeedsOracle { attack: "chosen_shares" })?;
         let gathered = self.gather(view.model(), view.active(), oracle, rng)?;
         let questions = ChosenQuestions {
             questions: gathered.questions,

@@ -179,7 +179,7 @@ impl Attack for Agnostic {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let has = view.has();
+        let has = view.side_information();
         let own = has.labelled.ok_or(AttackError::NoLabelled { attack: "agnostic" })?;
         let attack = Self { seen_are_targets: self.seen_are_targets || has.seen_are_targets, ..self.clone() };
         let found = attack.attack(view.model(), own, has.seen, view.replacement(), view.active(), rng)?;

@@ -7,8 +7,8 @@ use super::answer::{Answer, output};
 use super::case::{columns, own_parameters, weights};
 use super::own_records::{self, Auxiliary, Labelled, Observed};
 use crate::attack::{
-    self, AdversaryFit, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Beside, Colluders,
-    EstimatedScores, KnownModel, LabelledRecords, Method, Need, Reconstruction, Seen, Settings,
+    self, AdversaryFit, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, EstimatedScores,
+    KnownModel, LabelledRecords, Method, Need, Reconstruction, Seen, Settings, SideInformation,
 };
 
 /// A case file. What an attack must not see has no place to go to.
@@ -235,13 +235,13 @@ impl Given {
                 AdversaryView::new(&self.model, &self.y, released, settings.replacement()).map_err(told)?
             }
         };
-        let beside = Beside {
+        let beside = SideInformation {
             labelled: self.training.as_ref(),
             seen: self.seen.as_ref().map(|(y, released)| Seen { y, released }),
             auxiliary: self.auxiliary.as_ref(),
             colluders: self.colluders.as_ref(),
-            ..Beside::default()
+            ..SideInformation::default()
         };
-        attack::run(&*attack, &view.beside(beside), seed).map_err(told)
+        attack::run(&*attack, &view.with_side_information(beside), seed).map_err(told)
     }
 }

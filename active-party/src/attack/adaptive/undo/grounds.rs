@@ -155,7 +155,7 @@ impl<'a> Court<'a> {
             length("second moments", moments.ncols())?;
         }
         let shown = view.b_prime()?.select_columns(&columns);
-        let records = grounds.auxiliary.as_ref().or(view.has().auxiliary);
+        let records = grounds.auxiliary.as_ref().or(view.side_information().auxiliary);
         let shown_auxiliary = match records.filter(|_| !auxiliary.is_empty()) {
             Some(records) => Some(AdversaryView::of_auxiliary(view.model(), records)?.b_prime()?.clone()),
             None => None,

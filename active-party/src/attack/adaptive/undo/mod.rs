@@ -103,7 +103,7 @@ impl UndoTransform {
             }
         };
         let mut remarks = Vec::new();
-        let known = self.grounds.auxiliary.as_ref().or(view.has().auxiliary);
+        let known = self.grounds.auxiliary.as_ref().or(view.side_information().auxiliary);
         let auxiliary = known.map_or(Ok(Vec::new()), |a| exact_columns(a.released()));
         let auxiliary = auxiliary.unwrap_or_else(|reason| {
             remarks.push(format!("the auxiliary records are not made use of: {reason}"));
@@ -197,7 +197,7 @@ impl Attack for UndoTransform {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        if let Some(Told { model, by }) = view.has().told {
+        if let Some(Told { model, by }) = view.side_information().told {
             let mut found = self.inner.reconstruct(&view.under(model)?, rng)?;
             found.remarks.insert(0, format!("undone as told, without an attack on the transform: {by}"));
             return Ok(found);
