@@ -59,7 +59,17 @@ impl Attack for Collusion {
         });
         let y = FeatureBlock::new(y)?;
         let reduced = KnownModel::white_box(known, model.bias().clone(), w_pas.select_columns(&others))?;
-        let view = view.with_active(&reduced, &y)?;
+        let helping: Vec<usize> = (0..features.len()).filter(|&i| features[i]).collect();
+        let mut side = view.side_information();
+        let prior = match side.prior {
+            Some(prior) => {
+                super::known_model::same("moments", "features", features.len(), prior.features())?;
+                Some(prior.learning(&others, &helping, &w_pas.select_columns(&helping), own.nrows()))
+            }
+            None => None,
+        };
+        side.prior = prior.as_ref();
+        let view = view.with_active(&reduced, &y)?.with_side_information(side);
         let found = match &self.knowledge {
             nothing if *nothing == StatedKnowledge::default() => self.inner.reconstruct(&view, rng)?,
             stated => {

@@ -57,6 +57,8 @@ pub struct Needs {
     pub auxiliary: Need,
     /// Passive parties that collude with the adversary.
     pub colluders: Need,
+    /// Moments of the features.
+    pub prior: Need,
     /// What it needs to know of the parameters.
     pub parameters: Parameters,
 }
@@ -71,6 +73,7 @@ impl Needs {
         seen: 0,
         auxiliary: Need::No,
         colluders: Need::No,
+        prior: Need::No,
         parameters: Parameters::Hidden,
     };
 
@@ -111,6 +114,11 @@ pub enum Status {
         /// Rank of the system.
         rank: usize,
     },
+    /// A point of the posterior of an adversary that knows moments of the features.
+    Posterior {
+        /// Rank of the system.
+        rank: usize,
+    },
     /// Where a descent on the scores ended.
     Descent,
     /// Nothing was solved: the spread of the records' values was put on [0, 1].
@@ -128,6 +136,7 @@ impl Status {
             Self::NearestHalf { .. } => "nearest_half",
             Self::BestFit { .. } => "best_fit",
             Self::Centre { .. } => "centre",
+            Self::Posterior { .. } => "posterior",
             Self::Descent => "descent",
             Self::Scaled => "scaled",
         }

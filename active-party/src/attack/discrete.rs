@@ -145,7 +145,14 @@ impl<A: Attack> Attack for ExactBinary<A> {
                 if i < own.nrows() { own[(i, record)] } else { decided[(i - own.nrows(), record)] }
             });
             let y = FeatureBlock::new(y)?;
-            self.inner.reconstruct(&view.with_active(&reduced, &y)?, rng)?
+            let mut side = view.side_information();
+            let prior = side.prior.map(|prior| {
+                let decided = DMatrix::identity(binary.len(), binary.len());
+                prior.learning(&others, &binary, &decided, own.nrows())
+            });
+            side.prior = prior.as_ref();
+            let view = view.with_active(&reduced, &y)?.with_side_information(side);
+            self.inner.reconstruct(&view, rng)?
         };
         for (row, &feature) in found.estimates.row_iter().zip(&others) {
             estimates.row_mut(feature).copy_from(&row);

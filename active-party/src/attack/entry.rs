@@ -14,6 +14,19 @@ pub enum Group {
     Adaptive,
     /// It needs more than a release and parameters: records of the adversary's own, or the help of another party.
     Helped,
+    /// It knows moments of the features, or is the control of those that do.
+    Informed,
+}
+
+/// What chooses the attack that another one runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chosen {
+    /// Nothing: it is always the same.
+    Fixed,
+    /// The setting `base`: an attack to end in.
+    Base,
+    /// The setting `evidence`: an attack whose evidence counts, and not its estimates.
+    Evidence,
 }
 
 /// The attack that another one runs in the end.
@@ -21,15 +34,15 @@ pub enum Group {
 pub struct Base {
     /// Its name, where none is chosen.
     pub name: fn(&Settings) -> &'static str,
-    /// Whether the setting `base` chooses it.
-    pub chosen: bool,
+    /// What chooses it.
+    pub chosen: Chosen,
     /// Whether it runs without its own clipping to [0, 1].
     pub unclipped: bool,
 }
 
 impl Base {
     /// Chosen by the setting `base`, `clamped_half_star` by default.
-    pub const CHOSEN: Self = Self { name: |_| "clamped_half_star", chosen: true, unclipped: false };
+    pub const CHOSEN: Self = Self { name: |_| "clamped_half_star", chosen: Chosen::Base, unclipped: false };
 }
 
 /// How an attack is made from its settings.

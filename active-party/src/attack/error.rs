@@ -1,10 +1,10 @@
 //! Why an attack cannot run.
 
 use vfl_shared::metrics::MetricError;
-use vfl_shared::numerics::DecompositionError;
+use vfl_shared::numerics::{DecompositionError, GaussianError};
 use vfl_shared::types::{ReleasedScores, ShapeError};
 
-use super::{KnowledgeError, OneFeatureError, OracleError};
+use super::{KnowledgeError, OneFeatureError, OracleError, PriorError};
 
 /// Why an attack cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -45,6 +45,18 @@ pub enum AttackError {
     /// The difference of weights cannot be decomposed.
     #[error("the system A x = b' cannot be solved: {0}")]
     Decomposition(#[from] DecompositionError),
+    /// The moments of the features cannot be used.
+    #[error("what is known of the features beforehand: {0}")]
+    Gaussian(#[from] GaussianError),
+    /// Moments that do not fit.
+    #[error("moments of the features: {0}")]
+    Prior(#[from] PriorError),
+    /// An attack that says nothing that a prior could be put together with.
+    #[error(
+        "the attack chosen by `evidence` says nothing of the features that does not come from its own guess: choose one that \
+         works out equations, bounds or noisy scores"
+    )]
+    NoEvidence,
     /// The attack on one feature cannot run.
     #[error(transparent)]
     OneFeature(#[from] OneFeatureError),
@@ -208,9 +220,11 @@ impl AttackError {
             | Self::NeedsOracle { .. }
             | Self::NoLabelled { .. }
             | Self::NoTarget => NotRun::Missing,
-            Self::OneFeature(_) | Self::Policy { .. } | Self::Unfit { .. } | Self::Releases { .. } => {
-                NotRun::Unsuitable
-            }
+            Self::NoEvidence
+            | Self::OneFeature(_)
+            | Self::Policy { .. }
+            | Self::Unfit { .. }
+            | Self::Releases { .. } => NotRun::Unsuitable,
             Self::Nullity { .. } | Self::Corners { .. } | Self::Binary { .. } => NotRun::TooLarge,
             Self::Oracle(_) | Self::Refused => NotRun::Unanswered,
             Self::View(_)
@@ -219,8 +233,10 @@ impl AttackError {
             | Self::Knowledge(_)
             | Self::Label { .. }
             | Self::Weight { .. }
-            | Self::Base { .. } => NotRun::Settings,
-            Self::NotFinite { .. } | Self::Decomposition(_) | Self::Metric(_) => NotRun::Numerics,
+            | Self::Base { .. }
+            | Self::Prior(_)
+            | Self::Gaussian(GaussianError::Negative { .. }) => NotRun::Settings,
+            Self::NotFinite { .. } | Self::Gaussian(_) | Self::Decomposition(_) | Self::Metric(_) => NotRun::Numerics,
         }
     }
 

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
+use super::known_model::same;
 use super::{
     AdversaryView, Attack, AttackError, Evidence, FeatureKnowledge, KnownModel, Needs, Reconstruction, Status,
 };
@@ -41,7 +42,16 @@ impl<A: Attack> Attack for InRanges<A> {
             }
             Err(_) => KnownModel::black_box(w_act, bias, open.len())?,
         };
-        let found = self.inner.reconstruct(&view.under(&mapped)?, rng)?;
+        let mut side = view.side_information();
+        let prior = match side.prior {
+            Some(prior) => {
+                same("moments", "features", ranges.len(), prior.features())?;
+                Some(prior.in_ranges(&open, ranges))
+            }
+            None => None,
+        };
+        side.prior = prior.as_ref();
+        let found = self.inner.reconstruct(&view.under(&mapped)?.with_side_information(side), rng)?;
         if model.passive_weights().is_err() && found.status != Status::Baseline {
             return Err(AttackError::NeedsParameters);
         }

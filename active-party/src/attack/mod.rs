@@ -30,6 +30,7 @@ mod known_model;
 mod least_squares;
 mod one_feature;
 mod one_feature_case;
+mod prior;
 mod questions;
 mod records;
 mod replacement;
@@ -53,7 +54,7 @@ pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
 pub use contract::{Attack, Ended, Need, Needs, Parameters, Reconstruction, RecordOutcome, Status};
 pub use differentiable::{Differentiable, LANES, Lanes, LogitBlock};
 pub use discrete::{ExactBinary, MAX_BINARY, Snap};
-pub use entry::{Base, Build, Entry, Group};
+pub use entry::{Base, Build, Chosen, Entry, Group};
 pub use error::{AttackError, NotRun};
 pub use estimated_scores::{AdversaryFit, EstimatedScores};
 pub use evidence::{Equations, Evidence, NoisyScores};
@@ -65,6 +66,7 @@ pub use known_model::KnownModel;
 pub use least_squares::LeastSquares;
 pub use one_feature::{OneFeature, one_feature};
 pub use one_feature_case::{OneFeatureCase, OneFeatureError};
+pub use prior::{Imputation, Point, Posterior, Prior, PriorError};
 pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
 pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, Seen};
 pub use replacement::Replacement;
@@ -120,9 +122,15 @@ impl Method {
         REGISTER.iter().copied()
     }
 
-    /// Those that run on one release.
+    /// Those that run on one release, and need nothing beside it.
     pub fn on_one_release() -> impl Iterator<Item = Self> {
-        Self::all().filter(|method| method.0.group != Group::Helped && *method != Self::ChosenShares)
+        let more = |method: &Self| matches!(method.0.group, Group::Helped | Group::Informed);
+        Self::all().filter(move |method| !more(method) && *method != Self::ChosenShares)
+    }
+
+    /// Those that need moments of the features.
+    pub fn informed() -> impl Iterator<Item = Self> {
+        Self::all().filter(|method| method.0.group == Group::Informed)
     }
 
     /// Those that run on any model whose parameters are known, and take the release for the true scores.
@@ -144,10 +152,7 @@ impl Method {
 
     /// Its settings, beside those of all attacks.
     pub fn settings(self) -> impl Iterator<Item = &'static dyn AnySetting> {
-        let base: Option<&'static dyn AnySetting> = match self.0.build {
-            Build::Upon(Base { chosen: true, .. }, _) => Some(&BASE),
-            Build::Upon(..) | Build::Alone(_) => None,
-        };
+        let base = self.0.chooser().map(|setting| setting as &'static dyn AnySetting);
         base.into_iter().chain(self.0.settings.iter().copied())
     }
 
@@ -155,27 +160,32 @@ impl Method {
     #[must_use]
     pub fn takes(self, key: &str, settings: &Settings) -> bool {
         let own = |method: Self| method.settings().any(|setting| setting.key() == key);
-        own(self) || Settings::common().any(|s| s.key() == key) || self.base(settings).is_some_and(own)
+        own(self)
+            || Settings::common().any(|s| s.key() == key)
+            || self.base(settings).is_some_and(|base| base.takes(key, settings))
     }
 
     /// Whether another attack can be built upon it: it knows the parameters and runs on one release.
     #[must_use]
     pub fn is_base(self) -> bool {
         // What wraps a base is none: it would have to be built to be asked.
-        matches!(self.0.build, Build::Alone(_))
-            && Self::on_one_release().any(|method| method == self)
+        !matches!(self.0.build, Build::Upon(Base { chosen: Chosen::Base | Chosen::Fixed, .. }, _))
+            && Self::on_one_release().chain(Self::informed()).any(|method| method == self)
             && self.plain(&Settings::default()).needs().white_box()
     }
 
-    /// The attack that the setting `base` chooses, for one that runs another in the end.
+    /// Whether what it works out of the scores can be put together with moments of the features: it knows the parameters, runs
+    /// on one release, and is not made upon another.
+    fn has_evidence(self) -> bool {
+        matches!(self.0.build, Build::Alone(_)) && self.is_base()
+    }
+
+    /// The attack that a setting chooses (`base` or `evidence`), for one that runs another.
     #[must_use]
     pub fn base(self, settings: &Settings) -> Option<Self> {
-        match self.0.build {
-            Build::Upon(Base { chosen: true, name, .. }, _) => {
-                settings.get(&BASE).or_else(|| Self::named(name(settings)))
-            }
-            Build::Upon(..) | Build::Alone(_) => None,
-        }
+        let Build::Upon(base, _) = self.0.build else { return None };
+        let setting = self.0.chooser()?;
+        settings.get(setting).or_else(|| Self::named((base.name)(settings)))
     }
 
     /// The attack of this name.
@@ -195,8 +205,8 @@ impl Method {
         match self.0.build {
             Build::Alone(build) => build(settings),
             Build::Upon(base, build) => {
-                let chosen = settings.get(&BASE).filter(|_| base.chosen);
-                let method = chosen.or_else(|| Self::named((base.name)(settings))).unwrap_or(Self::ClampedHalfStar);
+                let named = || Self::named((base.name)(settings));
+                let method = self.base(settings).or_else(named).unwrap_or(Self::ClampedHalfStar);
                 let unclipped = method.0.unclipped.filter(|_| base.unclipped);
                 build(settings, unclipped.map_or(method, Self).plain(settings))
             }
@@ -264,9 +274,27 @@ impl FromStr for Method {
 static BASE: Setting<Method> = Setting {
     key: "base",
     takes: "the attack that agnostic, coalition, shadow_model and undo_transform run in the end: one that knows the parameters and \
-            runs on one release (default clamped_half_star)",
+            runs on one release, with moments of the features or without (default clamped_half_star)",
     read: |value| value.trim().parse().ok().filter(|method: &Method| method.is_base()),
 };
+
+static EVIDENCE: Setting<Method> = Setting {
+    key: "evidence",
+    takes: "the attack whose equations, bounds or noisy scores conditional_mean, gaussian and posterior_mean put together with the \
+            moments (default the strongest on `policy`, half_star without one)",
+    read: |value| value.trim().parse().ok().filter(|method: &Method| method.has_evidence()),
+};
+
+impl Entry {
+    /// The setting that chooses the attack upon which this one is built.
+    fn chooser(&self) -> Option<&'static Setting<Method>> {
+        match self.build {
+            Build::Upon(Base { chosen: Chosen::Base, .. }, _) => Some(&BASE),
+            Build::Upon(Base { chosen: Chosen::Evidence, .. }, _) => Some(&EVIDENCE),
+            Build::Upon(..) | Build::Alone(_) => None,
+        }
+    }
+}
 
 impl Settings {
     /// The settings that all attacks take: what stands for a score of 0, and what is known of the features.
@@ -351,4 +379,8 @@ register! {
     Agnostic = agnostic::AGNOSTIC,
     ShadowModel = shadow_model::SHADOW_MODEL,
     Coalition = collusion::COALITION,
+    Imputation = prior::imputation::IMPUTATION,
+    ConditionalMean = prior::posterior::CONDITIONAL_MEAN,
+    Gaussian = prior::posterior::GAUSSIAN,
+    PosteriorMean = prior::posterior::POSTERIOR_MEAN,
 }

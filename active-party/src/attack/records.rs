@@ -4,7 +4,7 @@ use nalgebra::DMatrix;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::known_model::same;
-use super::{AttackError, Replacement};
+use super::{AttackError, Prior, Replacement};
 
 /// Labelled records of the adversary's own. `Debug` shows no value.
 #[derive(Clone, PartialEq)]
@@ -74,6 +74,14 @@ impl AuxiliaryRecords {
     /// The passive features, d × n.
     pub(super) fn passive(&self) -> &FeatureBlock {
         &self.x
+    }
+
+    /// Their joint moments, as what an adversary knows of other records.
+    ///
+    /// # Errors
+    /// [`AttackError::Prior`] if they cannot be used.
+    pub fn prior(&self) -> Result<Prior, AttackError> {
+        Ok(Prior::of_records(self.x.matrix(), self.y.matrix())?)
     }
 
     /// What was released.

@@ -39,6 +39,7 @@ fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> 
             needs.colluders == Need::Yes && has.colluders.is_none(),
             "passive parties that collude with the adversary (`colluding` in an audit)",
         ),
+        (needs.prior == Need::Yes && has.prior.is_none(), "moments of the passive features (`prior` in a case)"),
     ];
     match missing.into_iter().find(|(missing, _)| *missing) {
         Some((_, what)) => Err(AttackError::Missing { what }),

@@ -11,7 +11,7 @@ use super::differentiable::LinearLogits;
 use super::known_model::same;
 use super::{
     AttackError, AuxiliaryRecords, Averaged, Colluders, Differentiable, Equations, KnownModel, LabelledRecords,
-    LinearSystem, Replacement, Seen, ShareOracle,
+    LinearSystem, Prior, Replacement, Seen, ShareOracle,
 };
 
 /// What the adversary has beside the release, as far as its threat model grants it. The default is nothing.
@@ -31,6 +31,8 @@ pub struct SideInformation<'a> {
     pub auxiliary: Option<&'a AuxiliaryRecords>,
     /// What colluding passive parties give.
     pub colluders: Option<&'a Colluders>,
+    /// Moments of the features.
+    pub prior: Option<&'a Prior>,
     /// The model with transforms undone, where their owners tell what they did.
     pub told: Option<Told<'a>>,
 }
@@ -219,6 +221,14 @@ impl<'a> AdversaryView<'a> {
     #[must_use]
     pub fn side_information(&self) -> SideInformation<'a> {
         self.side
+    }
+
+    /// Moments of the features.
+    ///
+    /// # Errors
+    /// [`AttackError::Missing`] if none are known.
+    pub fn prior(&self) -> Result<&'a Prior, AttackError> {
+        self.side.prior.ok_or(AttackError::Missing { what: "moments of the passive features" })
     }
 
     /// What stands for scores of 0.

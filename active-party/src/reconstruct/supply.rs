@@ -10,8 +10,8 @@ use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 use super::had::{Had, KnownRecords};
 use super::oracle::Session;
 use crate::attack::{
-    self, AdversaryView, Attack, AttackError, Averaged, Colluders, KnownModel, LabelledRecords, Need, Reconstruction,
-    Replacement, Seen, SideInformation, Told,
+    self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Averaged, Colluders, KnownModel, LabelledRecords, Need,
+    Reconstruction, Replacement, Seen, SideInformation, Told,
 };
 use crate::parameters::Undone;
 
@@ -71,7 +71,10 @@ impl Supply {
         };
         let mean = self.mean.as_ref().filter(|_| needs.repeated.wanted());
         let released = mean.map(|(mean, _)| mean).or(self.released.as_ref()).filter(|_| needs.release.wanted());
-        let auxiliary = granted(&self.auxiliary, needs.auxiliary)?.map(|known| known.records(floor)).transpose()?;
+        let wanted = needs.auxiliary.max(needs.prior);
+        let auxiliary = granted(&self.auxiliary, wanted)?.map(|known| known.records(floor)).transpose()?;
+        // Whoever has records whole knows their moments.
+        let prior = auxiliary.as_ref().filter(|_| needs.prior.wanted()).map(AuxiliaryRecords::prior).transpose()?;
         let colluders = granted(&self.colluders, needs.colluders)?;
         let model = self.lent.as_ref().filter(|_| colluders.is_some()).unwrap_or(&self.known);
         let view = match released {
@@ -87,6 +90,7 @@ impl Supply {
             seen_are_targets: true,
             auxiliary: auxiliary.as_ref(),
             colluders,
+            prior: prior.as_ref(),
             told: self.undone.as_ref().map(|undone| Told { model: &undone.model, by: &undone.told }),
         };
         attack::run(attack, &view.with_side_information(beside), seed)

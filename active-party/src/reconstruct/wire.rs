@@ -98,6 +98,7 @@ fn outcome(status: Status) -> wire::Outcome {
         Status::Centre { .. } => wire::Outcome::Centre,
         Status::Descent => wire::Outcome::Descent,
         Status::Scaled => wire::Outcome::Scaled,
+        Status::Posterior { .. } => wire::Outcome::Posterior,
     }
 }
 

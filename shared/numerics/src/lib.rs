@@ -17,6 +17,9 @@
 //!
 //! The crate also has
 //!
+//! - [`GaussianSystem`]: the same points for somebody who knows the mean and the covariance of x: conditional mean, likeliest
+//!   point in the box, mean of the posterior; [`ConfinedGaussian`]: the mean between any linear bounds;
+//!   [`SampleMoments`]: mean and covariance of a sample, shrunk where it is small;
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
 //! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line search;
@@ -57,7 +60,9 @@ mod box_system;
 mod dense;
 mod difference;
 mod digits;
+mod gaussian;
 mod lbfgs;
+mod moments;
 mod polytope;
 mod pseudo_inverse;
 mod softmax;
@@ -65,7 +70,9 @@ mod softmax;
 pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
 pub use digits::three_significant_digits;
+pub use gaussian::{ConfinedGaussian, ConfinedMean, GaussianError, GaussianSystem};
 pub use lbfgs::{Lbfgs, Minimum};
+pub use moments::SampleMoments;
 pub use polytope::{ActiveSet, LogDensity, Nearest, Polytope, Walk};
 pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
 pub use softmax::{arg_max, softmax_columns};

@@ -198,7 +198,7 @@ impl Attack for Averaging {
 }
 
 /// softmax(W x + known)
-fn scores_at(w: &DMatrix<f64>, known: &[f64], x: &[f64]) -> Vec<f64> {
+pub(in crate::attack) fn scores_at(w: &DMatrix<f64>, known: &[f64], x: &[f64]) -> Vec<f64> {
     let mut z = known.to_vec();
     for (w, x) in w.column_iter().zip(x) {
         z.iter_mut().zip(w.iter()).for_each(|(z, w)| *z += w * x);

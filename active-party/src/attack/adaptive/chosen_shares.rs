@@ -21,7 +21,7 @@ use super::cones::label_cone;
 use super::estimate::label_of;
 use super::{Centre, KnownPolicy, strongest_on};
 use crate::attack::cells::{Cell, Cells};
-use crate::attack::entry::{Base, Entry, Group};
+use crate::attack::entry::{Base, Chosen, Entry, Group};
 use crate::attack::{
     AdversaryView, Answer, Attack, AttackError, ChosenQuestions, KnownModel, Need, Needs, OracleError, Rcc2,
     Reconstruction, Replacement, Settings, ShareOracle,
@@ -77,7 +77,7 @@ pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
     ..Entry::upon(
         "chosen_shares",
         Group::Adaptive,
-        Base { name: fall_back, chosen: false, unclipped: false },
+        Base { name: fall_back, chosen: Chosen::Fixed, unclipped: false },
         |settings, base| {
             Box::new(ChosenShares { known: settings.into(), fall_back: base.into(), ..ChosenShares::default() })
         },

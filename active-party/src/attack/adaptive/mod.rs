@@ -119,6 +119,13 @@ impl From<&Settings> for KnownPolicy {
     }
 }
 
+/// The name of the strongest attack on one release of the policy that the settings state, where there is one.
+pub(super) fn strongest_on_one_release(settings: &Settings) -> Option<&'static str> {
+    let mut policy = settings.get(&POLICY)?;
+    policy.unbound_shares = false;
+    strongest_on(&policy)
+}
+
 impl KnownPolicy {
     /// Settings of an attack that state it.
     #[must_use]

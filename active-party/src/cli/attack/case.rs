@@ -54,7 +54,8 @@ impl Kind {
     /// The attacks to run on records, at least one.
     pub(super) fn methods(self, names: &[impl AsRef<str>]) -> Result<Vec<Method>, String> {
         if names.is_empty() {
-            let all = Method::on_one_release().map(Method::as_str).collect::<Vec<_>>().join(", ");
+            let all =
+                Method::on_one_release().chain(Method::informed()).map(Method::as_str).collect::<Vec<_>>().join(", ");
             return Err(format!("a case of kind {:?} needs the name of an attack (--attack): {all}", self.as_str()));
         }
         let method = |name: &str| {

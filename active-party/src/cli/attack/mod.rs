@@ -63,6 +63,8 @@ A case holds `schema` (1), `kind`, and what the kind asks for (k classes; binary
       {{\"schema\": 1, \"kind\": \"attack\", \"w_act\": [[0.5], [-0.5]], \"w_pas\": [[1, 2], [0, 1]], \"b\": [0, 0],
        \"training\": [{{\"y_act\": [0.2], \"label\": 0}}, {{\"y_act\": [0.9], \"label\": 1}}], \"records\": [{{\"id\": \"r1\", \"y_act\": [0.3]}}]}}
     For undo_transform, if there are, `auxiliary` records with `y_act`, `x_pas`, `c`. For shadow_model there must be some.
+    For imputation, conditional_mean, gaussian and posterior_mean also `prior`: `mean` and `covariance` of the passive features, and if
+    known `active_mean`, `active_covariance` and `cross_covariance` (a row for each passive feature).
     For coalition also `colluders`, positions of passive features, and in each record `x_colluders`, their values.
   one_feature: `case` (1, 2, 3, +- or -+) and `v`, one value per record.
     Gives `x_hat`, null where it is undefined.

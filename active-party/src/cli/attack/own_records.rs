@@ -1,12 +1,12 @@
 //! What a case of kind `attack` may hold of the adversary's own beside the records: labelled ones, some it asked about before,
 //! and some whose passive features it knows.
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::case::columns;
-use crate::attack::{AuxiliaryRecords, Colluders, LabelledRecords, Replacement};
+use crate::attack::{AuxiliaryRecords, Colluders, LabelledRecords, Prior, PriorError, Replacement};
 
 /// A record with its label. Nothing is told of it, so that its id may be missing, or come twice.
 #[derive(Deserialize)]
@@ -37,6 +37,59 @@ pub(super) struct Auxiliary {
     y_act: Vec<f64>,
     x_pas: Vec<f64>,
     c: Vec<f64>,
+}
+
+/// Moments of the passive features, and of the active ones with them: the last three are there together, or not at all.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Moments {
+    mean: Vec<f64>,
+    covariance: Vec<Vec<f64>>,
+    #[serde(default)]
+    active_mean: Option<Vec<f64>>,
+    #[serde(default)]
+    active_covariance: Option<Vec<Vec<f64>>>,
+    #[serde(default)]
+    cross_covariance: Option<Vec<Vec<f64>>>,
+}
+
+impl Moments {
+    /// For d passive and d_act active features.
+    pub(super) fn read(self, d: usize, d_act: usize) -> Result<Prior, String> {
+        let vector = |name: &str, values: Vec<f64>, length: usize| {
+            if values.len() == length {
+                Ok(DVector::from_vec(values))
+            } else {
+                Err(format!("`prior.{name}` has {} entries, expected {length}", values.len()))
+            }
+        };
+        let matrix = |name: &str, rows: Vec<Vec<f64>>, height: usize, width: usize| {
+            if rows.len() != height {
+                return Err(format!("`prior.{name}` has {} rows, expected {height}", rows.len()));
+            }
+            match rows.iter().position(|row| row.len() != width) {
+                Some(at) => Err(format!("row {at} of `prior.{name}` has {} entries, expected {width}", rows[at].len())),
+                None => Ok(DMatrix::from_row_iterator(height, width, rows.iter().flatten().copied())),
+            }
+        };
+        let told = |e: PriorError| format!("`prior`: {e}");
+        let mean = vector("mean", self.mean, d)?;
+        let prior = Prior::new(mean, matrix("covariance", self.covariance, d, d)?).map_err(told)?;
+        match (self.active_mean, self.active_covariance, self.cross_covariance) {
+            (None, None, None) => Ok(prior),
+            (Some(mean), Some(covariance), Some(cross)) => prior
+                .with_active(
+                    vector("active_mean", mean, d_act)?,
+                    matrix("active_covariance", covariance, d_act, d_act)?,
+                    matrix("cross_covariance", cross, d, d_act)?,
+                )
+                .map_err(told),
+            _ => {
+                Err("`prior` needs `active_mean`, `active_covariance` and `cross_covariance` together, or none of them"
+                    .into())
+            }
+        }
+    }
 }
 
 fn block(field: &str, matrix: DMatrix<f64>) -> Result<FeatureBlock, String> {

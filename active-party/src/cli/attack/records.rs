@@ -5,10 +5,10 @@ use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
 use super::answer::{Answer, output};
 use super::case::{columns, own_parameters, weights};
-use super::own_records::{self, Auxiliary, Labelled, Observed};
+use super::own_records::{self, Auxiliary, Labelled, Moments, Observed};
 use crate::attack::{
     self, AdversaryFit, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, EstimatedScores,
-    KnownModel, LabelledRecords, Method, Need, Reconstruction, Seen, Settings, SideInformation,
+    KnownModel, LabelledRecords, Method, Need, Prior, Reconstruction, Seen, Settings, SideInformation,
 };
 
 /// A case file. What an attack must not see has no place to go to.
@@ -36,6 +36,10 @@ struct Case {
     /// For `undo_transform` and `shadow_model`: records whose passive features are known.
     #[serde(default)]
     auxiliary: Vec<Auxiliary>,
+    /// For `imputation`, `conditional_mean`, `gaussian` and `posterior_mean`: moments of the features. Without them those of the
+    /// `auxiliary` records count.
+    #[serde(default)]
+    prior: Option<Moments>,
     #[serde(default, rename = "truth")]
     _truth: serde::de::IgnoredAny,
     #[serde(default, rename = "expected")]
@@ -126,6 +130,7 @@ struct Given {
     seen: Option<(FeatureBlock, ReleasedScores)>,
     auxiliary: Option<AuxiliaryRecords>,
     colluders: Option<Colluders>,
+    prior: Option<Prior>,
 }
 
 /// Runs the attacks.
@@ -215,8 +220,13 @@ impl Given {
             [] => None,
             records => Some(own_records::training(k, d_act, records)?),
         };
+        let prior = match (case.prior, &auxiliary) {
+            (Some(moments), _) => Some(moments.read(w_pas.ncols(), d_act)?),
+            (None, Some(records)) => Some(records.prior().map_err(|e| e.to_string())?),
+            (None, None) => None,
+        };
         let model = KnownModel::white_box(w_act, bias, w_pas).map_err(|e| e.to_string())?;
-        Ok(Self { model, y, released, training, seen, auxiliary, colluders })
+        Ok(Self { model, y, released, training, seen, auxiliary, colluders, prior })
     }
 
     fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Reconstruction, String> {
@@ -240,6 +250,7 @@ impl Given {
             seen: self.seen.as_ref().map(|(y, released)| Seen { y, released }),
             auxiliary: self.auxiliary.as_ref(),
             colluders: self.colluders.as_ref(),
+            prior: self.prior.as_ref(),
             ..SideInformation::default()
         };
         attack::run(&*attack, &view.with_side_information(beside), seed).map_err(told)

@@ -49,6 +49,42 @@ fn all_golden_cases() {
     assert!(cases >= 26, "{cases} cases");
 }
 
+/// Every informed case, through the code of the command.
+#[test]
+fn all_golden_cases_with_moments() {
+    let methods = [Method::Imputation, Method::ConditionalMean, Method::Gaussian];
+    let mut cases = 0;
+    for (file, text) in vfl_shared::testing::golden_cases("informed_") {
+        cases += 1;
+        let case: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let out = attack_case(&text, &methods, &Settings::default(), 1).unwrap();
+        let out: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        for (method, attack) in methods.iter().zip(out["attacks"].as_array().unwrap()) {
+            let tolerance = match method.as_str() {
+                "imputation" => 1e-9,
+                "conditional_mean" => 1e-8,
+                _ => case["expected"]["gaussian_tol"].as_f64().unwrap(),
+            };
+            let want = rows(&case["expected"][method.as_str()]);
+            let truth = case["truth"].as_array().unwrap();
+            let (mut error, mut values) = (0.0, 0.0);
+            for ((estimate, want), truth) in attack["estimates"].as_array().unwrap().iter().zip(want).zip(truth) {
+                let got: Vec<f64> = serde_json::from_value(estimate["x"].clone()).unwrap();
+                let truth: Vec<f64> = serde_json::from_value(truth["x_pas"].clone()).unwrap();
+                let scale = want.iter().fold(1.0f64, |m, v| m.max(v.abs()));
+                for ((g, w), t) in got.iter().zip(&want).zip(&truth) {
+                    assert!((g - w).abs() <= tolerance * scale, "{file} {method}: {g} {w}");
+                    error += (g - t) * (g - t);
+                    values += 1.0;
+                }
+            }
+            let mse = case["expected"]["mse"][method.as_str()].as_f64().unwrap();
+            assert!((error / values - mse).abs() <= 1e-6 * (1e-6 + mse), "{file} {method}: {} {mse}", error / values);
+        }
+    }
+    assert!(cases >= 24, "{cases} cases");
+}
+
 fn small() -> serde_json::Value {
     serde_json::json!({
         "schema": 1, "kind": "attack", "w_act": [[0.5], [-0.5]], "w_pas": [[1.0, 2.0], [0.0, 1.0]], "b": [0.1, 0.2],
@@ -306,6 +342,45 @@ fn estimates_do_not_change_when_the_truth_does() {
         case["expected"] = serde_json::json!({"half_star": [[x, x]]});
         assert_eq!(run(&case), without);
     }
+    // Those with moments as well.
+    let run = |case: &serde_json::Value| {
+        let methods: Vec<Method> = Method::informed().collect();
+        attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap()
+    };
+    case["prior"] = serde_json::json!({"mean": [0.4, 0.6], "covariance": [[0.04, 0.01], [0.01, 0.05]]});
+    let first = run(&case);
+    case["truth"] = serde_json::json!([{"id": "r1", "x_pas": [0.1, 0.2]}]);
+    assert_eq!(run(&case), first);
+}
+
+/// Half of the moments, moments of other features, and evidence that is none.
+#[test]
+fn bad_moments_are_refused_by_name() {
+    let with = |prior: serde_json::Value, settings: &[(&str, &str)]| {
+        let mut case = small();
+        case["prior"] = prior;
+        let settings = Settings::read(settings.iter().copied()).unwrap();
+        attack_case(&case.to_string(), &[Method::Gaussian], &settings, 1).unwrap_err()
+    };
+    let covariance = serde_json::json!([[0.04, 0.01], [0.01, 0.05]]);
+    let mean = serde_json::json!([0.4, 0.6]);
+    let told = with(serde_json::json!({"mean": [0.4], "covariance": covariance}), &[]);
+    assert_eq!(told, "`prior.mean` has 1 entries, expected 2");
+    let told = with(serde_json::json!({"mean": mean, "covariance": covariance, "active_mean": [0.1]}), &[]);
+    assert!(told.contains("together, or none of them"), "{told}");
+    let told = with(serde_json::json!({"mean": mean, "covariance": [[0.04, 0.9], [0.9, 0.05]]}), &[]);
+    assert!(told.contains("not positive semidefinite"), "{told}");
+    let mut case = small();
+    case["prior"] = serde_json::Value::Null;
+    let told = attack_case(&case.to_string(), &[Method::Gaussian], &Settings::default(), 1).unwrap_err();
+    assert!(told.contains("moments of the passive features (`prior` in a case)"), "{told}");
+    for none in ["random", "gaussian", "agnostic", "imputation"] {
+        assert!(Settings::read([("evidence", none)]).is_err(), "{none}");
+    }
+    let least_squares = Settings::read([("evidence", "gradient_inversion")]).unwrap();
+    case["prior"] = serde_json::json!({"mean": mean, "covariance": covariance});
+    let told = attack_case(&case.to_string(), &[Method::Gaussian], &least_squares, 1);
+    assert!(told.as_ref().is_ok() || told.as_ref().is_err_and(|e| e.contains("evidence")), "{told:?}");
 }
 
 #[test]

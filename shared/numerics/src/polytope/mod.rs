@@ -133,6 +133,13 @@ impl Polytope {
         self.gives.push(give / norm);
     }
 
+    /// All bounds that do not give: of the unknowns, then of the rows, whose entries come with them.
+    pub fn bounds(&self) -> impl Iterator<Item = (Option<&[f64]>, (f64, f64))> {
+        let rows = self.rows.chunks_exact(self.d.max(1)).zip(&self.ends).zip(&self.gives);
+        let rows = rows.filter(|(_, give)| **give == 0.0).map(|((row, ends), _)| (Some(row), *ends));
+        self.sides.iter().map(|ends| (None, *ends)).chain(rows)
+    }
+
     /// The largest distance by which `x` misses a bound, 0 inside. Rows that give are not looked at.
     #[must_use]
     pub fn misfit(&self, x: &[f64]) -> f64 {

@@ -1,0 +1,85 @@
+//! The posterior behind noisy scores: softmax is not linear, so that the likeliest point is found by Gauss-Newton steps, and the
+//! mean is that of the Gaussian that fits there, within the box.
+
+use nalgebra::{DMatrix, DVector};
+use vfl_shared::numerics::{ActiveSet, ConfinedGaussian, Nearest};
+
+use super::Point;
+use crate::attack::adaptive::averaging::scores_at;
+use crate::attack::{Ended, NoisyScores};
+
+/// Gauss-Newton steps.
+const STEPS: u32 = 30;
+
+/// The estimate of one record under a Gaussian of this mean and covariance; `metric` is the inverse of the covariance.
+pub(super) fn estimate(
+    scores: &NoisyScores,
+    record: usize,
+    mean: DVector<f64>,
+    (covariance, metric): (&DMatrix<f64>, &DMatrix<f64>),
+    point: Point,
+    work: &mut ActiveSet,
+) -> (DVector<f64>, Ended) {
+    let weights = &scores.weights / scores.stretch;
+    let known: Vec<f64> = scores.known.column(record).iter().map(|z| z / scores.stretch).collect();
+    let (likely, deviation) = (scores.scores.column(record), scores.deviation.column(record));
+    let prior = ConfinedGaussian::new(mean.clone(), covariance.clone());
+    // What is left of the prior once the scores are taken for linear around x.
+    let around = |x: &DVector<f64>| {
+        let c = scores_at(&weights, &known, x.as_slice());
+        let mut posterior = prior.clone();
+        for j in 0..c.len() {
+            let row: Vec<f64> = weights
+                .column_iter()
+                .map(|w| c[j] * (w[j] - w.iter().zip(&c).map(|(w, c)| w * c).sum::<f64>()))
+                .collect();
+            let at: f64 = row.iter().zip(x.iter()).map(|(r, x)| r * x).sum();
+            posterior.observe(&row, likely[j] - c[j] + at, deviation[j]);
+        }
+        posterior
+    };
+    let misfit = |x: &DVector<f64>| {
+        let c = scores_at(&weights, &known, x.as_slice());
+        c.iter().zip(likely.iter()).zip(deviation.iter()).map(|((c, l), s)| ((c - l) / s).powi(2)).sum::<f64>()
+    };
+    let value = |x: &DVector<f64>| misfit(x) + (x - &mean).dot(&(metric * (x - &mean)));
+    let mut x = mean.map(|v| v.clamp(0.0, 1.0));
+    let mut best = value(&x);
+    let mut ended = Ended::StepLimit;
+    for _ in 0..STEPS {
+        let mut posterior = around(&x);
+        posterior.confine_to_unit_box();
+        let Some((next, Nearest::Found)) = posterior.likeliest(work) else { break };
+        let mut length = 1.0;
+        let gained = loop {
+            let trial = &x + length * (&next - &x);
+            let there = value(&trial);
+            if there < best {
+                let by = best - there;
+                (x, best) = (trial, there);
+                break by > 1e-9 * (1.0 + best);
+            }
+            length *= 0.5;
+            if length < 1e-4 {
+                break false;
+            }
+        };
+        if !gained {
+            ended = Ended::Solved;
+            break;
+        }
+    }
+    let mut posterior = around(&x);
+    match point {
+        Point::Likeliest => {}
+        Point::Unconfined => x = posterior.centre().clone(),
+        Point::Mean => {
+            posterior.confine_to_unit_box();
+            let found = posterior.mean();
+            if found.converged {
+                x = found.x;
+            }
+        }
+    }
+    (x, ended)
+}

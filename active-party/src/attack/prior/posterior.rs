@@ -1,0 +1,176 @@
+//! Attacks of an adversary that knows moments: another attack works out what the scores say, and its evidence is put together with
+//! the Gaussian of these moments.
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+use rayon::prelude::*;
+use vfl_shared::numerics::{ActiveSet, BoxSolution, ConfinedGaussian, GaussianSystem, Nearest, PseudoInverse};
+
+use super::{Point, noisy};
+use crate::attack::cells::{Cells, Noise};
+use crate::attack::entry::{Base, Chosen, Entry, Group};
+use crate::attack::{
+    AdversaryView, Attack, AttackError, Ended, Equations, Evidence, Need, Needs, Reconstruction, RecordOutcome,
+    Settings, Status,
+};
+
+/// An attack whose evidence is put together with the prior of the view.
+#[derive(Debug)]
+pub struct Posterior {
+    /// The attack that works out the evidence.
+    pub evidence: Box<dyn Attack>,
+    /// The estimate.
+    pub point: Point,
+}
+
+/// The evidence of the strongest attack on the policy that is known, or the equations of the scores as they are.
+const EVIDENCE: Base = Base { name: evidence, chosen: Chosen::Evidence, unclipped: false };
+
+fn evidence(settings: &Settings) -> &'static str {
+    crate::attack::adaptive::strongest_on_one_release(settings).unwrap_or("half_star")
+}
+
+const fn entry(name: &'static str, build: fn(&Settings, Box<dyn Attack>) -> Box<dyn Attack>) -> Entry {
+    // The register puts ranges on [0, 1], the prior with them.
+    Entry { informed: false, ..Entry::upon(name, Group::Informed, EVIDENCE, build) }
+}
+
+/// `conditional_mean`.
+pub(in crate::attack) static CONDITIONAL_MEAN: Entry =
+    entry("conditional_mean", |_, evidence| Box::new(Posterior { evidence, point: Point::Unconfined }));
+
+/// `gaussian`.
+pub(in crate::attack) static GAUSSIAN: Entry =
+    entry("gaussian", |_, evidence| Box::new(Posterior { evidence, point: Point::Likeliest }));
+
+/// `posterior_mean`.
+pub(in crate::attack) static POSTERIOR_MEAN: Entry =
+    entry("posterior_mean", |_, evidence| Box::new(Posterior { evidence, point: Point::Mean }));
+
+impl Attack for Posterior {
+    fn needs(&self) -> Needs {
+        Needs { prior: Need::Yes, ..self.evidence.needs() }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let prior = view.prior()?;
+        crate::attack::known_model::same("moments", "features", view.target_features(), prior.features())?;
+        let (means, covariance) = prior.given(view.active().matrix())?;
+        let found = self.evidence.reconstruct(view, rng)?;
+        let (estimates, outcomes) = match &found.evidence {
+            Evidence::Nothing => return Err(AttackError::NoEvidence),
+            Evidence::Equations(equations) => self.under_equations(equations, &means, &covariance)?,
+            Evidence::Cells(cells) => {
+                self.by_record(&means, |record, mean, work| self.in_cell(cells, record, mean, &covariance, work))?
+            }
+            Evidence::NoisyScores(scores) => {
+                let metric = PseudoInverse::new(&covariance)?.matrix;
+                let known = (&covariance, &metric);
+                self.by_record(&means, |record, mean, work| {
+                    Ok(noisy::estimate(scores, record, mean, known, self.point, work))
+                })?
+            }
+        };
+        let solved = view.linear()?.solved(&estimates, view.b_prime()?);
+        let rank = solved.rank;
+        let status = if solved.nullity == 0 { Status::Unique } else { Status::Posterior { rank } };
+        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, ..found })
+    }
+}
+
+impl Posterior {
+    fn under_equations(
+        &self,
+        Equations { a, b_prime }: &Equations,
+        means: &DMatrix<f64>,
+        covariance: &DMatrix<f64>,
+    ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
+        let system = GaussianSystem::new(a, covariance)?;
+        let BoxSolution { x, outcomes } = match self.point {
+            Point::Unconfined => return Ok((system.conditional_mean(means, b_prime), Vec::new())),
+            Point::Likeliest => system.likeliest_in_box(means, b_prime),
+            Point::Mean => system.posterior_mean(means, b_prime),
+        };
+        let outcomes = outcomes.iter().map(|o| RecordOutcome {
+            ended: match (o.converged, o.consistent) {
+                (false, _) => Ended::StepLimit,
+                (true, true) => Ended::Solved,
+                (true, false) => Ended::NearestConsistent,
+            },
+            iterations: o.iterations,
+            objective: o.objective,
+        });
+        Ok((x, outcomes.collect()))
+    }
+
+    /// One record after the other, with room to work in for each thread.
+    fn by_record(
+        &self,
+        means: &DMatrix<f64>,
+        one: impl Fn(usize, DVector<f64>, &mut ActiveSet) -> Result<(DVector<f64>, Ended), AttackError> + Sync,
+    ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
+        let found: Vec<_> = (0..means.ncols())
+            .into_par_iter()
+            .map_init(ActiveSet::default, |work, record| one(record, means.column(record).into_owned(), work))
+            .collect::<Result<_, _>>()?;
+        let mut estimates = means.clone();
+        let mut outcomes = Vec::with_capacity(found.len());
+        for (mut column, (x, ended)) in estimates.column_iter_mut().zip(found) {
+            for (to, x) in column.iter_mut().zip(x.iter()) {
+                *to = x.clamp(0.0, 1.0);
+            }
+            outcomes.push(RecordOutcome { ended, iterations: 0, objective: 0.0 });
+        }
+        Ok((estimates, outcomes))
+    }
+
+    /// The posterior in the cell of one record.
+    fn in_cell(
+        &self,
+        cells: &Cells,
+        record: usize,
+        mean: DVector<f64>,
+        covariance: &DMatrix<f64>,
+        work: &mut ActiveSet,
+    ) -> Result<(DVector<f64>, Ended), AttackError> {
+        if self.point == Point::Unconfined {
+            return Err(AttackError::NotGranted {
+                reason:
+                    "conditional_mean takes equations, and this release gives bounds; use gaussian or posterior_mean"
+                        .into(),
+            });
+        }
+        let d = mean.len();
+        let set = cells.polytope(record);
+        let mut confined = ConfinedGaussian::new(mean, covariance.clone());
+        if set.unknowns() > d {
+            // The length of the noise: anything in its range.
+            let (least, most) = set.bounds().nth(d).map_or((0.0, 0.0), |(_, ends)| ends);
+            let width = if most.is_finite() { most - least } else { 1e3 / Noise::SCALE * (1.0 + least.abs()) };
+            confined = confined.with_unknown(least + 0.5 * width, width);
+        }
+        cells.observe(record, &mut confined);
+        for (at, (row, (lower, upper))) in set.bounds().enumerate() {
+            match row {
+                Some(row) => confined.confine(row, lower, upper),
+                None => confined.confine_unknown(at, lower, upper),
+            }
+        }
+        let Some((likeliest, ended)) = confined.likeliest(work) else {
+            return Err(AttackError::NotFinite { what: "the covariance of the features" });
+        };
+        let ended = match ended {
+            Nearest::Found => Ended::Solved,
+            Nearest::Empty => Ended::NearestConsistent,
+            Nearest::StepLimit => Ended::StepLimit,
+        };
+        let mut x = likeliest;
+        if self.point == Point::Mean && ended == Ended::Solved {
+            let found = confined.mean();
+            if found.converged && set.misfit(found.x.as_slice()) < 1e-3 {
+                x = found.x;
+            }
+        }
+        Ok((x.rows(0, d).into_owned(), ended))
+    }
+}

@@ -1,0 +1,15 @@
+//! A Gaussian prior of x, under equations A x = b and in the unit box: the estimates of somebody who knows the moments of x.
+
+mod confined;
+mod error;
+mod factor;
+mod quadratic;
+mod sampler;
+mod system;
+#[cfg(test)]
+mod tests;
+mod truncated;
+
+pub use confined::{ConfinedGaussian, ConfinedMean};
+pub use error::GaussianError;
+pub use system::GaussianSystem;
