@@ -59,7 +59,6 @@ pub(crate) const EDGES: &[Edge] = &[
     edge("active-party/src/cli/publish.rs", "client of the running service"),
     edge("lab/src/load/", "drives the coordinator with bare messages, to measure it"),
     edge("fuzz/targets/src/messages.rs", "fuzzes the conversions of every message"),
-    debt("coordinator/src/audit.rs", "sums an audit up as a message"),
     debt("active-party/src/reconstruct.rs", "runs a job that is a message"),
     debt("lab/src/audit.rs", "asks and reads results as messages"),
     debt("lab/src/audit/", "asks and reads results as messages"),
