@@ -33,6 +33,7 @@ pub mod client;
 pub mod config;
 mod invert_transform;
 mod parameters;
+mod passive_party;
 pub mod publish;
 pub mod reconstruct;
 pub mod scoring;

@@ -1,17 +1,14 @@
 //! The passive parameters as their owners release them: as an adversary takes them, and as what it is told makes of them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nalgebra::{DMatrix, DVector};
-use tonic::transport::Channel;
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{Refusal, RefusalKind, pb, peer_failure};
-use vfl_shared::service::Peer;
+use vfl_shared::rpc::Refusal;
 use vfl_shared::transform::{ReleasedParameters, Statement};
 
 use crate::attack::{AttackError, KnownModel};
 use crate::invert_transform::inverted;
+use crate::passive_party::PassiveParty;
 use crate::scoring::{ModelDescription, Scorer};
 
 /// What the active party knows of the model.
@@ -40,8 +37,7 @@ impl Known {
     /// [`Refusal`] naming the party that is down or answers with nonsense. A refusal to release is no error.
     pub(crate) async fn ask(
         scorer: &Scorer,
-        passive: &[(Peer, PassivePartyClient<Channel>)],
-        timeout: Duration,
+        passive: &[PassiveParty],
         model: &ModelDescription,
         target: usize,
         colluders: &[String],
@@ -56,9 +52,8 @@ impl Known {
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
         for (name, features) in &model.passive_parties {
-            let found = passive.iter().find(|(peer, _)| peer.name.as_str() == name);
-            let part = match found {
-                Some((peer, client)) => ask(peer, client.clone(), timeout, model, *features, k).await?,
+            let part = match passive.iter().find(|party| party.name() == name) {
+                Some(party) => party.release_parameters(&model.version, *features, k).await?,
                 None => None,
             };
             // Without one of them it is a black box, whatever the others release.
@@ -133,28 +128,6 @@ fn names_a_transform(statement: &Statement) -> bool {
 fn side_by_side<'a>(k: usize, blocks: impl Iterator<Item = &'a DMatrix<f64>>) -> DMatrix<f64> {
     let values: Vec<f64> = blocks.flat_map(|b| b.as_slice().iter().copied()).collect();
     DMatrix::from_vec(k, values.len() / k.max(1), values)
-}
-
-/// What one party releases; `None` if its policy grants nothing.
-async fn ask(
-    peer: &Peer,
-    mut client: PassivePartyClient<Channel>,
-    timeout: Duration,
-    model: &ModelDescription,
-    features: usize,
-    k: usize,
-) -> Result<Option<ReleasedParameters>, Refusal> {
-    let request = pb::ReleaseParametersRequest { model_version: model.version.as_str().to_owned() };
-    let answer = match tokio::time::timeout(timeout, client.release_parameters(request)).await {
-        Err(_) => {
-            return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{peer} did not answer in time")));
-        }
-        Ok(Err(status)) if status.code() == tonic::Code::PermissionDenied => return Ok(None),
-        Ok(Err(status)) => return Err(peer_failure(&peer.to_string(), &status)),
-        Ok(Ok(answer)) => answer.into_inner(),
-    };
-    let released = ReleasedParameters::from_wire(&answer, k, features);
-    Ok(Some(released.map_err(|e| Refusal::internal(format!("{peer} answered with {e}")))?))
 }
 
 #[cfg(test)]

@@ -13,6 +13,14 @@ pub struct ModelDescription {
     pub passive_parties: Vec<(String, usize)>,
 }
 
+impl ModelDescription {
+    /// Number of features of all passive parties together.
+    #[must_use]
+    pub fn passive_features(&self) -> usize {
+        self.passive_parties.iter().map(|(_, features)| features).sum()
+    }
+}
+
 /// What came back for a batch of records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use vfl_shared::data::FeatureStore;
@@ -25,7 +25,7 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::config::Settings;
 use crate::publish::publish;
-use crate::reconstruct::{Reconstructor, ReconstructorError};
+use crate::reconstruct::{Asked, Reconstructor, ReconstructorError};
 use crate::scoring::{Scorer, ended_early};
 
 /// The most records of one call of `Predict`; the command line sends more in several calls.
@@ -229,7 +229,7 @@ impl ActiveParty for Service {
             let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
         }
-        let job = self.reconstructor.check(request.into_inner())?;
+        let job = Asked::try_from(request.into_inner())?.check()?;
         let (events, outgoing) = mpsc::channel(16);
         let (reconstructor, stop) = (self.reconstructor.clone(), self.stop.clone());
         tokio::spawn(async move {
@@ -240,10 +240,11 @@ impl ActiveParty for Service {
             };
             if let Err(refusal) = ended {
                 tracing::warn!(auditor = %auditor, reason = %refusal, "reconstruction ended early");
-                let _ = events.send(Err(refusal.into())).await;
+                let _ = events.send(Err(refusal)).await;
             }
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+        let outgoing = ReceiverStream::new(outgoing).map(|event| event.map(Into::into).map_err(Into::into));
+        Ok(Response::new(Box::pin(outgoing)))
     }
 }
 

@@ -13,7 +13,7 @@ use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::hex;
 use vfl_shared::metrics::UtilityTotals;
 use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::{Refusal, RefusalKind, pb, rough};
+use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
@@ -54,6 +54,28 @@ struct Measured {
     /// The records released, each measured by its first release: the same record again would weigh it more than the others.
     records: HashSet<Box<str>, RandomState>,
     utility: UtilityTotals,
+}
+
+/// What a session says of itself as it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// Rows released.
+    pub rows: u64,
+    /// Distinct records released.
+    pub records: u64,
+    /// What the policy cost, or why that is withheld.
+    pub cost: Result<Cost, String>,
+}
+
+/// What a policy cost: means over the first release of each record of a session, to three significant digits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// D(undefended || released) in nats; `None` where a release is not a positive vector.
+    pub kl_divergence: Option<f64>,
+    /// Half the L1 distance; `None` for labels.
+    pub total_variation: Option<f64>,
+    /// Share of records whose arg max is that of the undefended scores.
+    pub arg_max_kept: Option<f64>,
 }
 
 impl fmt::Debug for Session {
@@ -125,18 +147,22 @@ impl Session {
         }
     }
 
-    /// The means, if they are over all of the session's records, and over a set that may be summarised.
-    fn summary(&self, sets: &Mutex<DisjointSets>) -> Result<pb::CloseAuditResponse, Refusal> {
+    /// How much was released, and what it cost.
+    fn closed(&self, sets: &Mutex<DisjointSets>) -> Result<Closed, Refusal> {
         let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        let (rows, records) = (measured.rows, measured.records.len());
-        let mut response = pb::CloseAuditResponse { rows, records: records as u64, ..Default::default() };
+        let cost = self.cost(&measured, sets)?;
+        Ok(Closed { rows: measured.rows, records: measured.records.len() as u64, cost })
+    }
+
+    /// The means, if they are over all of the session's records, and over a set that may be summarised; otherwise why not.
+    fn cost(&self, measured: &Measured, sets: &Mutex<DisjointSets>) -> Result<Result<Cost, String>, Refusal> {
+        let records = measured.records.len();
         // Of fewer records the auditor would choose which ones: sets that differ in a record would tell of it.
         if records < self.ids.len() || records < MIN_AUDIT_RECORDS {
-            response.withheld = format!(
-                "{records} of the session's {} records were released; a summary takes all of them",
-                self.ids.len()
-            );
-            return Ok(response);
+            let all = self.ids.len();
+            return Ok(Err(format!(
+                "{records} of the session's {all} records were released; a summary takes all of them"
+            )));
         }
         let ids = RecordIds::new(&self.ids).map_err(|e| Refusal::internal(e.to_string()))?;
         let admitted = sets.lock().unwrap_or_else(PoisonError::into_inner).admit(&ids).map_err(|error| {
@@ -144,18 +170,18 @@ impl Session {
             Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
         })?;
         if let Err(known) = admitted {
-            response.withheld = format!(
+            return Ok(Err(format!(
                 "{} of the {records} records were summarised before as part of another set; name that very set, or records \
                  apart from it",
                 rough(known)
-            );
-            return Ok(response);
+            )));
         }
         let totals = &measured.utility;
-        response.kl_divergence = totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits);
-        response.total_variation = totals.total_variation().map(three_significant_digits);
-        response.arg_max_kept = totals.arg_max_kept().map(three_significant_digits);
-        Ok(response)
+        Ok(Ok(Cost {
+            kl_divergence: totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits),
+            total_variation: totals.total_variation().map(three_significant_digits),
+            arg_max_kept: totals.arg_max_kept().map(three_significant_digits),
+        }))
     }
 }
 
@@ -284,11 +310,11 @@ impl Audits {
     ///
     /// # Errors
     /// NOT_FOUND when there is none of that name, UNAVAILABLE when the set cannot be recorded.
-    pub fn close(&self, name: &str, without_summary: bool) -> Result<pb::CloseAuditResponse, Refusal> {
+    pub fn close(&self, name: &str, without_summary: bool) -> Result<Closed, Refusal> {
         let session = self.lock().remove(name).ok_or_else(unknown)?;
         match without_summary {
-            true => Ok(pb::CloseAuditResponse { withheld: "no summary was asked for".into(), ..Default::default() }),
-            false => session.summary(&self.sets),
+            true => Ok(Closed { rows: 0, records: 0, cost: Err("no summary was asked for".into()) }),
+            false => session.closed(&self.sets),
         }
     }
 
@@ -401,12 +427,13 @@ mod tests {
         // The last 25 come with records that were measured already, released in another way.
         let (scores, released) = batch(125, 100);
         session.measure(&all, &scores, &released);
-        let summary = audits.close(&name, false).unwrap();
-        assert_eq!((summary.rows, summary.records, summary.withheld.as_str()), (225, 125, ""));
+        let closed = audits.close(&name, false).unwrap();
+        assert_eq!((closed.rows, closed.records), (225, 125));
+        let cost = closed.cost.unwrap();
         // 25 of the first 100 were turned over, none of the last 25.
         let kl = 0.2 * (0.75 * 3f64.ln() + 0.25 * (1.0f64 / 3.0).ln());
-        assert_eq!(summary.kl_divergence, Some(three_significant_digits(kl)));
-        assert_eq!((summary.total_variation, summary.arg_max_kept), (Some(0.1), Some(0.8)));
+        assert_eq!(cost.kl_divergence, Some(three_significant_digits(kl)));
+        assert_eq!((cost.total_variation, cost.arg_max_kept), (Some(0.1), Some(0.8)));
     }
 
     /// The auditor names a hundred records and has one of them scored; or has all scored but one; or opens a session about one
@@ -423,18 +450,14 @@ mod tests {
             }
             audits.close(&name, false).unwrap()
         };
-        let silent = |summary: &pb::CloseAuditResponse| {
-            assert!(!summary.withheld.is_empty(), "{summary:?}");
-            let figures = (summary.kl_divergence, summary.total_variation, summary.arg_max_kept);
-            assert_eq!(figures, (None, None, None), "{summary:?}");
-        };
+        let silent = |closed: &Closed| assert!(closed.cost.is_err(), "{closed:?}");
         silent(&release(&audits, &all, &[]));
         silent(&release(&audits, &all, &[all.slice(0, 1)]));
         silent(&release(&audits, &all, &vec![all.slice(0, 1); 200]));
         silent(&release(&audits, &all, &[all.slice(0, 99)]));
         silent(&release(&audits, &more, std::slice::from_ref(&all)));
         let told = release(&audits, &all, std::slice::from_ref(&all));
-        assert_eq!((told.arg_max_kept, told.withheld.as_str()), (Some(0.99), ""));
+        assert_eq!(told.cost.as_ref().unwrap().arg_max_kept, Some(0.99));
         assert_eq!(release(&audits, &all, std::slice::from_ref(&all)), told, "the same set again");
         let restarted = Audits::new(audits.policy, dir.path()).unwrap();
         for audits in [&audits, &restarted] {
@@ -446,6 +469,6 @@ mod tests {
         let (scores, released) = batch(100, 1);
         part.measure(&other.slice(0, 100), &scores, &released);
         silent(&audits.close(&name, true).unwrap());
-        assert_eq!(release(&audits, &other, std::slice::from_ref(&other)).withheld, "");
+        assert!(release(&audits, &other, std::slice::from_ref(&other)).cost.is_ok());
     }
 }

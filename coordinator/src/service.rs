@@ -308,6 +308,7 @@ impl Coordinator for Service {
         let pb::CloseAuditRequest { audit_session, without_summary } = request.into_inner();
         let audits = self.engine.audits.clone();
         let closed = tokio::task::spawn_blocking(move || audits.close(&audit_session, without_summary)).await;
-        Ok(Response::new(closed.map_err(|_| Refusal::internal("closing the session failed"))??))
+        let closed = closed.map_err(|_| Refusal::internal("closing the session failed"))??;
+        Ok(Response::new(closed.into()))
     }
 }

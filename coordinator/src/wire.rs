@@ -3,6 +3,7 @@
 use vfl_shared::rpc::{WireError, encode_statuses, pb, prediction_ids};
 use vfl_shared::types::LogitShare;
 
+use crate::audit::{Closed, Cost};
 use crate::engine::{Answer, Prediction};
 use crate::ledger::Summary;
 
@@ -32,6 +33,18 @@ impl From<Answer> for pb::PredictResponse {
             model_version: answer.version.as_str().to_owned(),
             row_status: encode_statuses(&answer.status),
             release: Some((&answer.released).into()),
+        }
+    }
+}
+
+impl From<Closed> for pb::CloseAuditResponse {
+    fn from(closed: Closed) -> Self {
+        let Closed { rows, records, cost } = closed;
+        match cost {
+            Ok(Cost { kl_divergence, total_variation, arg_max_kept }) => {
+                Self { rows, kl_divergence, total_variation, arg_max_kept, records, withheld: String::new() }
+            }
+            Err(withheld) => Self { rows, records, withheld, ..Self::default() },
         }
     }
 }

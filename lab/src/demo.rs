@@ -17,8 +17,8 @@ use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::policy::{DefenseConfig, Policy};
-use vfl_shared::rpc::{pb, select_ok};
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_shared::training::messages::Published;
+use vfl_shared::types::{PartyName, RecordIds};
 
 pub use facts::{deployment_facts, surfaces};
 
@@ -137,7 +137,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         .await?;
     bar.done(&format!(
         "model {} is in service: {} steps, epoch {} of {} published",
-        published.model_version, published.steps, published.best_epoch, published.epochs
+        published.version, published.steps, published.best_epoch, published.epochs
     ));
 
     let test_ids = dataset.ids().select(&dataset.split().test);
@@ -214,11 +214,7 @@ async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &RecordIds) -
     let mut right = 0usize;
     for from in (0..ids.len()).step_by(8192) {
         let chunk = ids.slice(from, from + 8192);
-        let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), ..Default::default() }).await;
-        let answer = answer.map_err(|s| anyhow::anyhow!("{}", s.message()))?.into_inner();
-        let ok = select_ok(&answer.row_status, chunk.len())?;
-        anyhow::ensure!(ok.len() == chunk.len(), "{} test records were not scored", chunk.len() - ok.len());
-        let released = ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), k)?;
+        let released = client.predict(&chunk, k).await?;
         let positions = &dataset.split().test[from..];
         right +=
             released.predicted_labels().iter().zip(positions).filter(|(l, p)| **l == dataset.labels()[**p]).count();
@@ -231,12 +227,11 @@ fn gather(
     deployment: &Deployment,
     dataset: &Dataset,
     split: &VerticalSplit,
-    published: &pb::TrainingPublished,
+    published: &Published,
     plan: &DemoPlan,
     training_ids: &RecordIds,
 ) -> anyhow::Result<WholeModel> {
-    let version = ModelVersion::new(published.model_version.as_str())?;
-    let (weights, bias) = deployment.whole_model(dataset, split, &version)?;
+    let (weights, bias) = deployment.whole_model(dataset, split, &published.version)?;
     Ok(WholeModel {
         weights,
         bias,
@@ -322,7 +317,7 @@ fn report(
     sweep: Option<Sweep>,
 ) -> Report {
     let k = dataset.class_names().len();
-    let training = findings.model.training.clone().unwrap_or_default();
+    let training = findings.model.training;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
     let mut command = format!("cloison demo --dataset {} --seed {} --passive-features {d}", dataset.name(), plan.seed);
     if plan.first_column != 0 {

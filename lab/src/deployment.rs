@@ -17,14 +17,14 @@ use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
 use vfl_shared::model::{LinearParameters, ModelSpec, ShareStore, TrainingConfig};
-use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
-use vfl_shared::rpc::pb::train_job_event::Event;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, pb, peer_failure};
-use vfl_shared::service::{Credentials, Limits, Peer, Role, channel};
+use vfl_shared::rpc::Refusal;
+use vfl_shared::service::{Credentials, Limits, Peer, Role};
+use vfl_shared::training::messages::{Progress, Published};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::audit::Targets;
 use crate::certs::Authority;
+use crate::client::ActiveParty;
 
 /// The trust domain of embedded deployments.
 const TRUST_DOMAIN: &str = "cloison.demo";
@@ -265,11 +265,8 @@ impl Deployment {
     ///
     /// # Errors
     /// If the address is malformed.
-    pub fn active_client(&self) -> anyhow::Result<ActivePartyClient<tonic::transport::Channel>> {
-        let channel = channel(&self.active_credentials, &self.active_peer())?;
-        Ok(ActivePartyClient::new(channel)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES))
+    pub fn active_client(&self) -> anyhow::Result<ActiveParty> {
+        Ok(ActiveParty::new(&self.active_credentials, self.active_peer())?)
     }
 
     /// Has a model trained on these records, telling `on_progress` each epoch.
@@ -280,23 +277,10 @@ impl Deployment {
         &self,
         config: &TrainingConfig,
         ids: &RecordIds,
-        mut on_progress: impl FnMut(&pb::TrainingProgress),
-    ) -> Result<pb::TrainingPublished, Refusal> {
+        on_progress: impl FnMut(&Progress),
+    ) -> Result<Published, Refusal> {
         let mut client = self.active_client().map_err(|e| Refusal::internal(e.to_string()))?;
-        let request = pb::TrainJobRequest { config: Some(config.into()), ids: Some(ids.into()) };
-        let refused = |status: tonic::Status| match status.message() {
-            "" => peer_failure(&self.active_peer().to_string(), &status),
-            said => Refusal::new(vfl_shared::rpc::RefusalKind::from_code(status.code()), said),
-        };
-        let mut events = client.train(request).await.map_err(refused)?.into_inner();
-        while let Some(event) = events.message().await.map_err(refused)? {
-            match event.event {
-                Some(Event::Progress(progress)) => on_progress(&progress),
-                Some(Event::Published(published)) => return Ok(published),
-                None => {}
-            }
-        }
-        Err(Refusal::internal("training ended without a word"))
+        client.train(config, ids, on_progress).await
     }
 
     /// The whole model of a version, W (k × d_t, in the order of the data set's columns) and b (k), from the parties' own files.

@@ -16,6 +16,7 @@ pub mod audit;
 pub mod certs;
 pub mod cli;
 pub mod cli_reference;
+pub mod client;
 pub mod demo;
 pub mod deployment;
 pub mod evaluate;

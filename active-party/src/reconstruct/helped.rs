@@ -5,9 +5,9 @@ use vfl_shared::data::FeatureStore;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::types::RowStatus;
 
+use super::Reconstructor;
 use super::had::{Had, KnownRecords};
 use super::job::{AuxiliaryIds, Job};
-use super::{Reconstructor, client};
 use crate::attack::{AttackError, Colluders};
 use crate::scoring::ModelDescription;
 
@@ -80,13 +80,12 @@ impl Reconstructor {
             if !colludes {
                 continue;
             }
-            let Some((peer, client)) = self.passive.iter().find(|(peer, _)| peer.name.as_str() == name) else {
+            let Some(party) = self.passive.iter().find(|party| party.name() == name) else {
                 return refused(format!(
                     "the active party has no address of passive party `{name}`; its operator may add it to [[passive_parties]]"
                 ));
             };
-            let lent = client::lent(peer, client.clone(), self.timeout, &model.version, &job.ids, k).await?;
-            match lent {
+            match party.lend_shares(&model.version, &job.ids, k).await? {
                 Ok(shares) => found.shares += shares,
                 Err(said) => return refused(format!("passive party `{name}` does not collude: {said}")),
             }

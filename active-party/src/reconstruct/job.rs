@@ -1,4 +1,4 @@
-//! What an auditor asks for, checked.
+//! What is to be run: the checked form of what an auditor asks for.
 
 use std::collections::HashSet;
 
@@ -34,7 +34,7 @@ impl Task {
 }
 
 /// A checked request.
-pub struct Job {
+pub(crate) struct Job {
     pub(super) audit_session: String,
     pub(super) version: ModelVersion,
     pub(super) ids: RecordIds,

@@ -1,30 +1,75 @@
-//! The wire form of what attacks give.
+//! What auditors ask for and what attacks give, as messages.
 
-use vfl_shared::rpc::encode_columns;
+use vfl_shared::rpc::pb::reconstruct_event::Event as WireEvent;
 use vfl_shared::rpc::pb::{self, attack_result as wire};
-use vfl_shared::types::Estimates;
+use vfl_shared::rpc::{Refusal, WireError, encode_columns, require};
+use vfl_shared::types::{Estimates, RecordIds};
 
-use crate::attack::{AttackError, Ended, Evidence, NotRun, Questions, Reconstruction, Status};
-use crate::scoring::ModelDescription;
+use super::asked::Asked;
+use super::event::{Attacked, Event};
+use crate::attack::{Ended, Evidence, MethodError, NotRun, Questions, Settings, Status};
 
-/// What an attack was given beside release and parameters.
-#[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
-    /// The passive parties that collude, whose features are no target.
-    pub(super) colluders: &'a [String],
-    /// Records with known passive features.
-    pub(super) auxiliary: usize,
+/// The most attacks of one call.
+const MAX_ATTACKS: usize = 64;
+
+impl TryFrom<pb::ReconstructRequest> for Asked {
+    type Error = Refusal;
+
+    /// INVALID_ARGUMENT naming the field, the attack or the setting.
+    fn try_from(request: pb::ReconstructRequest) -> Result<Self, Refusal> {
+        let ids = RecordIds::try_from(require("ids", request.ids)?)?;
+        if ids.is_empty() {
+            return Err(Refusal::invalid("no records were named"));
+        }
+        if !(1..=MAX_ATTACKS).contains(&request.attacks.len()) {
+            return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ATTACKS} attacks")));
+        }
+        let attacks = request
+            .attacks
+            .iter()
+            .map(|spec| {
+                let method = spec.name.parse()?;
+                let settings = Settings::read(spec.settings.iter().map(|s| (s.key.as_str(), s.value.as_str())))?;
+                Ok((method, settings))
+            })
+            .collect::<Result<Vec<_>, MethodError>>()
+            .map_err(|e| Refusal::invalid(e.to_string()))?;
+        let colluders = request.colluders.into_iter().map(|name| WireError::party_name("colluders", name));
+        Ok(Self {
+            audit_session: request.audit_session,
+            version: WireError::model_version(request.model_version)?,
+            ids,
+            attacks,
+            seed: request.seed,
+            queries: request.queries,
+            auxiliary_ids: RecordIds::try_from(request.auxiliary_ids.unwrap_or_default())?,
+            auxiliary_session: request.auxiliary_session,
+            colluders: colluders.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl From<Event> for pb::ReconstructEvent {
+    fn from(event: Event) -> Self {
+        let event = match event {
+            Event::Progress { done, total, stage } => {
+                WireEvent::Progress(pb::ReconstructProgress { done, total, stage })
+            }
+            Event::Scores { rows, accuracy } => WireEvent::Scores(pb::ReconstructedScores { rows, accuracy }),
+            Event::Attacked(attacked) => WireEvent::Result(result(*attacked)),
+        };
+        Self { event: Some(event) }
+    }
 }
 
 /// What an attack gave, its estimates dealt out to the passive parties they are about.
-pub(super) fn result(
-    name: &str,
-    model: &ModelDescription,
-    given: Given<'_>,
-    ended: Result<Reconstruction, AttackError>,
-) -> pb::AttackResult {
-    let mut out =
-        pb::AttackResult { attack: name.to_owned(), auxiliary_records: given.auxiliary as u64, ..Default::default() };
+fn result(attacked: Attacked) -> pb::AttackResult {
+    let Attacked { method, targets, auxiliary_records, ended } = attacked;
+    let mut out = pb::AttackResult {
+        attack: method.as_str().to_owned(),
+        auxiliary_records: auxiliary_records as u64,
+        ..Default::default()
+    };
     let found = match ended {
         Err(error) => {
             out.set_refused(refused(error.not_run()));
@@ -33,14 +78,10 @@ pub(super) fn result(
         }
         Ok(found) => found,
     };
-    let mut from = 0;
-    for (party, features) in &model.passive_parties {
-        if !given.colluders.contains(party) {
-            let block = Estimates::new(found.estimates.rows(from, *features).into_owned());
-            let estimates = Some(encode_columns(&block));
-            out.blocks.push(wire::Block { passive_party: party.clone(), estimates });
-        }
-        from += features;
+    for target in targets {
+        let rows = found.estimates.rows(target.features.start, target.features.len()).into_owned();
+        let estimates = Some(encode_columns(&Estimates::new(rows)));
+        out.blocks.push(wire::Block { passive_party: target.party, estimates });
     }
     out.set_outcome(outcome(found.status));
     out.set_evidence(evidence(&found.evidence));

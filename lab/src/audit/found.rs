@@ -1,63 +1,109 @@
-//! What attacks say of themselves, as the report has it.
+//! What one attack gave, as the active party says it.
 
-use vfl_shared::rpc::pb::AttackResult;
-use vfl_shared::rpc::pb::attack_result::{
-    ChosenQuestions, EstimatedScores, Outcome, Questions, Refused as WireRefused, RepeatedQuestions,
-};
-
+use super::client::Estimates;
 use crate::report::{Refused, Status};
 
-/// What kept an attack from running; `None` if it ran.
-pub(super) fn not_run(result: &AttackResult) -> Option<Refused> {
-    Some(match result.refused() {
-        WireRefused::Unspecified if result.refusal.is_empty() => return None,
-        WireRefused::Unspecified => Refused::Unknown,
-        WireRefused::ParametersHidden => Refused::ParametersHidden,
-        WireRefused::Missing => Refused::Missing,
-        WireRefused::Unsuitable => Refused::Unsuitable,
-        WireRefused::TooLarge => Refused::TooLarge,
-        WireRefused::Unanswered => Refused::Unanswered,
-        WireRefused::Settings => Refused::Settings,
-        WireRefused::Numerics => Refused::Numerics,
-    })
+/// What one attack gave.
+pub(super) struct Found {
+    /// The attack's name.
+    pub(super) attack: String,
+    /// Its estimates, or what kept it from running.
+    pub(super) outcome: Result<Rebuilt, NotRun>,
+    /// Answers that it used of the record it had most of.
+    pub(super) releases: u32,
+    /// What it asked beyond one honest question a record.
+    pub(super) questions: Option<Questions>,
+    /// What the scores came from, if they were estimates.
+    pub(super) estimated_scores: Option<EstimatedScores>,
+    /// How many records with known passive features it was given.
+    pub(super) auxiliary_records: usize,
+    /// What else it found out, in sentences.
+    pub(super) remarks: Vec<String>,
 }
 
-/// How an attack's estimates come about.
-pub(super) fn status(result: &AttackResult) -> Status {
-    let (rank, unknowns) = (result.rank() as usize, result.unknowns() as usize);
-    match result.outcome() {
-        Outcome::Unspecified | Outcome::Guess => Status::Guess,
-        Outcome::Unique => Status::Unique,
-        // A defense that leaves bounds leaves many solutions of equations that would have one.
-        Outcome::LeastNorm => Status::LeastNorm { rank, unknowns },
-        Outcome::NearestHalf => Status::NearestHalf { rank, unknowns },
-        Outcome::BestFit => Status::BestFit { rank, unknowns },
-        Outcome::Centre => Status::Centre { rank, unknowns },
-        Outcome::Descent => Status::Descent,
-        Outcome::Scaled => Status::Scaled,
+/// The estimates of an attack that ran.
+pub(super) struct Rebuilt {
+    /// How they came about.
+    pub(super) status: Status,
+    /// Records whose scores no features in the box give: the nearest scores that some give were taken.
+    pub(super) nearest_consistent: u64,
+    /// Records on which the attack stopped at its limit of steps.
+    pub(super) step_limit: u64,
+    /// The estimates of each passive party's features, by the party's name.
+    pub(super) blocks: Vec<(String, Estimates)>,
+}
+
+/// What kept an attack from running.
+pub(super) struct NotRun {
+    /// The kind of reason.
+    pub(super) why: Refused,
+    /// The reason in words.
+    pub(super) reason: String,
+}
+
+/// What an attack asked beyond one honest question a record.
+pub(super) enum Questions {
+    /// The same question again.
+    Repeated {
+        /// Questions a record.
+        queries: u32,
+        /// Different answers of the record that had fewest.
+        distinct: u32,
+    },
+    /// Questions with logit shares of its own choice.
+    Chosen {
+        /// Questions.
+        questions: u64,
+        /// Rows asked for.
+        asked: u64,
+        /// Rows that were refused.
+        refused: u64,
+        /// Records of which more was learnt than from their first answer.
+        gained: u64,
+        /// All records.
+        records: u64,
+    },
+}
+
+/// What the scores under attack were estimated from.
+pub(super) struct EstimatedScores {
+    /// Labelled records.
+    pub(super) labelled: u64,
+    /// Records that were asked about.
+    pub(super) seen: u64,
+    /// Records under attack whose own score was attacked instead.
+    pub(super) own_scores: u64,
+    /// All records under attack.
+    pub(super) records: u64,
+}
+
+impl Found {
+    /// Whether it lacked the passive parameters.
+    pub(super) fn lacked_parameters(&self) -> bool {
+        self.outcome.as_ref().is_err_and(|not_run| not_run.why == Refused::ParametersHidden)
     }
-}
 
-/// What an attack has to say beside its estimates, in sentences.
-pub(super) fn said(result: &AttackResult) -> Vec<String> {
-    let asked = result.questions.as_ref().map(|questions| match questions {
-        Questions::Repeated(RepeatedQuestions { queries, distinct }) => {
-            format!("{queries} questions, {distinct} distinct answers a record")
-        }
-        Questions::Chosen(ChosenQuestions { questions, asked, refused, gained, records }) => format!(
-            "{questions} questions, {refused} of {asked} rows refused, {gained} of {records} records gave more than once"
-        ),
-    });
-    let estimated = result.estimated_scores.as_ref().map(|estimated| {
-        let EstimatedScores { labelled, seen, own_scores, records } = estimated;
-        format!(
-            "scores estimated by a model of the adversary's own features, fitted to {labelled} labelled records and {seen} \
-             records seen; {own_scores} of the {records} records under attack had their own score, which was attacked instead"
-        )
-    });
-    let known = (result.auxiliary_records > 0)
-        .then(|| format!("given {} records whose passive features the active party knows", result.auxiliary_records));
-    asked.into_iter().chain(estimated).chain(known).chain(result.remarks.iter().cloned()).collect()
+    /// What the attack has to say beside its estimates, in sentences.
+    pub(super) fn said(&self) -> Vec<String> {
+        let asked = self.questions.as_ref().map(|questions| match questions {
+            Questions::Repeated { queries, distinct } => {
+                format!("{queries} questions, {distinct} distinct answers a record")
+            }
+            Questions::Chosen { questions, asked, refused, gained, records } => format!(
+                "{questions} questions, {refused} of {asked} rows refused, {gained} of {records} records gave more than once"
+            ),
+        });
+        let estimated = self.estimated_scores.as_ref().map(|estimated| {
+            let EstimatedScores { labelled, seen, own_scores, records } = estimated;
+            format!(
+                "scores estimated by a model of the adversary's own features, fitted to {labelled} labelled records and {seen} \
+                 records seen; {own_scores} of the {records} records under attack had their own score, which was attacked instead"
+            )
+        });
+        let known = (self.auxiliary_records > 0)
+            .then(|| format!("given {} records whose passive features the active party knows", self.auxiliary_records));
+        asked.into_iter().chain(estimated).chain(known).chain(self.remarks.iter().cloned()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -66,17 +112,17 @@ mod tests {
 
     #[test]
     fn the_sentence_on_estimated_scores_counts_those_that_were_not_estimated() {
-        let estimated = EstimatedScores { labelled: 7, seen: 3, own_scores: 3, records: 9 };
-        let result = AttackResult { estimated_scores: Some(estimated), ..Default::default() };
-        let said = said(&result);
+        let found = Found {
+            attack: "agnostic".into(),
+            outcome: Err(NotRun { why: Refused::Unknown, reason: "why".into() }),
+            releases: 0,
+            questions: None,
+            estimated_scores: Some(EstimatedScores { labelled: 7, seen: 3, own_scores: 3, records: 9 }),
+            auxiliary_records: 0,
+            remarks: Vec::new(),
+        };
+        let said = found.said();
         assert!(said[0].contains("3 of the 9 records under attack had their own score"), "{said:?}");
         assert!(said[0].contains("7 labelled records and 3 records seen"), "{said:?}");
-    }
-
-    #[test]
-    fn an_attack_that_gives_no_reason_in_kind_has_not_run_all_the_same() {
-        let result = AttackResult { refusal: "why".into(), ..Default::default() };
-        assert_eq!(not_run(&result), Some(Refused::Unknown));
-        assert_eq!(not_run(&AttackResult::default()), None);
     }
 }

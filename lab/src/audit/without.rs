@@ -1,92 +1,89 @@
 //! Audits of records that the active party has no score of: `agnostic`, over the sockets.
 
-use tonic::transport::Channel;
 use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::{Refusal, pb};
+use vfl_shared::rpc::Refusal;
 use vfl_shared::types::RecordIds;
 
-use super::{Attacked, OBSERVED, Scorings, Targets, attack, refused, setting};
+use super::ask::{Attacked, attack};
+use super::plan::OBSERVED;
+use super::request::Spec;
+use super::scoring::{Needs, Scorings};
+use super::subject::Subject;
 use crate::report::{
-    Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, Utility,
+    Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts, Utility,
 };
 
 /// Audits of records that the active party has no score of.
 pub(super) struct Without<'a> {
-    pub(super) active: &'a mut ActivePartyClient<Channel>,
-    pub(super) targets: &'a Targets,
-    pub(super) model: &'a pb::DescribeModelResponse,
-    pub(super) seed: u64,
+    /// The deployment.
+    pub(super) subject: &'a Subject<'a>,
+    /// What the adversary knows of the parameters.
     pub(super) parameters: ParameterKnowledge,
-    /// What is known of the features, in words.
-    pub(super) features: Vec<String>,
     /// The attack, without how many records it asks about.
-    pub(super) attack: pb::AttackSpec,
+    pub(super) attack: Spec,
 }
 
 impl Without<'_> {
     /// No score is asked for.
-    pub(super) async fn asking(
-        &mut self,
-        policy: PolicyFacts,
-        ids: &RecordIds,
-        scorings: &mut Scorings,
-        baselines: &Baselines,
-    ) -> Result<Audit, Refusal> {
-        self.audit(policy, String::new(), 0, ids, scorings, baselines).await
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party that refused or is not reachable.
+    pub(super) async fn asking(&self, scorings: &mut Scorings, baselines: &Baselines) -> Result<Audit, Refusal> {
+        let policy = PolicyFacts::new("nothing");
+        self.audit(policy, "", 0, &self.subject.plan.ids, scorings, baselines).await
     }
 
     /// Undefended scores of the first records are asked for, in a session. These records are attacked by their own scores, the
     /// others by estimates; the errors are those of all.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party that refused or is not reachable.
     pub(super) async fn asking_for_some(
-        &mut self,
-        coordinator: &mut CoordinatorClient<Channel>,
-        ids: &RecordIds,
+        &self,
         scorings: &mut Scorings,
         baselines: &Baselines,
     ) -> Result<Audit, Refusal> {
-        let open = pb::OpenAuditRequest {
-            model_version: self.model.model_version.clone(),
-            policy: Some((&Policy::default()).into()),
-            ids: Some((&ids.slice(0, OBSERVED)).into()),
-            active_party: self.targets.active.name.as_str().to_owned(),
-        };
-        let opened = coordinator.open_audit(open).await.map_err(refused(&self.targets.coordinator))?.into_inner();
+        let ids = &self.subject.plan.ids;
+        let session = self.subject.open(&Policy::default(), &ids.slice(0, OBSERVED)).await?.name;
         let policy = PolicyFacts::new("nothing").with("observed", OBSERVED);
-        let session = opened.audit_session;
-        let audit = self.audit(policy, session.clone(), OBSERVED, ids, scorings, baselines).await;
+        let audit = self.audit(policy, &session, OBSERVED, ids, scorings, baselines).await;
         // Its records are part of the audited set, which other sessions summarise.
-        let close = pb::CloseAuditRequest { audit_session: session, without_summary: true };
-        let closed = coordinator.close_audit(close).await;
+        let closed = self.subject.coordinator.close(&session, false).await;
         let audit = audit?;
-        closed.map_err(refused(&self.targets.coordinator))?;
-        Ok(audit)
+        closed.and(Ok(audit))
     }
 
+    /// No score is asked for of records of the training. Gives the audit, and how the parties scored.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party that refused or is not reachable.
+    pub(super) async fn of_training(&self, ids: &RecordIds) -> Result<(Audit, Vec<ScoringFacts>), Refusal> {
+        let Subject { plan, targets, model, .. } = self.subject;
+        let mut scorings = Scorings::open(targets, model, ids, "training").await?;
+        scorings.plan(Needs { candidates: 1, parts: 1, rounds: 1 }, plan.rho, plan.metrics.as_deref())?;
+        let baselines = scorings.baselines().await?;
+        let policy = PolicyFacts::new("nothing").with("records", "training");
+        let mut audit = self.audit(policy, "", 0, ids, &mut scorings, &baselines).await?;
+        let remark = format!("{} records of the training, whose scores training showed the active party", ids.len());
+        audit.remarks.insert(0, remark);
+        Ok((audit, scorings.facts()))
+    }
+
+    /// Attacks records of which the first `observed` are asked for in `session`.
     async fn audit(
-        &mut self,
+        &self,
         policy: PolicyFacts,
-        audit_session: String,
+        session: &str,
         observed: usize,
         ids: &RecordIds,
         scorings: &mut Scorings,
         baselines: &Baselines,
     ) -> Result<Audit, Refusal> {
-        let mut spec = self.attack.clone();
-        spec.settings.push(setting("observed", observed));
-        let request = pb::ReconstructRequest {
-            audit_session,
-            model_version: self.model.model_version.clone(),
-            ids: Some(ids.into()),
-            attacks: vec![spec],
-            seed: self.seed,
-            ..Default::default()
-        };
-        let Attacked { results, used, said, .. } =
-            attack(self.active, &self.targets.active, request, &[], scorings, |_, _| ()).await?;
+        let spec = self.attack.clone().with("observed", observed);
+        let request = self.subject.request(session, ids, vec![spec]);
+        let Attacked { results, used, said, .. } = attack(self.subject, request, &[], scorings, |_, _| ()).await?;
         let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
-        threat_model.features.clone_from(&self.features);
+        threat_model.features = self.subject.plan.knows();
         threat_model.observations = match observed {
             0 => Observations::NoScore,
             records => Observations::ScoresOfSome { records },

@@ -199,7 +199,7 @@ impl AuditArgs {
         let none = findings.audits.iter().find(|a| a.policy.name == "none");
         let accuracy = none.or(findings.audits.first()).and_then(|a| a.utility.accuracy).unwrap_or(0.0);
         let deployment = deployment_facts(&findings, accuracy);
-        let training = findings.model.training.clone().unwrap_or_default();
+        let training = findings.model.training;
         let facts = DataFacts {
             name: "deployment".into(),
             source: "the parties' own records; the hash is that of the audited ids".into(),

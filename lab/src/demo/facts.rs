@@ -23,7 +23,7 @@ pub fn surfaces(findings: &Findings) -> Vec<Surface> {
     audited.push(parameters);
     let shown: Vec<String> =
         findings.feature_names.iter().zip(&findings.shown).map(|((party, _), s)| format!("{party}: {s}")).collect();
-    let imported = findings.model.training.as_ref().is_some_and(|t| t.imported);
+    let imported = findings.model.training.imported;
     let said = |surface: Surface| {
         match surface.surface {
         SurfaceKind::ParametersTransformed if surface.audited => {
@@ -42,9 +42,9 @@ pub fn surfaces(findings: &Findings) -> Vec<Surface> {
 #[must_use]
 pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFacts {
     let model = &findings.model;
-    let training = model.training.clone().unwrap_or_default();
+    let training = model.training;
     let mut parties = vec![
-        Party::new("active", Role::Active, model.active_features as usize),
+        Party::new("active", Role::Active, model.active_features),
         Party::new("coordinator", Role::Coordinator, 0),
     ];
     for (name, features) in &findings.feature_names {
@@ -55,8 +55,8 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
     }
     DeploymentFacts {
         parties,
-        model_version: model.model_version.clone(),
-        n_active: model.active_features as usize,
+        model_version: model.version.as_str().to_owned(),
+        n_active: model.active_features,
         d_passive: findings.feature_names.iter().map(|(_, f)| f.len()).sum(),
         classes: model.class_names.len(),
         training: TrainingFacts { epochs: training.epochs.into(), steps: training.steps, imported: training.imported },

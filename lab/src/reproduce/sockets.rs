@@ -11,8 +11,7 @@ use vfl_shared::data::{Dataset, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::model::TrainingConfig;
-use vfl_shared::rpc::{pb, select_ok};
-use vfl_shared::types::{ModelVersion, ReleasedScores};
+use vfl_shared::types::ReleasedScores;
 
 use super::ReproduceError;
 use crate::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
@@ -97,13 +96,12 @@ async fn session(
         .await?;
     bar.done(&format!("trained over the sockets: {} steps, epoch {}", published.steps, published.best_epoch));
     let scores = predict(deployment, dataset, test).await?;
-    let version = ModelVersion::new(published.model_version.as_str())?;
-    let (weights, bias) = deployment.whole_model(dataset, split, &version)?;
+    let (weights, bias) = deployment.whole_model(dataset, split, &published.version)?;
     Ok(Served {
         weights,
         bias,
         scores,
-        version: published.model_version,
+        version: published.version.into(),
         best_epoch: published.best_epoch,
         steps: published.steps,
     })
@@ -116,11 +114,7 @@ async fn predict(deployment: &Deployment, dataset: &Dataset, test: &[usize]) -> 
     let mut scores = DMatrix::zeros(k, test.len());
     for (i, chunk) in test.chunks(CHUNK).enumerate() {
         let ids = dataset.ids().select(chunk);
-        let answer = client.predict(pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() }).await;
-        let answer = answer.map_err(|status| anyhow::anyhow!("{}", status.message()))?.into_inner();
-        let ok = select_ok(&answer.row_status, chunk.len())?;
-        anyhow::ensure!(ok.len() == chunk.len(), "{} test records were not scored", chunk.len() - ok.len());
-        match ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), k)? {
+        match client.predict(&ids, k).await? {
             ReleasedScores::Probabilities(c) => scores.columns_mut(i * CHUNK, chunk.len()).copy_from(&c),
             _ => anyhow::bail!("the coordinator released something else than scores"),
         }

@@ -276,14 +276,14 @@ async fn a_party_lost_between_the_phases_of_publishing_leaves_the_old_model() {
     assert!(refusal.message.contains("passive-2") && refusal.message.contains("publishing"), "{refusal}");
     let mut coordinator = coordinator_client(&deployment, Role::ActiveParty);
     let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
-    assert_eq!(described.model_version, first.model_version);
+    assert_eq!(described.model_version, first.version.as_str());
     assert_eq!(score(&deployment, &test).await.unwrap(), before, "the old model, to the last bit");
 
     die.store(false, Ordering::SeqCst);
     let second = deployment.train(&config(2), &ids, |_| ()).await.unwrap();
-    assert_ne!(second.model_version, first.model_version);
+    assert_ne!(second.version, first.version);
     let after = score(&deployment, &test).await.unwrap();
-    assert_eq!(after.model_version, second.model_version);
+    assert_eq!(after.model_version, second.version.as_str());
     deployment.stop().await.unwrap();
     stop.cancel();
 }

@@ -331,7 +331,7 @@ async fn binary(parties: usize, each: usize) -> Trained {
     let split = split(&dataset, parties, each);
     let spec = binary_spec(spec(dir.path(), &dataset, &split));
     let deployment = Deployment::start(spec).await.unwrap();
-    let version = deployment.train(&config(6), &training_ids(&dataset), |_| ()).await.unwrap().model_version;
+    let version = deployment.train(&config(6), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     Trained { dir, dataset, split, deployment, version }
 }
 

@@ -9,7 +9,7 @@ use vfl_shared::rpc::select_ok;
 use vfl_shared::service::Role;
 use vfl_shared::types::{LogitShare, RecordIds};
 
-use super::support::{Trained, coordinator_client, spec, test_ids, trained, training_ids};
+use super::support::{Trained, active_client, coordinator_client, spec, test_ids, trained, training_ids};
 
 struct Asked<'a> {
     ids: &'a RecordIds,
@@ -117,7 +117,7 @@ async fn a_retry_costs_nothing_and_another_request_of_its_name_is_refused() {
     }
 
     // The active party passes its clients' names on, one for each message.
-    let mut client = here.deployment.active_client().unwrap();
+    let mut client = active_client(&here.deployment);
     let request = || pb::ScoreRequest { ids: Some((&other).into()), request_id: "batch".into() };
     let first = client.predict(request()).await.unwrap().into_inner();
     assert_eq!(client.predict(request()).await.unwrap().into_inner(), first);

@@ -167,7 +167,7 @@ async fn attack_accuracy_is_by_the_model_in_service_whatever_it_was_trained_on()
     spec.training_transform = TransformConfig::Complement {};
     let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
     let config = super::support::config(4);
-    let version = deployment.train(&config, &training_ids(&dataset), |_| ()).await.unwrap().model_version;
+    let version = deployment.train(&config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     let here = Trained { dir, dataset, split, deployment, version };
     let (truth, w) = (truth(&here), weights(&here));
     let estimates = estimates(&truth);

@@ -17,7 +17,8 @@ use vfl_shared::types::{PartyName, RecordIds};
 
 use super::raw;
 use super::support::{
-    Trained, config, credentials, dataset, score, server_of, spec, split, test_ids, trained, training_ids,
+    Trained, active_client, config, credentials, dataset, score, server_of, spec, split, test_ids, trained,
+    training_ids,
 };
 
 /// Stands in every matrix: no message may show it.
@@ -1108,7 +1109,7 @@ async fn a_second_training_is_aborted() {
     let endless = pb::TrainingConfig { epochs: 100_000, patience: 100_000, ..(&config(1)).into() };
     let ids = Some((&training_ids(&here.dataset)).into());
     let first = pb::TrainJobRequest { config: Some(endless), ids };
-    let mut running = here.deployment.active_client().unwrap().train(first).await.unwrap().into_inner();
+    let mut running = active_client(&here.deployment).train(first).await.unwrap().into_inner();
     running.message().await.unwrap().unwrap();
     let mut table = Table::default();
     let job = pb::TrainJobRequest { config: Some((&config(1)).into()), ids: None };

@@ -10,6 +10,7 @@ use vfl_passive_party::config::TrainingPolicy;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb};
 use vfl_shared::service::{Credentials, Peer, Role, channel};
@@ -83,7 +84,7 @@ pub async fn trained(parties: usize, each: usize, epochs: u32) -> Trained {
     let dataset = dataset();
     let split = split(&dataset, parties, each);
     let deployment = deploy(dir.path(), &dataset, &split).await;
-    let version = deployment.train(&config(epochs), &training_ids(&dataset), |_| ()).await.unwrap().model_version;
+    let version = deployment.train(&config(epochs), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     Trained { dir, dataset, split, deployment, version }
 }
 
@@ -134,8 +135,15 @@ pub fn coordinator_client(deployment: &Deployment, role: Role) -> CoordinatorCli
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
+/// A client of the active party that takes bare messages.
+pub fn active_client(deployment: &Deployment) -> ActivePartyClient<Channel> {
+    ActivePartyClient::new(channel(&deployment.active_credentials, &deployment.active_peer()).unwrap())
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
 /// Asks the active party for scores.
 pub async fn score(deployment: &Deployment, ids: &RecordIds) -> Result<pb::ScoreResponse, tonic::Status> {
     let request = pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() };
-    Ok(deployment.active_client().unwrap().predict(request).await?.into_inner())
+    Ok(active_client(deployment).predict(request).await?.into_inner())
 }

@@ -6,9 +6,9 @@ use vfl_shared::model::{
 use vfl_shared::rpc::{RefusalKind, pb};
 use vfl_shared::service::Role;
 use vfl_shared::training::journal::Journal;
-use vfl_shared::types::{FeatureBlock, ModelVersion};
+use vfl_shared::types::FeatureBlock;
 
-use super::support::{config, coordinator_client, dataset, deploy, split, training_ids};
+use super::support::{active_client, config, coordinator_client, dataset, deploy, split, training_ids};
 
 /// Training over the sockets gives what training with all features in one place gives, to 1e-9, with 1 and 3 passive parties.
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn distributed_training_is_central_training() {
         let published = deployment.train(&config, &ids, |_| epochs += 1).await.unwrap();
         assert_eq!((published.epochs, published.best_epoch), (central.epochs, central.best_epoch));
         assert!(epochs > 0 && epochs <= published.epochs);
-        let version = ModelVersion::new(published.model_version).unwrap();
+        let version = published.version;
         let load = |name: &str| ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap();
         let mut worst = 0.0f64;
         let active = load("active").linear().unwrap().clone();
@@ -58,7 +58,7 @@ async fn sockets_change_no_bit_of_a_model() {
     let dir = tempfile::tempdir().unwrap();
     let deployment = deploy(&dir.path().join("sockets"), &dataset, &split).await;
     let published = deployment.train(&config, &ids, |_| ()).await.unwrap();
-    let version = ModelVersion::new(published.model_version).unwrap();
+    let version = published.version;
 
     let columns: Vec<&[usize]> =
         std::iter::once(split.active()).chain(split.passive().iter().map(|p| &p.columns[..])).collect();
@@ -122,7 +122,7 @@ async fn a_model_that_cannot_be_trained_is_refused_by_name() {
     ] {
         let config = pb::TrainingConfig { model: Some(model), ..(&config(1)).into() };
         let request = pb::TrainJobRequest { config: Some(config), ids: Some((&ids).into()) };
-        let mut client = deployment.active_client().unwrap();
+        let mut client = active_client(&deployment);
         let refused = match client.train(request).await {
             Err(status) => status,
             Ok(events) => events.into_inner().message().await.unwrap_err(),
@@ -194,7 +194,7 @@ async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
     let long = TrainingValues { epochs: 100_000, patience: 100_000, ..config(1).values().clone() };
     let long = TrainingConfig::try_from(long).unwrap();
     let refusal = {
-        let mut client = deployment.active_client().unwrap();
+        let mut client = active_client(&deployment);
         let request = vfl_shared::rpc::pb::TrainJobRequest { config: Some((&long).into()), ids: Some((&ids).into()) };
         let watch = tokio::spawn(async move {
             let mut events = client.train(request).await.unwrap().into_inner();
@@ -218,10 +218,10 @@ async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
     let channel = vfl_shared::service::channel(&deployment.active_credentials, &deployment.coordinator_peer()).unwrap();
     let mut coordinator = vfl_shared::rpc::pb::coordinator_client::CoordinatorClient::new(channel);
     let described = coordinator.describe_model(model).await.unwrap().into_inner();
-    assert_eq!(described.model_version, first.model_version, "the old model is in service");
+    assert_eq!(described.model_version, first.version.as_str(), "the old model is in service");
     let test = dataset.ids().select(&dataset.split().test[..50]);
     let request = vfl_shared::rpc::pb::ScoreRequest { ids: Some((&test).into()), ..Default::default() };
-    let scored = deployment.active_client().unwrap().predict(request).await.unwrap().into_inner();
+    let scored = active_client(&deployment).predict(request).await.unwrap().into_inner();
     assert_eq!(scored.row_status, vec![1; 50]);
     deployment.train(&config(3), &ids, |_| ()).await.expect("training can be started again");
     deployment.stop().await.unwrap();

@@ -164,7 +164,7 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     assert!(!dir.join("evaluations.json").exists());
     here = here.again(shown(TransformConfig::Complement {})).await;
     let next = here.deployment.train(&config(3), &training_ids(&here.dataset), |_| ()).await.unwrap();
-    let old = std::mem::replace(&mut here.version, next.model_version);
+    let old = std::mem::replace(&mut here.version, next.version.into());
     let next = released(&here, Role::ActiveParty).await.unwrap();
     assert_eq!(of_weights(&next), Some(TransformConfig::Complement {}));
     here.version = old;
@@ -396,7 +396,7 @@ async fn trained_on(transform: TransformConfig) -> Trained {
     let split = split(&dataset, 1, 3);
     let spec = DeploymentSpec { training_transform: transform, ..spec(dir.path(), &dataset, &split) };
     let deployment = Deployment::start(spec).await.unwrap();
-    let version = deployment.train(&config(4), &training_ids(&dataset), |_| ()).await.unwrap().model_version;
+    let version = deployment.train(&config(4), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     Trained { dir, dataset, split, deployment, version }
 }
 

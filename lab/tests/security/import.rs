@@ -19,7 +19,9 @@ use vfl_shared::rpc::pb::{self, RowStatus, publish_command::Command, publish_rep
 use vfl_shared::service::{Role, channel};
 use vfl_shared::types::{PartyName, RecordIds, ReleasedScores};
 
-use super::support::{config, coordinator_client, dataset, deploy, score, spec, split, test_ids, training_ids};
+use super::support::{
+    active_client, config, coordinator_client, dataset, deploy, score, spec, split, test_ids, training_ids,
+};
 
 /// Three parties that may not train, and a model from elsewhere.
 struct Here {
@@ -95,7 +97,7 @@ impl Here {
 
     async fn publish(&self, ids: Option<&RecordIds>) -> Result<pb::TrainingPublished, Status> {
         let request = pb::PublishJobRequest { training_ids: ids.map(Into::into) };
-        let answer = self.deployment.active_client().unwrap().publish(request).await?.into_inner();
+        let answer = active_client(&self.deployment).publish(request).await?.into_inner();
         Ok(answer.published.unwrap())
     }
 

@@ -1,38 +1,21 @@
-//! The edges, where generated types are at home, and what is owed.
+//! The edges, where generated types are at home.
 
-/// What a place that uses generated types is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Messages arrive or leave here.
-    Edge,
-    /// It should use domain types, and does not yet.
-    Debt,
-}
-
-/// Whether `path` is `file`, or a directory (it ends with `/`) that holds it.
-fn holds(path: &str, file: &str) -> bool {
-    if path.ends_with('/') { file.starts_with(path) } else { file == path }
-}
-
-/// A file or directory that may use generated types.
+/// A file, or a directory (it ends with `/`), that may use generated types.
 pub(crate) struct Edge {
     pub(crate) path: &'static str,
-    pub(crate) kind: Kind,
+    /// What arrives or leaves there.
     pub(crate) why: &'static str,
 }
 
 impl Edge {
+    /// Whether it is `file`, or a directory that holds it.
     pub(crate) fn holds(&self, file: &str) -> bool {
-        holds(self.path, file)
+        if self.path.ends_with('/') { file.starts_with(self.path) } else { file == self.path }
     }
 }
 
 const fn edge(path: &'static str, why: &'static str) -> Edge {
-    Edge { path, kind: Kind::Edge, why }
-}
-
-const fn debt(path: &'static str, why: &'static str) -> Edge {
-    Edge { path, kind: Kind::Debt, why }
+    Edge { path, why }
 }
 
 /// Where paths through `pb` may stand.
@@ -51,38 +34,13 @@ pub(crate) const EDGES: &[Edge] = &[
     edge("passive-party/src/evaluation/service.rs", "the stream of scorings"),
     edge("passive-party/src/evaluation/wire.rs", "scorings as messages"),
     edge("active-party/src/service.rs", "the active party's calls"),
-    edge("active-party/src/reconstruct/wire.rs", "what attacks give, as messages"),
+    edge("active-party/src/reconstruct/wire.rs", "what auditors ask for and attacks give, as messages"),
     edge("active-party/src/client.rs", "client of the coordinator"),
-    edge("active-party/src/reconstruct/client.rs", "client of the colluding parties"),
-    edge("active-party/src/parameters.rs", "client of the passive parties"),
+    edge("active-party/src/passive_party.rs", "client of a passive party"),
     edge("active-party/src/cli/client.rs", "client of the running service"),
     edge("active-party/src/cli/publish.rs", "client of the running service"),
+    edge("lab/src/client.rs", "client of the active party"),
+    edge("lab/src/audit/client/", "the auditor's clients of the parties"),
     edge("lab/src/load/", "drives the coordinator with bare messages, to measure it"),
     edge("fuzz/targets/src/messages.rs", "fuzzes the conversions of every message"),
-    debt("coordinator/src/audit.rs", "sums an audit up as a message"),
-    debt("active-party/src/reconstruct.rs", "runs a job that is a message"),
-    debt("lab/src/audit.rs", "asks and reads results as messages"),
-    debt("lab/src/audit/", "asks and reads results as messages"),
-    debt("lab/src/demo.rs", "predicts with messages"),
-    debt("lab/src/deployment.rs", "trains with messages"),
-    debt("lab/src/reproduce/sockets.rs", "predicts with messages"),
 ];
-
-/// Files that still depend on each other in a circle.
-pub(crate) struct Circle {
-    /// Files and directories: a circle within them is known.
-    pub(crate) among: &'static [&'static str],
-    pub(crate) why: &'static str,
-}
-
-impl Circle {
-    pub(crate) fn holds(&self, file: &str) -> bool {
-        self.among.iter().any(|path| holds(path, file))
-    }
-}
-
-/// The circles that are owed.
-pub(crate) const CIRCLES: &[Circle] = &[Circle {
-    among: &["lab/src/audit.rs", "lab/src/audit/"],
-    why: "results are defined beside the audit that makes them",
-}];

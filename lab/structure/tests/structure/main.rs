@@ -3,8 +3,7 @@
 //! 1. The files of a crate do not depend on each other in a circle.
 //! 2. Types generated from `proto/` (paths through `pb`) are used at the edges only.
 //!
-//! `cargo test -p vfl-structure` runs the check and prints what is still owed; `lists.rs` has the edges and the debts. Tests
-//! (`#[cfg(test)]`) may do as they like.
+//! `cargo test -p vfl-structure` runs the check; `lists.rs` has the edges. Tests (`#[cfg(test)]`) may do as they like.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::circles::circles;
-use crate::lists::{CIRCLES, Circle, EDGES, Kind};
+use crate::lists::EDGES;
 use crate::modules::Crate;
 
 /// The crates, by the directory of their `src`.
@@ -33,36 +32,19 @@ fn root() -> PathBuf {
 fn files_do_not_depend_on_each_other_in_a_circle() {
     let root = root();
     let mut faults = Vec::new();
-    let mut owed = BTreeSet::new();
     for name in CRATES {
         let of_crate = Crate::read(&root, &Path::new(name).join("src/lib.rs"));
         for circle in circles(&paths::dependencies(&of_crate)) {
             let files: BTreeSet<&str> = circle.keys().map(|(from, _)| of_crate.file(*from)).collect();
-            match CIRCLES.iter().position(|debt| files.iter().all(|file| debt.holds(file))) {
-                Some(debt) => {
-                    owed.insert(debt);
-                }
-                None => {
-                    let lines = circle
-                        .iter()
-                        .map(|((from, to), path)| {
-                            format!("    {} uses {} through `{path}`", of_crate.file(*from), of_crate.file(*to))
-                        })
-                        .collect::<Vec<_>>();
-                    faults.push(format!("  a circle of {} files:\n{}", files.len(), lines.join("\n")));
-                }
-            }
+            let lines = circle
+                .iter()
+                .map(|((from, to), path)| {
+                    format!("    {} uses {} through `{path}`", of_crate.file(*from), of_crate.file(*to))
+                })
+                .collect::<Vec<_>>();
+            faults.push(format!("  a circle of {} files:\n{}", files.len(), lines.join("\n")));
         }
     }
-    for (i, Circle { among, why }) in CIRCLES.iter().enumerate() {
-        let among = among.join(", ");
-        if owed.contains(&i) {
-            println!("debt: a circle among {among} ({why})");
-        } else {
-            faults.push(format!("  no circle any more among {among}: delete its entry in CIRCLES"));
-        }
-    }
-    println!("{} places with circles are debt", owed.len());
     assert!(
         faults.is_empty(),
         "circles among files; move what both need into a file of its own:\n{}",
@@ -85,20 +67,11 @@ fn generated_types_stay_at_the_edges() {
         }
     }
     let mut faults = Vec::new();
-    let mut debt = (0, 0);
     for edge in EDGES {
-        let matched: Vec<(&String, &usize)> = uses.iter().filter(|(file, _)| edge.holds(file)).collect();
-        if matched.is_empty() {
-            faults.push(format!("  {} does not use `pb` any more: delete its entry in EDGES", edge.path));
-        }
-        if edge.kind == Kind::Debt {
-            for (file, count) in matched {
-                println!("debt: {file} uses `pb` in {count} paths ({})", edge.why);
-                debt = (debt.0 + 1, debt.1 + count);
-            }
+        if !uses.keys().any(|file| edge.holds(file)) {
+            faults.push(format!("  {} ({}) does not use `pb`: delete its entry in EDGES", edge.path, edge.why));
         }
     }
-    println!("`pb` outside the edges: {} files and {} paths are debt", debt.0, debt.1);
     for (file, count) in &uses {
         if !EDGES.iter().any(|edge| edge.holds(file)) {
             faults.push(format!("  {file} uses `pb` in {count} paths and is no edge"));

@@ -1,0 +1,102 @@
+//! A passive party as the active party calls it, in domain types.
+
+use std::time::Duration;
+
+use nalgebra::DMatrix;
+use tonic::transport::Channel;
+use tonic::{Code, Response, Status};
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::{
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, decode_columns, pb, peer_failure, require,
+};
+use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::transform::ReleasedParameters;
+use vfl_shared::types::{ModelVersion, RecordIds};
+
+/// A passive party.
+#[derive(Debug, Clone)]
+pub(crate) struct PassiveParty {
+    peer: Peer,
+    client: PassivePartyClient<Channel>,
+    timeout: Duration,
+}
+
+impl PassiveParty {
+    /// The party at its address. Connects on first use.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the address is malformed.
+    pub(crate) fn new(credentials: &Credentials, peer: Peer, timeout: Duration) -> Result<Self, TlsError> {
+        let client = PassivePartyClient::new(channel(credentials, &peer)?);
+        Ok(Self { peer, client: client.max_decoding_message_size(MAX_MESSAGE_BYTES), timeout })
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.peer.name.as_str()
+    }
+
+    /// The parameters that it releases of a version, of `features` features and `k` classes; `None` if its policy grants nothing.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party if it is down or answers with nonsense.
+    pub(crate) async fn release_parameters(
+        &self,
+        version: &ModelVersion,
+        features: usize,
+        k: usize,
+    ) -> Result<Option<ReleasedParameters>, Refusal> {
+        let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
+        let mut client = self.client.clone();
+        let Ok(answer) = self.granted(client.release_parameters(request)).await? else { return Ok(None) };
+        let released = ReleasedParameters::from_wire(&answer, k, features);
+        released.map(Some).map_err(|e| self.nonsense(&e))
+    }
+
+    /// The logit shares that it lends, k × n; or its own words, if it lends this party none.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party if it is down, does not hold a record, or answers with nonsense.
+    pub(crate) async fn lend_shares(
+        &self,
+        version: &ModelVersion,
+        ids: &RecordIds,
+        k: usize,
+    ) -> Result<Result<DMatrix<f64>, String>, Refusal> {
+        let mut client = self.client.clone();
+        let mut values = Vec::with_capacity(k * ids.len());
+        for from in (0..ids.len()).step_by(STREAM_CHUNK_RECORDS) {
+            let chunk = ids.slice(from, from + STREAM_CHUNK_RECORDS);
+            let n = chunk.len();
+            let request = pb::LendSharesRequest { model_version: version.as_str().to_owned(), ids: Some(chunk.into()) };
+            let answer = match self.granted(client.lend_shares(request)).await? {
+                Ok(answer) => answer,
+                Err(said) => return Ok(Err(said)),
+            };
+            let matrix = require("logit_shares", answer.logit_shares).map_err(|e| self.nonsense(&e))?;
+            let shares = decode_columns("logit_shares", &matrix, n, Some(k)).map_err(|e| self.nonsense(&e))?;
+            values.extend_from_slice(shares.as_slice());
+        }
+        Ok(Ok(DMatrix::from_vec(k, ids.len(), values)))
+    }
+
+    /// What a call gives; or the party's own words, if it does not permit the call.
+    async fn granted<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<Result<T, String>, Refusal> {
+        match tokio::time::timeout(self.timeout, call).await {
+            Err(_) => {
+                let message = format!("{} did not answer in time", self.peer);
+                Err(Refusal::new(RefusalKind::DeadlineExceeded, message))
+            }
+            Ok(Err(status)) if status.code() == Code::PermissionDenied => Ok(Err(status.message().to_owned())),
+            Ok(Err(status)) => Err(peer_failure(&self.peer.to_string(), &status)),
+            Ok(Ok(answer)) => Ok(Ok(answer.into_inner())),
+        }
+    }
+
+    fn nonsense(&self, error: &WireError) -> Refusal {
+        Refusal::internal(format!("{} answered with {error}", self.peer))
+    }
+}

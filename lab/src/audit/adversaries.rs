@@ -1,0 +1,109 @@
+//! The adversaries of a plan: which attacks are run behind a policy, and what their scorings take.
+
+use vfl_active_party::attack::{AttackConfig, Method, adaptive_for};
+use vfl_shared::policy::Policy;
+use vfl_shared::transform::ShownParameters;
+
+use super::ask::{Ask, Helper};
+use super::helped::Helped;
+use super::plan::{Plan, REFINED_FROM};
+use super::request::{Request, Spec};
+use super::scoring::Needs;
+use super::subject::Subject;
+use crate::report::DefenseKnowledge;
+
+/// The adversaries of a plan.
+pub(super) struct Adversaries<'a> {
+    plan: &'a Plan,
+    /// The attacks that take a release for the true scores, and that nobody helps.
+    pub(super) attacks: Vec<&'a AttackConfig>,
+    /// Whether an adversary tries to undo transforms of the parameters.
+    undo: bool,
+    /// The attack that estimates scores instead of asking.
+    pub(super) agnostic: Option<&'a AttackConfig>,
+    /// Whether that attack is run once more, having asked for some scores.
+    pub(super) refined: bool,
+    /// The attacks that somebody helps.
+    pub(super) helped: Helped<'a>,
+}
+
+impl<'a> Adversaries<'a> {
+    /// Those of a plan, where the active party is shown this much of the parameters.
+    pub(super) fn of(plan: &'a Plan, shown: &[ShownParameters]) -> Self {
+        // Whoever is told, or may suspect, that parameters are transformed tries to undo it.
+        let suspect = shown.iter().all(|s| s.granted)
+            && shown.iter().any(|s| s.transformed() || s.trained_on_transformed() || !s.disclosed);
+        let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
+        let helped = Helped::of(plan);
+        let apart = |method: Method| method == Method::Agnostic || helped.runs(method);
+        Self {
+            plan,
+            attacks: plan.attacks.iter().filter(|a| !apart(a.method())).collect(),
+            undo: plan.aware && suspect,
+            agnostic,
+            refined: agnostic.is_some() && plan.ids.len() >= REFINED_FROM,
+            helped,
+        }
+    }
+
+    /// The policies to run attacks behind: none without an attack on scores.
+    pub(super) fn policies(&self) -> &'a [Policy] {
+        if self.attacks.is_empty() && self.helped.attacks() == 0 { &[] } else { &self.plan.policies }
+    }
+
+    /// What the scorings of all attacks take, at most.
+    pub(super) fn needs(&self) -> Needs {
+        let (policies, attacks, helped) = (self.policies().len(), self.attacks.len(), &self.helped);
+        let knowing = if attacks == 0 { 0 } else { usize::from(self.plan.aware) + usize::from(self.undo) };
+        let alone = usize::from(self.agnostic.is_some()) + usize::from(self.refined);
+        Needs {
+            candidates: policies * (attacks + knowing + helped.attacks()) + alone,
+            parts: policies * (attacks.min(2) + knowing + helped.parts()) + alone,
+            rounds: policies * (1 + usize::from(knowing > 0) + helped.attacks()) + alone,
+        }
+    }
+
+    /// The requests for all attacks behind a policy. `session` answers for the audited records, `beside` is the session for the help.
+    pub(super) fn asks(&self, subject: &Subject<'_>, policy: &Policy, session: &str, beside: Option<&str>) -> Vec<Ask> {
+        let attacks = self.attacks.iter().map(|a| Spec::behind(a, self.plan, policy)).collect();
+        let request = subject.request(session, &self.plan.ids, attacks);
+        let mut asks = Vec::new();
+        if !self.attacks.is_empty() {
+            asks.push(Ask {
+                request: request.clone(),
+                names: self.attacks.iter().map(ToString::to_string).collect(),
+                defense: DefenseKnowledge::Unknown,
+                helper: Helper::Nobody,
+            });
+            asks.extend(self.knowing(&request, policy, beside));
+        }
+        asks.extend(self.helped.asks(&request, beside, policy));
+        asks
+    }
+
+    /// The request for the attacks that know the policy, like `request` otherwise; `None` if there are none.
+    fn knowing(&self, request: &Request, policy: &Policy, beside: Option<&str>) -> Option<Ask> {
+        let adaptive = if self.plan.aware { adaptive_for(policy) } else { None };
+        let mut attacks = Vec::new();
+        if let Some(method) = adaptive {
+            attacks.push(Spec::of(&method.into(), self.plan).with("policy", policy));
+        }
+        if self.undo {
+            let spec = Spec::behind(&Method::UndoTransform.into(), self.plan, policy).with("policy", policy);
+            // What it ends in knows the policy too, where that is an attack on one release.
+            let base = adaptive.filter(|m| m.is_base() && *m != Method::Averaging);
+            attacks.push(match base {
+                Some(base) => spec.with("base", base),
+                None => spec,
+            });
+        }
+        if attacks.is_empty() {
+            return None;
+        }
+        // Only an adversary that averages has a use for more answers than one.
+        let queries = if adaptive == Some(Method::Averaging) { self.plan.queries } else { 0 };
+        let auxiliary = self.helped.auxiliary(beside);
+        let request = Request { attacks, queries, auxiliary, ..request.clone() };
+        Some(Ask { request, names: Vec::new(), defense: DefenseKnowledge::Known, helper: Helper::Nobody })
+    }
+}

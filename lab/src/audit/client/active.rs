@@ -1,0 +1,216 @@
+//! The active party as the auditor calls it.
+
+use tonic::Streaming;
+use tonic::transport::Channel;
+use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::attack_result as wire;
+use vfl_shared::rpc::pb::reconstruct_event::Event as WireEvent;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require};
+use vfl_shared::service::{Credentials, Peer};
+use vfl_shared::types::PartyName;
+
+use super::peer::{connected, refused};
+use crate::audit::found::{EstimatedScores, Found, NotRun, Questions, Rebuilt};
+use crate::audit::request::{Request, Spec};
+use crate::report::{Refused, Status};
+
+/// The active party.
+pub(crate) struct ActiveParty {
+    peer: Peer,
+    client: ActivePartyClient<Channel>,
+}
+
+/// What the active party tells while it runs attacks.
+pub(crate) enum Event {
+    /// What is being done.
+    Progress {
+        /// Stages that have ended.
+        done: usize,
+        /// The stage that begins, in words.
+        stage: String,
+    },
+    /// What the release was worth to it.
+    Scores {
+        /// Share of the released rows whose predicted class is the label, where that is told.
+        accuracy: Option<f64>,
+    },
+    /// An attack has ended.
+    Found(Box<Found>),
+}
+
+/// The events of one request, as they come.
+pub(crate) struct Events<'a> {
+    peer: &'a Peer,
+    events: Streaming<pb::ReconstructEvent>,
+}
+
+impl ActiveParty {
+    /// The active party at its address. Connects on first use.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if the address is malformed.
+    pub(crate) fn new(credentials: &Credentials, peer: &Peer) -> Result<Self, Refusal> {
+        let client = ActivePartyClient::new(connected(credentials, peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { peer: peer.clone(), client })
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &PartyName {
+        &self.peer.name
+    }
+
+    /// Has attacks run.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the active party said, or that it is not reachable.
+    pub(crate) async fn reconstruct(&self, request: Request) -> Result<Events<'_>, Refusal> {
+        let events = self.client.clone().reconstruct(pb::ReconstructRequest::from(request)).await;
+        Ok(Events { peer: &self.peer, events: events.map_err(refused(&self.peer))?.into_inner() })
+    }
+}
+
+impl Events<'_> {
+    /// The next event; `None` after the last one.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the active party said, or that it went away or answered with nonsense.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Refusal> {
+        while let Some(message) = self.events.message().await.map_err(refused(self.peer))? {
+            let event = match message.event {
+                Some(WireEvent::Progress(p)) => Event::Progress { done: p.done as usize, stage: p.stage },
+                Some(WireEvent::Scores(scores)) => Event::Scores { accuracy: scores.accuracy },
+                Some(WireEvent::Result(result)) => Event::Found(Box::new(Found::try_from(result)?)),
+                // News of a later version.
+                None => continue,
+            };
+            return Ok(Some(event));
+        }
+        Ok(None)
+    }
+}
+
+impl From<Request> for pb::ReconstructRequest {
+    fn from(request: Request) -> Self {
+        let (auxiliary_ids, auxiliary_session) = match request.auxiliary {
+            Some(auxiliary) => (Some(auxiliary.ids.into()), auxiliary.session),
+            None => (None, String::new()),
+        };
+        Self {
+            audit_session: request.session,
+            model_version: request.version.as_str().to_owned(),
+            ids: Some(request.ids.into()),
+            attacks: request.attacks.into_iter().map(pb::AttackSpec::from).collect(),
+            seed: request.seed,
+            queries: request.queries,
+            auxiliary_ids,
+            auxiliary_session,
+            colluders: request.colluders,
+        }
+    }
+}
+
+impl From<Spec> for pb::AttackSpec {
+    fn from(spec: Spec) -> Self {
+        let setting = |(key, value)| pb::attack_spec::Setting { key, value };
+        Self { name: spec.method.as_str().into(), settings: spec.settings.into_iter().map(setting).collect() }
+    }
+}
+
+impl TryFrom<pb::AttackResult> for Found {
+    type Error = WireError;
+
+    fn try_from(mut result: pb::AttackResult) -> Result<Self, WireError> {
+        let outcome = match why_not_run(&result) {
+            Some(why) => Err(NotRun { why, reason: std::mem::take(&mut result.refusal) }),
+            None => {
+                let block =
+                    |block: wire::Block| Ok((block.passive_party, require("estimates", block.estimates)?.into()));
+                Ok(Rebuilt {
+                    status: status(&result),
+                    nearest_consistent: result.nearest_consistent,
+                    step_limit: result.step_limit,
+                    blocks: std::mem::take(&mut result.blocks)
+                        .into_iter()
+                        .map(block)
+                        .collect::<Result<_, WireError>>()?,
+                })
+            }
+        };
+        Ok(Self {
+            attack: result.attack,
+            outcome,
+            releases: result.releases,
+            questions: result.questions.map(Questions::from),
+            estimated_scores: result.estimated_scores.map(EstimatedScores::from),
+            auxiliary_records: result.auxiliary_records as usize,
+            remarks: result.remarks,
+        })
+    }
+}
+
+/// What kept an attack from running; `None` if it ran.
+fn why_not_run(result: &pb::AttackResult) -> Option<Refused> {
+    Some(match result.refused() {
+        wire::Refused::Unspecified if result.refusal.is_empty() => return None,
+        wire::Refused::Unspecified => Refused::Unknown,
+        wire::Refused::ParametersHidden => Refused::ParametersHidden,
+        wire::Refused::Missing => Refused::Missing,
+        wire::Refused::Unsuitable => Refused::Unsuitable,
+        wire::Refused::TooLarge => Refused::TooLarge,
+        wire::Refused::Unanswered => Refused::Unanswered,
+        wire::Refused::Settings => Refused::Settings,
+        wire::Refused::Numerics => Refused::Numerics,
+    })
+}
+
+/// How an attack's estimates came about.
+fn status(result: &pb::AttackResult) -> Status {
+    use wire::Outcome;
+    let (rank, unknowns) = (result.rank() as usize, result.unknowns() as usize);
+    match result.outcome() {
+        Outcome::Unspecified | Outcome::Guess => Status::Guess,
+        Outcome::Unique => Status::Unique,
+        // A defense that leaves bounds leaves many solutions of equations that would have one.
+        Outcome::LeastNorm => Status::LeastNorm { rank, unknowns },
+        Outcome::NearestHalf => Status::NearestHalf { rank, unknowns },
+        Outcome::BestFit => Status::BestFit { rank, unknowns },
+        Outcome::Centre => Status::Centre { rank, unknowns },
+        Outcome::Descent => Status::Descent,
+        Outcome::Scaled => Status::Scaled,
+    }
+}
+
+impl From<wire::Questions> for Questions {
+    fn from(questions: wire::Questions) -> Self {
+        match questions {
+            wire::Questions::Repeated(wire::RepeatedQuestions { queries, distinct }) => {
+                Self::Repeated { queries, distinct }
+            }
+            wire::Questions::Chosen(wire::ChosenQuestions { questions, asked, refused, gained, records }) => {
+                Self::Chosen { questions, asked, refused, gained, records }
+            }
+        }
+    }
+}
+
+impl From<wire::EstimatedScores> for EstimatedScores {
+    fn from(estimated: wire::EstimatedScores) -> Self {
+        let wire::EstimatedScores { labelled, seen, own_scores, records } = estimated;
+        Self { labelled, seen, own_scores, records }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attack_that_gives_no_reason_in_kind_has_not_run_all_the_same() {
+        let read = |result: pb::AttackResult| Found::try_from(result).unwrap().outcome;
+        let not_run = read(pb::AttackResult { refusal: "why".into(), ..Default::default() }).err().unwrap();
+        assert_eq!((not_run.why, not_run.reason.as_str()), (Refused::Unknown, "why"));
+        assert!(read(pb::AttackResult::default()).is_ok());
+    }
+}

@@ -1,0 +1,111 @@
+//! The coordinator as the auditor calls it.
+
+use tonic::transport::Channel;
+use vfl_shared::policy::Policy;
+use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb};
+use vfl_shared::service::{Credentials, Peer};
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+
+use super::peer::{connected, nonsense, refused};
+use crate::audit::model::{Model, Training};
+
+/// The coordinator.
+pub(crate) struct Coordinator {
+    peer: Peer,
+    client: CoordinatorClient<Channel>,
+}
+
+/// An open session.
+pub(crate) struct Session {
+    /// Its name, which is a secret.
+    pub(crate) name: String,
+    /// What the release of one record tells at most, in bits, where the policy bounds it.
+    pub(crate) bits: Option<f64>,
+    /// What the guarantees of the policy are and are not, in sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What a policy cost: means over the records of a session.
+#[derive(Clone, Copy)]
+pub(crate) struct Cost {
+    /// D(undefended || released) in nats; `None` where a release is not a positive vector.
+    pub(crate) kl_divergence: Option<f64>,
+    /// Half the L1 distance; `None` for labels.
+    pub(crate) total_variation: Option<f64>,
+    /// Share of records whose arg max is that of the undefended scores.
+    pub(crate) arg_max_kept: Option<f64>,
+}
+
+impl Coordinator {
+    /// The coordinator at its address. Connects on first use.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if the address is malformed.
+    pub(crate) fn new(credentials: &Credentials, peer: &Peer) -> Result<Self, Refusal> {
+        let client = CoordinatorClient::new(connected(credentials, peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { peer: peer.clone(), client })
+    }
+
+    /// The model in service.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn describe(&self) -> Result<Model, Refusal> {
+        let described = self.client.clone().describe_model(pb::DescribeModelRequest {}).await;
+        let described = described.map_err(refused(&self.peer))?.into_inner();
+        let training = described.training.unwrap_or_default();
+        Ok(Model {
+            version: WireError::model_version(described.model_version).map_err(nonsense(&self.peer))?,
+            class_names: described.class_names,
+            active_features: described.active_features as usize,
+            passive_parties: described.passive_parties.into_iter().map(|party| party.name).collect(),
+            training: Training {
+                epochs: training.epochs,
+                steps: training.steps,
+                training_records: training.training_records,
+                validation_records: training.validation_records,
+                imported: training.imported,
+            },
+        })
+    }
+
+    /// Opens a session in which an active party may ask for records under a policy.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn open(
+        &self,
+        version: &ModelVersion,
+        policy: &Policy,
+        ids: &RecordIds,
+        active_party: &PartyName,
+    ) -> Result<Session, Refusal> {
+        let request = pb::OpenAuditRequest {
+            model_version: version.as_str().to_owned(),
+            policy: Some(policy.into()),
+            ids: Some(ids.into()),
+            active_party: active_party.as_str().to_owned(),
+        };
+        let opened = self.client.clone().open_audit(request).await.map_err(refused(&self.peer))?.into_inner();
+        let promise = opened.promise.unwrap_or_default();
+        Ok(Session { name: opened.audit_session, bits: promise.bits, notes: promise.notes })
+    }
+
+    /// Closes the session of this name. Gives what its policy cost, or why that is withheld: with `summary` false because it was not
+    /// asked for.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn close(&self, session: &str, summary: bool) -> Result<Result<Cost, String>, Refusal> {
+        let request = pb::CloseAuditRequest { audit_session: session.to_owned(), without_summary: !summary };
+        let closed = self.client.clone().close_audit(request).await.map_err(refused(&self.peer))?.into_inner();
+        if !closed.withheld.is_empty() {
+            return Ok(Err(closed.withheld));
+        }
+        let pb::CloseAuditResponse { kl_divergence, total_variation, arg_max_kept, .. } = closed;
+        Ok(Ok(Cost { kl_divergence, total_variation, arg_max_kept }))
+    }
+}

@@ -1,0 +1,12 @@
+//! The auditor's clients of the parties, in domain types.
+
+mod active;
+mod coordinator;
+mod estimates;
+mod peer;
+mod scoring;
+
+pub(super) use active::{ActiveParty, Event};
+pub(super) use coordinator::{Coordinator, Cost, Session};
+pub(super) use estimates::Estimates;
+pub(super) use scoring::{Control, Opened, Question, Scored, Scoring, Told};

@@ -1,0 +1,226 @@
+//! The scorings of one set of records at a passive party, as the auditor calls for them.
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use vfl_shared::metrics::Metric;
+use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::pb::score as wire;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require};
+use vfl_shared::service::{Credentials, Peer};
+use vfl_shared::transform::ShownParameters;
+use vfl_shared::types::{ModelVersion, RecordIds};
+
+use super::estimates::Estimates;
+use super::peer::{connected, nonsense, refused};
+use crate::audit::told::{ErrorsTold, FigureTold};
+
+/// A stream of scorings of one set of records.
+pub(crate) struct Scoring {
+    peer: Peer,
+    asks: mpsc::Sender<pb::EvaluateReconstructionRequest>,
+    answers: Streaming<pb::EvaluateReconstructionResponse>,
+}
+
+/// What a passive party says as it opens the scorings.
+pub(crate) struct Opened {
+    /// Names of its features.
+    pub(crate) feature_names: Vec<String>,
+    /// What it shows the active party of its parameters.
+    pub(crate) shown: ShownParameters,
+    /// Whether it answers with noise.
+    pub(crate) noised: bool,
+    /// How many more candidates it scores, without noise.
+    pub(crate) scorings_left: u32,
+    /// What the records may cost in all, with noise.
+    pub(crate) rho_total: Option<f64>,
+    /// What of that is left.
+    pub(crate) rho_left: f64,
+    /// What guessing ½ achieves, if it is told.
+    pub(crate) half: Option<ErrorsTold>,
+    /// What guessing each feature's mean achieves, if it is told.
+    pub(crate) column_mean: Option<ErrorsTold>,
+}
+
+/// What is to be told of the candidates that were uploaded since the last scoring.
+pub(crate) struct Question<'a> {
+    /// Whose errors.
+    pub(crate) told: Told,
+    /// What they are compared with.
+    pub(crate) control: Control,
+    /// What the scoring may spend, with noise.
+    pub(crate) rho: Option<f64>,
+    /// The metrics, beside the mean squared error.
+    pub(crate) metrics: &'a [&'static dyn Metric],
+}
+
+/// Whose errors are told.
+#[derive(Clone, Copy)]
+pub(crate) enum Told {
+    /// Those of the best candidate.
+    Best,
+    /// Those of all candidates.
+    All,
+}
+
+/// What errors are compared with, and whose own error is told with them.
+#[derive(Clone, Copy)]
+pub(crate) enum Control {
+    /// Nothing.
+    None,
+    /// Each feature's mean over the records.
+    ColumnMean,
+}
+
+/// The answer to a question.
+pub(crate) struct Scored {
+    /// The candidate with the smallest error, by its place among those uploaded.
+    pub(crate) best: Option<usize>,
+    /// The errors of the candidates whose errors were asked for.
+    pub(crate) errors: Vec<ErrorsTold>,
+    /// The error of the control, if there is one.
+    pub(crate) control: Option<ErrorsTold>,
+    /// For each candidate, how many values lay outside [0, 1] and were clipped.
+    pub(crate) clipped: Vec<u64>,
+    /// What the scoring has cost, with noise.
+    pub(crate) rho_spent: Option<f64>,
+    /// What the records have left, with noise.
+    pub(crate) rho_left: Option<f64>,
+}
+
+impl Scoring {
+    /// Opens the scorings of a set of records, of a model version.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the party said, or that it is not reachable or answers with nonsense.
+    pub(crate) async fn open(
+        credentials: &Credentials,
+        peer: &Peer,
+        version: &ModelVersion,
+        ids: &RecordIds,
+    ) -> Result<(Self, Opened), Refusal> {
+        let mut client = PassivePartyClient::new(connected(credentials, peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let (asks, outgoing) = mpsc::channel(2);
+        let first = pb::EvaluateReconstructionRequest {
+            message: Some(Ask::Ids(ids.into())),
+            model_version: version.as_str().to_owned(),
+        };
+        asks.send(first).await.map_err(|_| gone(peer))?;
+        let answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await.map_err(refused(peer))?;
+        let mut scoring = Self { peer: peer.clone(), asks, answers: answers.into_inner() };
+        let Some(Answer::Opened(opened)) = scoring.answer().await? else {
+            return Err(Refusal::internal(format!("{peer} did not open the scoring")));
+        };
+        let opened = Opened::try_from(opened).map_err(nonsense(peer))?;
+        Ok((scoring, opened))
+    }
+
+    /// The party that scores.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Uploads the estimates of one candidate.
+    pub(crate) async fn upload(&mut self, estimates: Estimates) {
+        for message in estimates.messages(MAX_MESSAGE_BYTES / 2) {
+            self.send(Ask::Estimates(message)).await;
+        }
+    }
+
+    /// Has the candidates scored that were uploaded.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
+    pub(crate) async fn score(&mut self, question: Question<'_>) -> Result<Scored, Refusal> {
+        let Question { told, control, rho, metrics } = question;
+        let told = match told {
+            Told::Best => wire::Told::Best,
+            Told::All => wire::Told::All,
+        };
+        let control = match control {
+            Control::None => wire::Control::Unspecified,
+            Control::ColumnMean => wire::Control::ColumnMean,
+        };
+        let score = pb::Score {
+            told: told.into(),
+            by_feature: true,
+            control: control.into(),
+            rho,
+            metrics: metrics.iter().map(|metric| metric.name().to_owned()).collect(),
+        };
+        self.send(Ask::Score(score)).await;
+        let Some(Answer::Scored(scored)) = self.answer().await? else {
+            return Err(Refusal::internal(format!("{} did not score", self.peer)));
+        };
+        let scored = Scored::try_from(scored)?;
+        for error in &scored.errors {
+            let told = error.metrics.iter().map(|figure| figure.metric.as_str());
+            if !told.eq(metrics.iter().map(|metric| metric.name())) {
+                return Err(Refusal::internal(format!("{} told other metrics than those asked for", self.peer)));
+            }
+        }
+        Ok(scored)
+    }
+
+    async fn send(&mut self, message: Ask) {
+        let ask = pb::EvaluateReconstructionRequest { message: Some(message), ..Default::default() };
+        // If the stream has ended, the answer to the scoring says why.
+        let _ = self.asks.send(ask).await;
+    }
+
+    async fn answer(&mut self) -> Result<Option<Answer>, Refusal> {
+        let answer = self.answers.message().await.map_err(refused(&self.peer))?;
+        Ok(answer.ok_or_else(|| gone(&self.peer))?.message)
+    }
+}
+
+fn gone(peer: &Peer) -> Refusal {
+    Refusal::unavailable(format!("{peer} went away"))
+}
+
+impl TryFrom<pb::EvaluationOpened> for Opened {
+    type Error = WireError;
+
+    fn try_from(opened: pb::EvaluationOpened) -> Result<Self, WireError> {
+        let noised = opened.mode() != pb::ScoringMode::Trusted;
+        Ok(Self {
+            shown: ShownParameters::try_from(require("shown", opened.shown.as_ref())?)?,
+            feature_names: opened.feature_names,
+            noised,
+            scorings_left: opened.scorings_left,
+            rho_total: opened.rho_total,
+            rho_left: opened.rho_left.unwrap_or(0.0),
+            half: opened.half.map(ErrorsTold::from),
+            column_mean: opened.column_mean.map(ErrorsTold::from),
+        })
+    }
+}
+
+impl TryFrom<pb::Scored> for Scored {
+    type Error = WireError;
+
+    fn try_from(scored: pb::Scored) -> Result<Self, WireError> {
+        let error = |candidate: pb::scored::Candidate| require("error", candidate.error).map(ErrorsTold::from);
+        Ok(Self {
+            best: scored.best.map(|best| best as usize),
+            errors: scored.errors.into_iter().map(error).collect::<Result<_, _>>()?,
+            control: scored.control.map(ErrorsTold::from),
+            clipped: scored.clipped,
+            rho_spent: scored.rho_spent,
+            rho_left: scored.rho_left,
+        })
+    }
+}
+
+impl From<pb::ReconstructionError> for ErrorsTold {
+    fn from(error: pb::ReconstructionError) -> Self {
+        let pb::ReconstructionError { mse, mse_by_feature, sigma, sigma_by_feature, metrics } = error;
+        let figure = |pb::MetricFigure { metric, value, sigma }| FigureTold { metric, value, sigma };
+        let metrics = metrics.into_iter().map(figure).collect();
+        Self { mse, by_feature: mse_by_feature, sigma, sigma_by_feature, metrics }
+    }
+}

@@ -1,0 +1,120 @@
+//! The attacks of one request, scored.
+
+use vfl_shared::rpc::{Refusal, require};
+
+use super::client::{Control, Told};
+use super::found::{Found, NotRun, Rebuilt};
+use super::joint::joint;
+use super::scoring::Scorings;
+use crate::report::{AttackResult, Status};
+
+/// Why an attack that ran has no error of its own.
+const NOT_BEST: &str =
+    "ran; only the error of the attack that came out best was asked for, to spend less of the budget";
+const A_GUESS: &str = "guesses were not scored beside the two baselines, to spend less of the budget";
+
+/// The attacks of one session, scored.
+#[derive(Default)]
+pub(super) struct Round {
+    pub(super) results: Vec<AttackResult>,
+    /// Candidates that wait for the scoring: their places in `results`.
+    waiting: Vec<(usize, Status)>,
+    /// Remarks on what was clipped.
+    pub(super) said: Vec<String>,
+}
+
+impl Round {
+    /// Takes one attack's estimates, to be scored at once or with the others. The report calls the attack `name`.
+    ///
+    /// # Errors
+    /// [`Refusal`] if a party does not score, or if its estimates are missing.
+    pub(super) async fn add(&mut self, scorings: &mut Scorings, name: String, found: Found) -> Result<(), Refusal> {
+        let Rebuilt { status, nearest_consistent, step_limit, mut blocks } = match found.outcome {
+            Ok(rebuilt) => rebuilt,
+            Err(NotRun { why, reason }) => {
+                self.results.push(AttackResult::not_run(name, why, reason));
+                return Ok(());
+            }
+        };
+        let frugal = scorings.frugal();
+        if frugal && status == Status::Guess {
+            self.results.push(AttackResult::not_scored(name, status, A_GUESS));
+            return Ok(());
+        }
+        let (mut told, mut clipped, mut values) = (Vec::new(), 0u64, 0u64);
+        for party in scorings.parties() {
+            let at = blocks.iter().position(|(of, _)| of == party.name());
+            let (_, estimates) = at
+                .map(|at| blocks.swap_remove(at))
+                .ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{}` came", party.name())))?;
+            values += estimates.values();
+            party.upload(estimates).await;
+            if !frugal {
+                let mut scored = party.score(Told::All, Control::None, 1).await?;
+                clipped += scored.clipped.iter().sum::<u64>();
+                told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
+            }
+        }
+        let result = if frugal {
+            self.waiting.push((self.results.len(), status));
+            AttackResult::not_scored(name, status, NOT_BEST)
+        } else {
+            self.clip(&name, clipped, values);
+            AttackResult::ran(name, status, joint(&told))
+        };
+        self.results.push(result.with_limits(nearest_consistent, step_limit));
+        Ok(())
+    }
+
+    fn clip(&mut self, attack: &str, clipped: u64, of: u64) {
+        if clipped > 0 {
+            let percent = 100.0 * clipped as f64 / of.max(1) as f64;
+            let percent = if percent < 1.0 { "less than 1 %".into() } else { format!("{percent:.0} %") };
+            self.said.push(format!("{attack}: {percent} of the estimates lay outside [0, 1] and were clipped to it"));
+        }
+    }
+
+    /// Has the waiting candidates scored.
+    ///
+    /// # Errors
+    /// [`Refusal`] if a party does not score.
+    pub(super) async fn finish(&mut self, scorings: &mut Scorings) -> Result<(), Refusal> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let parts = self.waiting.len().min(2);
+        let mut told = Vec::new();
+        let mut best = Vec::new();
+        let mut clipped = vec![0u64; self.waiting.len()];
+        let mut values = 0;
+        let records = scorings.records() as u64;
+        for party in scorings.parties() {
+            let mut scored = party.score(Told::Best, Control::None, parts).await?;
+            values += records * party.features() as u64;
+            clipped.iter_mut().zip(&scored.clipped).for_each(|(sum, c)| *sum += c);
+            let at = scored.best.filter(|best| *best < self.waiting.len());
+            best.push(at.ok_or_else(|| Refusal::internal(format!("{} named no best candidate", party.peer())))?);
+            told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let all: Vec<String> =
+            waiting.iter().filter_map(|(place, _)| self.results.get(*place)).map(|r| r.name.clone()).collect();
+        let names: Vec<String> = best.iter().filter_map(|b| all.get(*b).cloned()).collect();
+        for (name, clipped) in all.iter().zip(clipped) {
+            self.clip(name, clipped, values);
+        }
+        let Some(&(place, status)) = best.first().and_then(|b| waiting.get(*b)) else { return Ok(()) };
+        if names.iter().all(|n| Some(n) == names.first()) {
+            if let (Some(result), Some(name)) = (self.results.get_mut(place), names.into_iter().next()) {
+                let (near, steps) = (result.nearest_consistent, result.step_limit);
+                *result = AttackResult::ran(name, status, joint(&told)).with_limits(near, steps);
+            }
+            return Ok(());
+        }
+        // Each party's features are best rebuilt by an attack of their own; an adversary may mix.
+        let mixed: Vec<String> =
+            names.iter().zip(&told).map(|(attack, (party, _))| format!("{attack} on {party}")).collect();
+        self.results.push(AttackResult::ran(mixed.join(", "), status, joint(&told)));
+        Ok(())
+    }
+}

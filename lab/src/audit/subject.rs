@@ -1,0 +1,59 @@
+//! The deployment under audit, with the plan of the audit.
+
+use vfl_shared::policy::Policy;
+use vfl_shared::rpc::Refusal;
+use vfl_shared::types::RecordIds;
+
+use super::client::{ActiveParty, Coordinator, Session};
+use super::model::Model;
+use super::plan::{Plan, Targets};
+use super::request::{Request, Spec};
+
+/// The deployment under audit, with the plan of the audit.
+pub(super) struct Subject<'a> {
+    /// What to audit.
+    pub(super) plan: &'a Plan,
+    /// Whom to ask.
+    pub(super) targets: &'a Targets,
+    /// The coordinator.
+    pub(super) coordinator: Coordinator,
+    /// The active party.
+    pub(super) active: ActiveParty,
+    /// The model in service.
+    pub(super) model: Model,
+}
+
+impl<'a> Subject<'a> {
+    /// Asks the coordinator which model is in service.
+    ///
+    /// # Errors
+    /// [`Refusal`] for a malformed address, or naming the coordinator.
+    pub(super) async fn reach(targets: &'a Targets, plan: &'a Plan) -> Result<Self, Refusal> {
+        let coordinator = Coordinator::new(&targets.credentials, &targets.coordinator)?;
+        let active = ActiveParty::new(&targets.credentials, &targets.active)?;
+        let model = coordinator.describe().await?;
+        Ok(Self { plan, targets, coordinator, active, model })
+    }
+
+    /// Opens a session about records, behind a policy.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the coordinator.
+    pub(super) async fn open(&self, policy: &Policy, ids: &RecordIds) -> Result<Session, Refusal> {
+        self.coordinator.open(&self.model.version, policy, ids, self.active.name()).await
+    }
+
+    /// A request for attacks on records, which nobody helps. `session` answers for the records; it is empty without one.
+    pub(super) fn request(&self, session: &str, ids: &RecordIds, attacks: Vec<Spec>) -> Request {
+        Request {
+            session: session.to_owned(),
+            version: self.model.version.clone(),
+            ids: ids.clone(),
+            attacks,
+            seed: self.plan.seed,
+            queries: 0,
+            auxiliary: None,
+            colluders: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The active party of a deployment as its own clients call it, in domain types.
+
+use tonic::Status;
+use tonic::transport::Channel;
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::train_job_event::Event;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, select_ok};
+use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::training::messages::{Progress, Published};
+use vfl_shared::types::{RecordIds, ReleasedScores};
+
+/// The active party.
+pub struct ActiveParty {
+    peer: Peer,
+    client: ActivePartyClient<Channel>,
+}
+
+impl ActiveParty {
+    /// The active party at its address. Connects on first use.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the address is malformed.
+    pub fn new(credentials: &Credentials, peer: Peer) -> Result<Self, TlsError> {
+        let client = ActivePartyClient::new(channel(credentials, &peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { peer, client })
+    }
+
+    /// Has a model trained on these records, telling `on_progress` each epoch.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the parties said.
+    pub async fn train(
+        &mut self,
+        config: &TrainingConfig,
+        ids: &RecordIds,
+        mut on_progress: impl FnMut(&Progress),
+    ) -> Result<Published, Refusal> {
+        let request = pb::TrainJobRequest { config: Some(config.into()), ids: Some(ids.into()) };
+        let refused = |status: Status| match (status.code(), status.message()) {
+            (_, "") => peer_failure(&self.peer.to_string(), &status),
+            (code, said) => Refusal::new(RefusalKind::from_code(code), said),
+        };
+        let mut events = self.client.train(request).await.map_err(refused)?.into_inner();
+        while let Some(event) = events.message().await.map_err(refused)? {
+            match event.event {
+                Some(Event::Progress(progress)) => on_progress(&progress.into()),
+                Some(Event::Published(published)) => {
+                    let peer = &self.peer;
+                    return published.try_into().map_err(|e| Refusal::internal(format!("{peer} answered with {e}")));
+                }
+                None => {}
+            }
+        }
+        Err(Refusal::internal("training ended without a word"))
+    }
+
+    /// Asks for the scores of test records, of a model of `classes` classes. All of the records must be scored.
+    ///
+    /// # Errors
+    /// What the active party said, or how many records it did not score.
+    pub async fn predict(&mut self, ids: &RecordIds, classes: usize) -> anyhow::Result<ReleasedScores> {
+        let answer = self.client.predict(pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() }).await;
+        let answer = answer.map_err(|status| anyhow::anyhow!("{}", status.message()))?.into_inner();
+        let ok = select_ok(&answer.row_status, ids.len())?;
+        anyhow::ensure!(ok.len() == ids.len(), "{} test records were not scored", ids.len() - ok.len());
+        Ok(ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), classes)?)
+    }
+}
