@@ -199,6 +199,7 @@ fn one_of_many(status: Status) -> Option<(&'static str, usize, usize)> {
         | Status::Unique
         | Status::BestFit { .. }
         | Status::Centre { .. }
+        | Status::Posterior { .. }
         | Status::Descent
         | Status::Scaled
         | Status::IterationLimit { .. } => None,

@@ -453,6 +453,13 @@ pub enum Status {
         /// Unknowns d.
         unknowns: usize,
     },
+    /// A point of the posterior of an adversary that knows moments of the features.
+    Posterior {
+        /// Independent equations r.
+        rank: usize,
+        /// Unknowns d.
+        unknowns: usize,
+    },
     /// Where a descent on the scores ended.
     Descent,
     /// The spread of the records' values was put on [0, 1].

@@ -303,6 +303,7 @@ fn how(status: Status) -> String {
         Status::NearestHalf { rank, unknowns } => format!("nearest ½, {rank} of {unknowns}"),
         Status::BestFit { rank, unknowns } => format!("best fit, {rank} of {unknowns}"),
         Status::Centre { rank, unknowns } => format!("centre, {rank} of {unknowns}"),
+        Status::Posterior { rank, unknowns } => format!("posterior, {rank} of {unknowns}"),
         Status::Descent => "end of a descent".into(),
         Status::Scaled => "values scaled to [0, 1]".into(),
         Status::IterationLimit { iterations } => format!("stopped at {iterations} iterations"),

@@ -179,6 +179,7 @@ fn status(result: &pb::AttackResult) -> Status {
         Outcome::Centre => Status::Centre { rank, unknowns },
         Outcome::Descent => Status::Descent,
         Outcome::Scaled => Status::Scaled,
+        Outcome::Posterior => Status::Posterior { rank, unknowns },
     }
 }
 
