@@ -145,7 +145,7 @@ impl Reconstructor {
         // Held by the attack itself, which goes on to its end even if the auditor goes away.
         let turn = self.turn.clone().lock_owned().await;
         let method = task.method;
-        let auxiliary_records = if task.needs.auxiliary.wanted() { supply.auxiliary_records() } else { 0 };
+        let auxiliary_records = if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
         let run = move || {
             let _turn = turn;
             supply.run(&*task.method.build(&task.settings), task.settings.replacement(), seed)

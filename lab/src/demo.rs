@@ -2,6 +2,7 @@
 //! defended, and a report.
 
 mod facts;
+mod known;
 
 use std::path::Path;
 
@@ -25,7 +26,7 @@ pub use facts::{deployment_facts, surfaces};
 use facts::draws_from_the_os;
 
 use crate::audit::{self, Findings, Plan};
-use crate::deployment::{Deployment, DeploymentSpec, WholeModel, active_name, consent, white_box};
+use crate::deployment::{Deployment, DeploymentSpec, Help, WholeModel, active_name, consent, white_box};
 use crate::progress::{Progress, say};
 use crate::report::{
     DataFacts, DefenseKnowledge, Generated, MetricFacts, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint,
@@ -47,6 +48,9 @@ pub struct DemoPlan {
     pub training: TrainingConfig,
     /// Records attacked: this many of the test records, all if there are fewer.
     pub records: usize,
+    /// Records that a further adversary knows whole: this many test records that are not attacked, as many as there are. 0 leaves it
+    /// out, as transforms do.
+    pub known_records: usize,
     /// The policies audited; each also meets an adversary that knows it.
     pub policies: Vec<Policy>,
     /// The transform under which passive parties release their parameters; `none` is the true ones.
@@ -123,7 +127,15 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         ref transform => ReleasePolicy { to_active_party: Grant::Transformed(transform.clone()), ..white_box() },
     };
     let training_transform = plan.training_transform.clone();
-    let deployment = deploy(&dataset, &split, state.path(), plan.seed, release, training_transform).await?;
+    let as_they_are = [&plan.transform, &plan.training_transform].into_iter().all(|t| *t == TransformConfig::None {});
+    let audited = plan.records.min(dataset.split().test.len());
+    let known = if as_they_are { known::ids(&dataset, audited, plan.known_records) } else { None };
+    let help = Help {
+        known: known.as_ref().map(|ids| known::table(&dataset, &split, audited, ids)).transpose()?,
+        ..Help::default()
+    };
+    let shown = (release, training_transform);
+    let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
     let parties = plan.passive_parties;
     say(&format!("{} services are up on loopback, mutual TLS between all of them", 2 + parties));
 
@@ -156,7 +168,7 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         queries: 100,
         rho: None,
         metrics: plan.metrics.clone(),
-        help: Default::default(),
+        help: audit::Help { auxiliary_ids: known, ..Default::default() },
         seed: plan.seed,
     };
     let mut bar =
@@ -187,8 +199,8 @@ async fn deploy(
     split: &VerticalSplit,
     state: &Path,
     seed: u64,
-    release: ReleasePolicy,
-    training_transform: TransformConfig,
+    (release, training_transform): (ReleasePolicy, TransformConfig),
+    help: Help,
 ) -> anyhow::Result<Deployment> {
     // A report is the same for the same seed, noise and all.
     let secret = Sha256::digest(format!("the noise of a demonstration, seed {seed}"));
@@ -202,7 +214,7 @@ async fn deploy(
         training_transform,
         consent: consent(&active_name(), dataset.class_names().len()),
         audits: true,
-        help: Default::default(),
+        help,
     })
     .await
 }
@@ -275,7 +287,8 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
         whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
         let none = TransformConfig::None {};
-        let deployment = deploy(dataset, &split, state.path(), plan.seed, white_box(), none).await?;
+        let shown = (white_box(), none);
+        let deployment = deploy(dataset, &split, state.path(), plan.seed, shown, Help::default()).await?;
         let audit_plan = Plan {
             ids: ids.clone(),
             policies: vec![Policy::default()],
@@ -349,6 +362,9 @@ fn report(
     if plan.records != DEFAULT_RECORDS {
         command.push_str(&format!(" --records {}", plan.records));
     }
+    if plan.known_records != DEFAULT_KNOWN_RECORDS {
+        command.push_str(&format!(" --known-records {}", plan.known_records));
+    }
     let config = json!({
         "dataset": dataset.name(),
         "seed": plan.seed,
@@ -356,6 +372,7 @@ fn report(
         "passive_features": d,
         "passive_parties": plan.passive_parties,
         "records": plan.records,
+        "known_records": plan.known_records,
         "training": plan.training,
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::general().map(Method::as_str).collect::<Vec<_>>(),
@@ -404,6 +421,9 @@ fn report(
 
 /// Records of the training that are attacked without a score.
 const TRAINING_RECORDS: usize = 1000;
+
+/// Records that a further adversary knows whole, unless told otherwise.
+pub const DEFAULT_KNOWN_RECORDS: usize = 200;
 
 /// Records attacked unless told otherwise.
 pub const DEFAULT_RECORDS: usize = 1000;

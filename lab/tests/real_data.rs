@@ -29,6 +29,7 @@ async fn demo(name: DatasetName, columns: BankColumns) -> Report {
         passive_features: None,
         passive_parties: 1,
         training: training.unwrap(),
+        known_records: 0,
         records: 500,
         metrics: None,
         policies: default_policies(),

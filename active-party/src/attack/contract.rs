@@ -80,6 +80,12 @@ impl Needs {
     /// One release of the records, and the parameters of a linear model: the white box of the papers.
     pub const WHITE_BOX: Self = Self { parameters: Parameters::Linear, ..Self::RELEASE };
 
+    /// Whether it has a use for records whose passive features are known: for the records, or for their moments.
+    #[must_use]
+    pub fn known_records(&self) -> Need {
+        self.auxiliary.max(self.prior)
+    }
+
     /// Whether parameters must be known.
     #[must_use]
     pub fn white_box(&self) -> bool {

@@ -20,7 +20,7 @@ impl Reconstructor {
         target: usize,
     ) -> Result<Had<KnownRecords>, Refusal> {
         let AuxiliaryIds { ids, session } = &job.auxiliary;
-        if ids.is_empty() || !job.tasks.iter().any(|t| t.needs.auxiliary.wanted()) {
+        if ids.is_empty() || !job.tasks.iter().any(|t| t.needs.known_records().wanted()) {
             return Ok(None);
         }
         let Some(known) = &self.known else {

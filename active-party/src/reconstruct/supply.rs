@@ -71,8 +71,8 @@ impl Supply {
         };
         let mean = self.mean.as_ref().filter(|_| needs.repeated.wanted());
         let released = mean.map(|(mean, _)| mean).or(self.released.as_ref()).filter(|_| needs.release.wanted());
-        let wanted = needs.auxiliary.max(needs.prior);
-        let auxiliary = granted(&self.auxiliary, wanted)?.map(|known| known.records(floor)).transpose()?;
+        let auxiliary =
+            granted(&self.auxiliary, needs.known_records())?.map(|known| known.records(floor)).transpose()?;
         // Whoever has records whole knows their moments.
         let prior = auxiliary.as_ref().filter(|_| needs.prior.wanted()).map(AuxiliaryRecords::prior).transpose()?;
         let colluders = granted(&self.colluders, needs.colluders)?;

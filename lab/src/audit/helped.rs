@@ -18,6 +18,8 @@ pub(super) struct Helped<'a> {
     auxiliary: Option<&'a RecordIds>,
     colluders: Vec<String>,
     shadow: Vec<AttackConfig>,
+    /// The attacks that know moments; the control comes beside them.
+    informed: Vec<AttackConfig>,
     coalition: Vec<AttackConfig>,
 }
 
@@ -37,23 +39,28 @@ impl<'a> Helped<'a> {
             auxiliary: auxiliary_ids.as_ref(),
             colluders: colluding.iter().map(ToString::to_string).collect(),
             shadow: named(auxiliary_ids.is_some(), Method::ShadowModel),
+            informed: informed(plan),
             coalition: named(!colluding.is_empty(), Method::Coalition),
         }
     }
 
     /// Whether an attack is run with help, apart from the others.
     pub(super) fn runs(&self, method: Method) -> bool {
-        self.shadow.iter().chain(&self.coalition).any(|a| a.method() == method)
+        method == Method::Imputation
+            || self.shadow.iter().chain(&self.informed).chain(&self.coalition).any(|a| a.method() == method)
     }
 
-    /// How many attacks there are.
+    /// How many attacks there are, controls counted.
     pub(super) fn attacks(&self) -> usize {
-        self.shadow.len() + self.coalition.len()
+        // Where each attack is scored by itself, its control is scored with it.
+        self.shadow.len() + 2 * self.informed.len() + self.coalition.len()
     }
 
     /// How many parts of a budget their scorings take, where the best of several is told.
     pub(super) fn parts(&self) -> usize {
-        self.shadow.len().min(2) + self.coalition.len().min(2)
+        // The control of informed attacks is one part more.
+        let informed = self.informed.len().min(2);
+        self.shadow.len().min(2) + informed + usize::from(informed > 0) + self.coalition.len().min(2)
     }
 
     /// Opens a session for the help: about the audited records and the auxiliary ones, apart from the session about the audited
@@ -94,6 +101,21 @@ impl<'a> Helped<'a> {
             shadow.request.auxiliary = self.auxiliary(session);
             asks.push(shadow);
         }
+        if !self.informed.is_empty() {
+            let mut informed = ask(&[], Helper::KnownMoments);
+            let control = AttackConfig::from(Method::Imputation);
+            let known = |attack: &AttackConfig| match policy.is_none() {
+                true => Spec::behind(attack, self.plan, policy),
+                false => Spec::of(attack, self.plan).with("policy", policy),
+            };
+            informed.request.attacks =
+                [Spec::of(&control, self.plan)].into_iter().chain(self.informed.iter().map(known)).collect();
+            informed.request.auxiliary = self.auxiliary(session);
+            if !policy.is_none() {
+                informed.defense = DefenseKnowledge::Known;
+            }
+            asks.push(informed);
+        }
         if !self.coalition.is_empty() {
             let mut coalition = ask(&self.coalition, Helper::Colluders(self.colluders.clone()));
             coalition.request.colluders.clone_from(&self.colluders);
@@ -101,6 +123,18 @@ impl<'a> Helped<'a> {
         }
         asks
     }
+}
+
+/// The attacks of an adversary that knows moments from whole records: those that the plan names, or the likeliest point and the mean
+/// of the posterior.
+fn informed(plan: &Plan) -> Vec<AttackConfig> {
+    if plan.help.auxiliary_ids.is_none() {
+        return Vec::new();
+    }
+    let control = |method: Method| method == Method::Imputation;
+    let of = |a: &&AttackConfig| Method::informed().any(|m| m == a.method()) && !control(a.method());
+    let named: Vec<AttackConfig> = plan.attacks.iter().filter(of).cloned().collect();
+    if named.is_empty() { [Method::Gaussian, Method::PosteriorMean].map(AttackConfig::from).into() } else { named }
 }
 
 /// Closes the session for the help. Its records are part of the audited set, which another session summarises.

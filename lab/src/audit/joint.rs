@@ -2,8 +2,8 @@
 
 use vfl_shared::numerics::three_significant_digits;
 
-use super::told::ErrorsTold;
-use crate::report::{Errors, MetricFigure, PartyError, PartyFigure};
+use super::told::{ErrorsTold, GainTold};
+use crate::report::{AddedRisk, Errors, MetricFigure, PartyError, PartyFigure};
 
 /// Puts the errors of several passive parties together: the mean over all features, and each feature's own. Noise of different parties is
 /// independent.
@@ -26,6 +26,39 @@ pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
     }
     let part = |(party, e): &(String, ErrorsTold)| PartyError { party: party.clone(), mse: e.mse, sigma: e.sigma };
     errors.with_parties(parties.iter().map(part).collect())
+}
+
+/// What an attack on the features of several parties adds to its control, whose name is `control`. `gains` has what each party says, in
+/// the order of `attack`.
+///
+/// The interval of several parties is the mean of theirs, weighted as their controls are: it holds what it says however the errors
+/// of the parties depend on each other.
+pub(super) fn added_risk(
+    control: &str,
+    attack: &[(String, ErrorsTold)],
+    controls: &[(String, ErrorsTold)],
+    gains: &[Option<GainTold>],
+) -> AddedRisk {
+    let total = |told: &[(String, ErrorsTold)]| told.iter().map(|(_, e)| e.mse * e.features()).sum::<f64>();
+    let features: f64 = controls.iter().map(|(_, e)| e.features()).sum();
+    let (error, guess) = (total(attack), total(controls));
+    let mut risk = AddedRisk {
+        control: control.into(),
+        control_mse: three_significant_digits(guess / features.max(1.0)),
+        value: (guess > 0.0).then(|| three_significant_digits(1.0 - error / guess)),
+        low: None,
+        high: None,
+    };
+    if let [Some(gain)] = gains {
+        risk.value = gain.value;
+    }
+    let ends: Option<Vec<(f64, f64)>> = gains.iter().map(|gain| gain.and_then(|g| g.interval)).collect();
+    if let Some(ends) = ends.filter(|_| guess > 0.0) {
+        let weights = controls.iter().map(|(_, e)| e.mse * e.features() / guess);
+        let (low, high) = weights.zip(&ends).fold((0.0, 0.0), |(l, h), (w, (low, high))| (l + w * low, h + w * high));
+        (risk.low, risk.high) = (Some(low), Some(high));
+    }
+    risk
 }
 
 /// Puts the metrics of several passive parties together: the mean weighted by features, over the parties where a metric is defined.

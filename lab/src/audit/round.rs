@@ -2,10 +2,11 @@
 
 use vfl_shared::rpc::{Refusal, require};
 
-use super::client::{Control, Told};
+use super::client::{Control, Estimates, Told};
 use super::found::{Found, NotRun, Rebuilt};
-use super::joint::joint;
-use super::scoring::Scorings;
+use super::joint::{added_risk, joint};
+use super::scoring::{Party, Scorings};
+use super::told::ErrorsTold;
 use crate::report::{AttackResult, Status};
 
 /// Why an attack that ran has no error of its own.
@@ -21,9 +22,25 @@ pub(super) struct Round {
     waiting: Vec<(usize, Status)>,
     /// Remarks on what was clipped.
     pub(super) said: Vec<String>,
+    /// What the attacks are compared with, by party, if anything.
+    control: Option<Given>,
+}
+
+/// A control: its name, and its estimates by party.
+struct Given {
+    name: String,
+    blocks: Vec<(String, Estimates)>,
 }
 
 impl Round {
+    /// Takes the estimates that all attacks to come are compared with. What they achieve themselves is told with the first attack.
+    pub(super) fn compare_with(&mut self, name: String, found: Found) {
+        match found.outcome {
+            Ok(rebuilt) => self.control = Some(Given { name, blocks: rebuilt.blocks }),
+            Err(NotRun { why, reason }) => self.results.push(AttackResult::not_run(name, why, reason)),
+        }
+    }
+
     /// Takes one attack's estimates, to be scored at once or with the others. The report calls the attack `name`.
     ///
     /// # Errors
@@ -42,15 +59,23 @@ impl Round {
             return Ok(());
         }
         let (mut told, mut clipped, mut values) = (Vec::new(), 0u64, 0u64);
+        let (mut controls, mut gains) = (Vec::new(), Vec::new());
         for party in scorings.parties() {
             let at = blocks.iter().position(|(of, _)| of == party.name());
             let (_, estimates) = at
                 .map(|at| blocks.swap_remove(at))
                 .ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{}` came", party.name())))?;
             values += estimates.values();
+            // In a frugal scoring one control serves all candidates.
+            if !frugal || self.waiting.is_empty() {
+                upload_control(self.control.as_ref(), party).await?;
+            }
             party.upload(estimates).await;
             if !frugal {
-                let mut scored = party.score(Told::All, Control::None, 1).await?;
+                let control = if self.control.is_some() { Control::Given } else { Control::None };
+                let mut scored = party.score(Told::All, control, 1).await?;
+                gains.push(scored.gains.pop().flatten());
+                controls.extend(scored.control.map(|told| (party.name().to_owned(), told)));
                 clipped += scored.clipped.iter().sum::<u64>();
                 told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
             }
@@ -60,10 +85,21 @@ impl Round {
             AttackResult::not_scored(name, status, NOT_BEST)
         } else {
             self.clip(&name, clipped, values);
-            AttackResult::ran(name, status, joint(&told))
+            self.tell_control(&controls);
+            let added = self.control.as_ref().map(|c| added_risk(&c.name, &told, &controls, &gains));
+            AttackResult::ran(name, status, joint(&told)).with_added_risk(added)
         };
         self.results.push(result.with_limits(nearest_consistent, step_limit));
         Ok(())
+    }
+
+    /// Lists the control with its errors, before the attacks, once they are told.
+    fn tell_control(&mut self, told: &[(String, ErrorsTold)]) {
+        let Some(Given { name, .. }) = &self.control else { return };
+        if !told.is_empty() && self.results.iter().all(|r| r.name != *name) {
+            self.results.insert(0, AttackResult::ran(name.clone(), Status::Guess, joint(told)));
+            self.waiting.iter_mut().for_each(|(place, _)| *place += 1);
+        }
     }
 
     fn clip(&mut self, attack: &str, clipped: u64, of: u64) {
@@ -83,19 +119,25 @@ impl Round {
             return Ok(());
         }
         let parts = self.waiting.len().min(2);
-        let mut told = Vec::new();
+        let (mut told, mut controls, mut gains) = (Vec::new(), Vec::new(), Vec::new());
+        let control = if self.control.is_some() { Control::Given } else { Control::None };
+        let parts = parts + usize::from(self.control.is_some());
         let mut best = Vec::new();
         let mut clipped = vec![0u64; self.waiting.len()];
         let mut values = 0;
         let records = scorings.records() as u64;
         for party in scorings.parties() {
-            let mut scored = party.score(Told::Best, Control::None, parts).await?;
+            let mut scored = party.score(Told::Best, control, parts).await?;
+            gains.push(scored.gains.pop().flatten());
+            controls.extend(scored.control.take().map(|told| (party.name().to_owned(), told)));
             values += records * party.features() as u64;
             clipped.iter_mut().zip(&scored.clipped).for_each(|(sum, c)| *sum += c);
             let at = scored.best.filter(|best| *best < self.waiting.len());
             best.push(at.ok_or_else(|| Refusal::internal(format!("{} named no best candidate", party.peer())))?);
             told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
         }
+        self.tell_control(&controls);
+        let added = self.control.as_ref().map(|c| added_risk(&c.name, &told, &controls, &gains));
         let waiting = std::mem::take(&mut self.waiting);
         let all: Vec<String> =
             waiting.iter().filter_map(|(place, _)| self.results.get(*place)).map(|r| r.name.clone()).collect();
@@ -107,14 +149,24 @@ impl Round {
         if names.iter().all(|n| Some(n) == names.first()) {
             if let (Some(result), Some(name)) = (self.results.get_mut(place), names.into_iter().next()) {
                 let (near, steps) = (result.nearest_consistent, result.step_limit);
-                *result = AttackResult::ran(name, status, joint(&told)).with_limits(near, steps);
+                *result = AttackResult::ran(name, status, joint(&told)).with_limits(near, steps).with_added_risk(added);
             }
             return Ok(());
         }
         // Each party's features are best rebuilt by an attack of their own; an adversary may mix.
         let mixed: Vec<String> =
             names.iter().zip(&told).map(|(attack, (party, _))| format!("{attack} on {party}")).collect();
-        self.results.push(AttackResult::ran(mixed.join(", "), status, joint(&told)));
+        let mixed = AttackResult::ran(mixed.join(", "), status, joint(&told));
+        self.results.push(mixed.with_added_risk(added));
         Ok(())
     }
+}
+
+/// Uploads a party's part of the control, if there is one.
+async fn upload_control(control: Option<&Given>, party: &mut Party) -> Result<(), Refusal> {
+    let Some(Given { name, blocks }) = control else { return Ok(()) };
+    let estimates = blocks.iter().find(|(of, _)| of == party.name()).map(|(_, estimates)| estimates.clone());
+    let missing = || Refusal::internal(format!("no estimates of {name} for passive party `{}` came", party.name()));
+    party.upload_control(estimates.ok_or_else(missing)?).await;
+    Ok(())
 }

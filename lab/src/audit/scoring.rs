@@ -65,7 +65,12 @@ impl Party {
 
     /// Uploads the estimates of one candidate.
     pub(super) async fn upload(&mut self, estimates: Estimates) {
-        self.scoring.upload(estimates).await;
+        self.scoring.upload(estimates, false).await;
+    }
+
+    /// Uploads what the candidates of the next scoring are compared with.
+    pub(super) async fn upload_control(&mut self, estimates: Estimates) {
+        self.scoring.upload(estimates, true).await;
     }
 
     /// Has the candidates scored that were uploaded; `parts` is what the scoring is divided into beside the metrics of the one whose

@@ -22,6 +22,15 @@ impl ErrorsTold {
     }
 }
 
+/// What estimates achieve over a control: 1 − error / control.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct GainTold {
+    /// The figure; `None` where the control has no error.
+    pub(super) value: Option<f64>,
+    /// The interval that holds it in 95 of 100 cases, where it is bounded.
+    pub(super) interval: Option<(f64, f64)>,
+}
+
 /// How estimates do by a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FigureTold {

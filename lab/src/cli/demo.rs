@@ -15,7 +15,7 @@ use vfl_shared::policy::Policy;
 
 use super::data::DataArgs;
 use super::deliver::deliver;
-use crate::demo::{DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run};
+use crate::demo::{DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run};
 
 /// `cloison demo`
 #[derive(Debug, Clone, Args)]
@@ -32,6 +32,10 @@ pub struct DemoArgs {
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
     records: usize,
+    /// Test records beside those attacked that a further adversary knows with all their features, for what the scores add to
+    /// what it can impute; 0 leaves it out.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
+    known_records: usize,
     /// Epochs of training at most.
     #[arg(long, value_name = "N", default_value_t = 150)]
     epochs: u32,
@@ -63,6 +67,7 @@ impl Default for DemoArgs {
         Self {
             data: DataArgs::default(),
             records: DEFAULT_RECORDS,
+            known_records: DEFAULT_KNOWN_RECORDS,
             epochs: 150,
             policies: Vec::new(),
             transform: "none".into(),
@@ -105,6 +110,7 @@ impl DemoArgs {
             passive_parties: self.data.passive_parties.into(),
             training,
             records: self.records,
+            known_records: self.known_records,
             policies,
             transform,
             training_transform,

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::ReportError;
 use super::document::{
-    AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, Outcome, Party, PartyError,
-    Policy, Refused, Report, Role, SCHEMA_VERSION, Status, Tool, Utility,
+    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, Outcome, Party,
+    PartyError, Policy, Refused, Report, Role, SCHEMA_VERSION, Status, Tool, Utility,
 };
 use super::level::EXACT_MSE;
 use super::surface::Surface;
@@ -226,7 +226,14 @@ impl Errors {
 
 impl AttackResult {
     fn new(name: impl Into<String>, outcome: Outcome) -> Self {
-        Self { name: name.into(), outcome, nearest_consistent: 0, step_limit: 0 }
+        Self { name: name.into(), outcome, nearest_consistent: 0, step_limit: 0, added_risk: None }
+    }
+
+    /// The same with what it adds to its control.
+    #[must_use]
+    pub fn with_added_risk(mut self, added_risk: Option<AddedRisk>) -> Self {
+        self.added_risk = added_risk;
+        self
     }
 
     /// Adds on how many records its equations had no solution, and on how many it ran out of steps.

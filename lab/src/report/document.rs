@@ -14,8 +14,9 @@ use super::threat::ThreatModel;
 /// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores. Since 4
 /// attacks say which of many solutions they take and what kept them from running, and errors have a list of metrics beside the
 /// mean squared error, which the report describes; shares within a tolerance are among them.
-/// Threat models say what is known of the features.
-pub const SCHEMA_VERSION: u32 = 4;
+/// Threat models say what is known of the features. Since 5 an adversary may know moments of the features from records, and its
+/// attacks say what they add to a control that has no scores.
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -361,6 +362,28 @@ pub struct AttackResult {
     /// Records on which it stopped at its limit of steps.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub step_limit: u64,
+    /// What it adds to a control that knows the same and has no scores, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_risk: Option<AddedRisk>,
+}
+
+/// What an attack adds to its control: 1 − error / control. Above 0 the release tells more than the control knows without it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddedRisk {
+    /// Name of the control, an attack without scores.
+    pub control: String,
+    /// Its mean squared error per feature on the same records.
+    pub control_mse: f64,
+    /// The figure, at most 1; absent where the control has no error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Lower end of its interval of 95 %: over records where parties answer without noise, over the noise otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]

@@ -106,7 +106,8 @@ impl SummaryLine<'_> {
 /// The defenses of a report, in its order.
 pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
     let mut lines: Vec<SummaryLine<'_>> = Vec::new();
-    for audit in &report.audits {
+    // Adversaries that know moments have a table of their own, with their controls.
+    for audit in report.audits.iter().filter(|audit| audit.threat_model.known_records == 0) {
         let found = audit.strongest().map(|(name, errors)| Best {
             name: name.to_owned(),
             mse: errors.mse,

@@ -17,6 +17,8 @@ pub enum Level {
     ColumnMean,
     /// Not below guessing ½.
     Half,
+    /// Not below the error of the same adversary without scores.
+    NoMore,
     /// The noise of the scoring does not tell the smallest error from a guess.
     Unresolved,
     /// No attack ran: nothing is known.
@@ -33,6 +35,7 @@ impl Level {
             Self::Partial => "rebuilt in part",
             Self::ColumnMean => "no better than the column mean",
             Self::Half => "no better than guessing ½",
+            Self::NoMore => "no more than without scores",
             Self::Unresolved => "not told from a guess at this noise",
             Self::Unmeasured => "not measured",
         }

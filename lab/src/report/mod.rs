@@ -7,6 +7,7 @@
 //! The document holds nothing that differs between two runs with the same seed (no clock, no host, no path), so the
 //! same seed gives the same bytes of `report.json` and `report.html`.
 
+mod added;
 mod build;
 mod check;
 mod document;
@@ -29,9 +30,9 @@ use std::io;
 use std::path::PathBuf;
 
 pub use document::{
-    AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, MetricFigure, Outcome,
-    Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Status,
-    Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
+    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, MetricFigure,
+    Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode,
+    Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
 pub use level::{EXACT_MSE, Level, Verdict};

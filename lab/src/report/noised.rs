@@ -1,6 +1,6 @@
 //! What noisy figures come to, in words: nothing is said that the noise may have said.
 
-use vfl_passive_party::evaluation::scoring::{ErrorTold, Gain};
+use vfl_passive_party::evaluation::scoring::Gain;
 
 use super::document::{Audit, Errors};
 use super::level::{EXACT_MSE, Level, Verdict};
@@ -9,9 +9,8 @@ use super::number::figure;
 /// Two figures differ if they do so by this many standard deviations of their noise: 95 % two-sided.
 const Z: f64 = 1.96;
 
-fn told(errors: &Errors) -> ErrorTold {
-    let sigma = Some(errors.sigma.unwrap_or(0.0));
-    ErrorTold { mse: errors.mse, by_feature: Vec::new(), sigma, sigma_by_feature: None, metrics: Vec::new() }
+fn told(errors: &Errors) -> (f64, f64) {
+    (errors.mse, errors.sigma.unwrap_or(0.0))
 }
 
 /// Whether `a` is below `b` by more than the noise of both.
@@ -30,7 +29,7 @@ pub(super) fn noised(audit: &Audit, name: &str, errors: &Errors, not_run: usize)
         ("½", half, &h, format!("column mean: {c}"))
     };
     let (level, mut text) = if below(errors, mean) && below(errors, half) {
-        let cut = match Gain::of(&told(errors), &told(lower)).interval {
+        let cut = match Gain::of(told(errors), told(lower)).interval {
             Some((low, high)) => format!("by {:.0} % to {:.0} % (95 %)", 100.0 * low.max(0.0), 100.0 * high),
             None => "by a share that the noise hides".into(),
         };

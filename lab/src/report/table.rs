@@ -2,6 +2,7 @@
 
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
+use super::added;
 use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
 use super::level::Level;
@@ -57,6 +58,12 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
             Paint::Bold,
         ));
         line(page.summary(report).to_string());
+        if let Some(heading) = added::heading(report) {
+            line(String::new());
+            line(page.paint(&heading, Paint::Bold));
+            line(page.added(report).to_string());
+            line(page.prose(added::READING, 0));
+        }
     }
     for said in facts::scoring(report).into_iter().chain(facts::metrics(report)) {
         line(page.prose(&said, 0));
@@ -133,7 +140,7 @@ impl Page {
             Level::Exact | Level::SomeExact => self.paint(&text, Paint::Red),
             Level::Partial => self.paint(&text, Paint::Yellow),
             // Nothing in green: that no listed attack got further does not make a release safe.
-            Level::ColumnMean | Level::Half | Level::Unresolved | Level::Unmeasured => text,
+            Level::ColumnMean | Level::Half | Level::NoMore | Level::Unresolved | Level::Unmeasured => text,
         });
     }
 
@@ -160,6 +167,22 @@ impl Page {
         let rows = lines.iter().map(|line| {
             let name = line.strongest().map_or_else(|| facts::NONE.into(), |best| shortened(&best.name, MAX_NAME));
             (vec![shortened(&line.audit.policy.label(), MAX_LABEL), name], RowKind::Attack)
+        });
+        self.table(&["defense", "strongest attack"], figures, rows.collect())
+    }
+
+    /// What the scores of each defense add, for an adversary with a control.
+    fn added(&self, report: &Report) -> Table {
+        let lines = added::lines(report);
+        let column = |of: fn(&added::AddedLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
+        let figures = vec![
+            ("with scores", column(|l| &l.error)),
+            ("without", column(|l| &l.control)),
+            ("added risk", column(|l| &l.added)),
+            ("95 %", column(|l| &l.interval)),
+        ];
+        let rows = lines.iter().map(|line| {
+            (vec![shortened(&line.defense, MAX_LABEL), shortened(&line.attack, MAX_NAME)], RowKind::Attack)
         });
         self.table(&["defense", "strongest attack"], figures, rows.collect())
     }

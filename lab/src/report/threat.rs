@@ -20,6 +20,9 @@ pub struct ThreatModel {
     /// Passive parties that help it: their logit shares of the records are known to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub colluding: Vec<String>,
+    /// Records that it knows whole, and from them the moments of the features. 0 for none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub known_records: usize,
     /// What it knows of the passive features beside [0, 1], in words: `binary = all`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
@@ -82,6 +85,11 @@ pub enum Shares {
     Chosen,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
 impl ThreatModel {
     /// The papers' adversary: true parameters, honest shares, one score per record, all passive parties as target.
     #[must_use]
@@ -93,6 +101,7 @@ impl ThreatModel {
             shares: Shares::Honest,
             target: Vec::new(),
             colluding: Vec::new(),
+            known_records: 0,
             features: Vec::new(),
         }
     }
@@ -132,6 +141,12 @@ impl ThreatModel {
         }
         if !self.colluding.is_empty() {
             phrases.push(format!("is helped by {}", self.colluding.join(", ")));
+        }
+        if self.known_records > 0 {
+            phrases.push(format!(
+                "knows {} records with all their features, and so the means and covariances",
+                self.known_records
+            ));
         }
         if !self.features.is_empty() {
             phrases.push(format!("knows of the passive features: {}", self.features.join(", ")));

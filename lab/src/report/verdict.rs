@@ -1,5 +1,6 @@
 //! What the figures of one audit come to, in words. A verdict covers the attacks that ran and nothing else.
 
+use super::added;
 use super::document::{Audit, Errors, Outcome};
 use super::level::{EXACT_MSE, Level, Verdict};
 use super::noised::noised;
@@ -8,6 +9,9 @@ use super::number::{percent_below, significant};
 /// What the attacks of one audit achieved, against the two guesses.
 #[must_use]
 pub fn verdict(audit: &Audit) -> Verdict {
+    if let Some(verdict) = added::verdict(audit) {
+        return verdict;
+    }
     let not_run = audit.attacks.iter().filter(|a| matches!(a.outcome, Outcome::NotRun { .. })).count();
     let Some((name, errors)) = audit.strongest() else {
         let text = if not_run > 0 {

@@ -16,6 +16,7 @@ use vfl_shared::metrics::{
 use vfl_shared::numerics::three_significant_digits;
 
 use super::accountant::LEAST_RHO;
+pub use super::gain::Gain;
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
 
@@ -26,6 +27,8 @@ pub const MAX_KEPT: usize = 1 << 23;
 #[derive(Clone)]
 pub struct Scorable {
     errors: SquaredError,
+    /// Of each record, the mean over its features.
+    by_record: Arc<[f64]>,
     sensitivity: Sensitivity,
     clipped: u64,
     /// Clipped; for the metrics that a scoring may ask for. `None` if there was no room to keep them.
@@ -55,7 +58,8 @@ impl Scorable {
         }
         let errors = mse(&estimates, truth)?;
         let sensitivity = Sensitivity::of_estimates(&estimates);
-        Ok(Self { errors, sensitivity, clipped, estimates: Some(Arc::new(estimates)) })
+        let by_record = by_record(truth, |i, record| estimates[(i, record)]);
+        Ok(Self { errors, by_record, sensitivity, clipped, estimates: Some(Arc::new(estimates)) })
     }
 
     /// ½ everywhere.
@@ -65,7 +69,9 @@ impl Scorable {
     pub fn half(truth: &DMatrix<f64>) -> Result<Self, MetricError> {
         let (d, n) = truth.shape();
         let estimates = Some(Arc::new(DMatrix::from_element(d, n, 0.5)));
-        Ok(Self { errors: half_error(truth)?, sensitivity: Sensitivity::of_half(d, n), clipped: 0, estimates })
+        let errors = half_error(truth)?;
+        let by_record = by_record(truth, |_, _| 0.5);
+        Ok(Self { errors, by_record, sensitivity: Sensitivity::of_half(d, n), clipped: 0, estimates })
     }
 
     /// Each feature's mean over these records.
@@ -77,7 +83,8 @@ impl Scorable {
         let errors = column_mean_error(truth)?;
         let mean = truth.column_mean();
         let estimates = Some(Arc::new(DMatrix::from_fn(d, n, |feature, _| mean[feature])));
-        Ok(Self { errors, sensitivity: Sensitivity::of_column_mean(d, n), clipped: 0, estimates })
+        let by_record = by_record(truth, |feature, _| mean[feature]);
+        Ok(Self { errors, by_record, sensitivity: Sensitivity::of_column_mean(d, n), clipped: 0, estimates })
     }
 
     /// The same without the estimates: no metric can be told of it.
@@ -172,6 +179,15 @@ impl Scorable {
     }
 }
 
+/// The mean squared error of each record, over its features.
+fn by_record(truth: &DMatrix<f64>, estimate: impl Fn(usize, usize) -> f64) -> Arc<[f64]> {
+    let d = truth.nrows().max(1) as f64;
+    let of = |(record, x): (usize, nalgebra::DVectorView<'_, f64>)| {
+        x.iter().enumerate().map(|(i, x)| (estimate(i, record) - x).powi(2)).sum::<f64>() / d
+    };
+    truth.column_iter().enumerate().map(of).collect()
+}
+
 /// Whose errors are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
@@ -196,6 +212,13 @@ pub struct ErrorTold {
     pub sigma_by_feature: Option<f64>,
     /// The metrics that were asked for, in that order.
     pub metrics: Vec<MetricTold>,
+}
+
+impl ErrorTold {
+    /// The overall error with the deviation of its noise.
+    fn noised(&self) -> (f64, f64) {
+        (self.mse, self.sigma.unwrap_or(0.0))
+    }
 }
 
 /// A figure of a metric as it is told.
@@ -224,42 +247,6 @@ pub struct Measures<'a> {
 impl std::fmt::Debug for Measures<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Measures({:?})", self.wanted)
-    }
-}
-
-/// 1 − error / control, with the interval that the noise leaves.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gain {
-    /// The figure, where the control is above 0.
-    pub value: Option<f64>,
-    /// The interval's ends, where it is bounded.
-    pub interval: Option<(f64, f64)>,
-}
-
-/// Of a normal distribution, 95 % lie within as many standard deviations.
-const Z95: f64 = 1.959_963_984_540_054;
-
-impl Gain {
-    /// From an error and its control. Without noise there is no interval.
-    ///
-    /// With noise it is Fieller's: the r for which (error − r control)² ≤ z² (σ_e² + r² σ_c²), z = 1.96. At the true ratio error − r
-    /// control has mean 0 and that very variance, so 95 of 100 such sets hold it, however large the noise. The set is an
-    /// interval only if control > z σ_c; otherwise nothing is excluded. A ratio below 0 is impossible and is cut off.
-    #[must_use]
-    pub fn of(error: &ErrorTold, control: &ErrorTold) -> Self {
-        let (e, c) = (error.mse, control.mse);
-        let value = (c > 0.0).then(|| 1.0 - e / c);
-        let (Some(se), Some(sc)) = (error.sigma, control.sigma) else {
-            return Self { value: value.map(three_significant_digits), interval: None };
-        };
-        let (se, sc) = ((Z95 * se).powi(2), (Z95 * sc).powi(2));
-        let a = c * c - sc;
-        if c <= 0.0 || a <= 0.0 {
-            return Self { value, interval: None };
-        }
-        let root = (se * a + sc * e * e).max(0.0).sqrt();
-        let (low, high) = (((e * c - root) / a).max(0.0), ((e * c + root) / a).max(0.0));
-        Self { value, interval: Some((1.0 - high, 1.0 - low)) }
     }
 }
 
@@ -375,8 +362,18 @@ impl Scoring<'_> {
             Ok(ErrorTold { metrics: metrics.unwrap_or_default(), ..scorable.exact(self.by_feature) })
         };
         let told = self.told_of(best).map(|(at, candidate)| Ok((at, exact(candidate)?)));
-        let told = told.collect::<Result<_, ScoringError>>()?;
-        Ok(self.put_together(best, told, self.control.map(exact).transpose()?))
+        let told = told.collect::<Result<Vec<_>, ScoringError>>()?;
+        let control = self.control.map(|control| Ok::<_, ScoringError>((control, exact(control)?))).transpose()?;
+        let gain = |at: usize, error: &ErrorTold| {
+            let (control, told) = control.as_ref()?;
+            let records = self.candidates.get(at).map_or(&[][..], |c| &c.by_record);
+            Some(Gain::of_records(error.mse, told.mse, records, &control.by_record))
+        };
+        let errors = told.into_iter().map(|(at, error)| {
+            let gain = gain(at, &error);
+            (at, error, gain)
+        });
+        Ok(Scored { best, errors: errors.collect(), control: control.map(|(_, told)| told) })
     }
 
     /// The answer with noise that makes it ρ-zCDP, whatever the candidates.
@@ -404,7 +401,11 @@ impl Scoring<'_> {
             best = told.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse)).map(|(at, _)| *at);
         }
         let control = self.control.map(|c| c.noised(self.by_feature, part, rng)).transpose()?;
-        Ok(self.put_together(best, told, control))
+        let errors = told.into_iter().map(|(at, error)| {
+            let gain = control.as_ref().map(|c| Gain::of(error.noised(), c.noised()));
+            (at, error, gain)
+        });
+        Ok(Scored { best, errors: errors.collect(), control })
     }
 
     /// The best candidate by the exponential mechanism. One record moves the difference of two errors by the sum of the two largest
@@ -426,15 +427,6 @@ impl Scoring<'_> {
             Told::Best => Some(*at) == best,
             Told::All => true,
         })
-    }
-
-    fn put_together(&self, best: Option<usize>, told: Vec<(usize, ErrorTold)>, control: Option<ErrorTold>) -> Scored {
-        let gain = |error: &ErrorTold| control.as_ref().map(|c| Gain::of(error, c));
-        let errors = told.into_iter().map(|(at, error)| {
-            let gain = gain(&error);
-            (at, error, gain)
-        });
-        Scored { best, errors: errors.collect(), control }
     }
 }
 

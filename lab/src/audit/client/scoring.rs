@@ -15,7 +15,7 @@ use vfl_shared::types::{ModelVersion, RecordIds};
 
 use super::estimates::Estimates;
 use super::peer::{connected, nonsense, refused};
-use crate::audit::told::{ErrorsTold, FigureTold};
+use crate::audit::told::{ErrorsTold, FigureTold, GainTold};
 
 /// A stream of scorings of one set of records.
 pub(crate) struct Scoring {
@@ -72,6 +72,8 @@ pub(crate) enum Control {
     None,
     /// Each feature's mean over the records.
     ColumnMean,
+    /// The estimates that were uploaded as the control.
+    Given,
 }
 
 /// The answer to a question.
@@ -80,6 +82,8 @@ pub(crate) struct Scored {
     pub(crate) best: Option<usize>,
     /// The errors of the candidates whose errors were asked for.
     pub(crate) errors: Vec<ErrorsTold>,
+    /// What each of them achieves over the control, if there is one.
+    pub(crate) gains: Vec<Option<GainTold>>,
     /// The error of the control, if there is one.
     pub(crate) control: Option<ErrorsTold>,
     /// For each candidate, how many values lay outside [0, 1] and were clipped.
@@ -124,9 +128,10 @@ impl Scoring {
         &self.peer
     }
 
-    /// Uploads the estimates of one candidate.
-    pub(crate) async fn upload(&mut self, estimates: Estimates) {
+    /// Uploads the estimates of one candidate, or those that candidates are compared with.
+    pub(crate) async fn upload(&mut self, estimates: Estimates, control: bool) {
         for message in estimates.messages(MAX_MESSAGE_BYTES / 2) {
+            let message = pb::Estimates { control, ..message };
             self.send(Ask::Estimates(message)).await;
         }
     }
@@ -144,6 +149,7 @@ impl Scoring {
         let control = match control {
             Control::None => wire::Control::Unspecified,
             Control::ColumnMean => wire::Control::ColumnMean,
+            Control::Given => wire::Control::Given,
         };
         let score = pb::Score {
             told: told.into(),
@@ -204,10 +210,13 @@ impl TryFrom<pb::Scored> for Scored {
     type Error = WireError;
 
     fn try_from(scored: pb::Scored) -> Result<Self, WireError> {
+        let gain = |pb::Gain { value, low, high }| GainTold { value, interval: low.zip(high) };
+        let gains = scored.errors.iter().map(|candidate| candidate.gain.map(gain)).collect();
         let error = |candidate: pb::scored::Candidate| require("error", candidate.error).map(ErrorsTold::from);
         Ok(Self {
             best: scored.best.map(|best| best as usize),
             errors: scored.errors.into_iter().map(error).collect::<Result<_, _>>()?,
+            gains,
             control: scored.control.map(ErrorsTold::from),
             clipped: scored.clipped,
             rho_spent: scored.rho_spent,

@@ -56,6 +56,7 @@ fn page(report: &Report, plots: &Plots) -> String {
         schema_version: report.schema_version,
     };
     shell.page(&html! {
+        (sections::added(report))
         (sections::summary(report))
         (sections::plots(report, plots))
         (sections::audits(report, &plots.features))

@@ -4,6 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::plots::Plots;
 use crate::page::said;
+use crate::report::added;
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{self, RowKind, Rows};
 use crate::report::level::Level;
@@ -37,9 +38,49 @@ fn badge(level: Level) -> Markup {
     let class = match level {
         Level::Exact | Level::SomeExact => "badge bad",
         Level::Partial => "badge mid",
-        Level::ColumnMean | Level::Half | Level::Unresolved | Level::Unmeasured => "badge flat",
+        Level::ColumnMean | Level::Half | Level::NoMore | Level::Unresolved | Level::Unmeasured => "badge flat",
     };
     html! { span class=(class) { (level.label()) } }
+}
+
+/// What the scores add for an adversary with a control, where there is one.
+pub(super) fn added(report: &Report) -> Markup {
+    let lines = added::lines(report);
+    let column = |of: fn(&added::AddedLine) -> &str| -> Vec<String> {
+        align_left(&lines.iter().map(|line| of(line).to_owned()).collect::<Vec<_>>(), FIGURE_SPACE)
+    };
+    let (error, control) = (column(|l| &l.error), column(|l| &l.control));
+    let (risk, interval) = (column(|l| &l.added), column(|l| &l.interval));
+    html! {
+        @if let Some(heading) = added::heading(report) {
+            section {
+                h2 { (said(&heading)) }
+                div class="card" {
+                    div class="scroll" {
+                        table {
+                            thead { tr {
+                                th { "defense" } th { "what the scores tell" } th { "strongest attack" }
+                                th { "added risk" } th { "95 %" } th { "MSE with scores" } th { "without" }
+                            } }
+                            tbody {
+                                @for (i, line) in lines.iter().enumerate() {
+                                    tr {
+                                        td class="name" { (said(&line.defense)) }
+                                        td { (badge(line.level)) }
+                                        td { (said(&line.attack)) }
+                                        @for column in [&risk, &interval, &error, &control] {
+                                            td class="n" { (column[i]) }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    p class="small muted" { (added::READING) }
+                }
+            }
+        }
+    }
 }
 
 pub(super) fn summary(report: &Report) -> Markup {

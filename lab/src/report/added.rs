@@ -1,0 +1,102 @@
+//! What the scores add for an adversary that knows moments of the features: its attack beside a control that knows the same and
+//! has no scores.
+
+use super::document::{AddedRisk, Audit, Errors, Report};
+use super::level::{EXACT_MSE, Level, Verdict};
+use super::number::{figure, significant};
+
+/// What the scores of one defense add, in words.
+pub(super) struct AddedLine {
+    /// The defense.
+    pub(super) defense: String,
+    /// The strongest attack.
+    pub(super) attack: String,
+    /// Its error.
+    pub(super) error: String,
+    /// The control's.
+    pub(super) control: String,
+    /// 1 − error / control.
+    pub(super) added: String,
+    /// Its interval.
+    pub(super) interval: String,
+    /// How bad that is.
+    pub(super) level: Level,
+}
+
+/// The strongest attack of an audit that has a control, with what it adds.
+fn strongest(audit: &Audit) -> Option<(&str, &Errors, &AddedRisk)> {
+    let (name, errors) = audit.strongest()?;
+    let risk = audit.attacks.iter().find(|a| a.name == name)?.added_risk.as_ref()?;
+    Some((name, errors, risk))
+}
+
+/// One line for each defense that such an adversary was let at, in the order of the report.
+pub(super) fn lines(report: &Report) -> Vec<AddedLine> {
+    let line = |audit: &Audit| {
+        let (name, errors, risk) = strongest(audit)?;
+        Some(AddedLine {
+            defense: audit.policy.label(),
+            attack: name.to_owned(),
+            error: figure(errors.mse, errors.sigma),
+            control: significant(risk.control_mse),
+            added: risk.value.map_or_else(|| super::facts::NONE.into(), percent),
+            interval: interval(risk).unwrap_or_else(|| "not bounded".into()),
+            level: level(errors, risk),
+        })
+    };
+    report.audits.iter().filter_map(line).collect()
+}
+
+/// What the lines are about, in a sentence.
+pub(super) fn heading(report: &Report) -> Option<String> {
+    let audit = report.audits.iter().find(|audit| strongest(audit).is_some())?;
+    Some(format!(
+        "What the scores add for an adversary that knows {} records with all their features",
+        audit.threat_model.known_records
+    ))
+}
+
+/// How to read the lines.
+pub(super) const READING: &str = "The control is the same adversary without any score: it estimates each record's passive features \
+     from its active ones (imputation). Added risk is 1 − error / error of the control. An error is the release's doing only as far \
+     as it is below the control's.";
+
+/// The verdict on an audit whose attacks have a control.
+pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {
+    let (name, errors, risk) = strongest(audit)?;
+    let (e, c) = (figure(errors.mse, errors.sigma), significant(risk.control_mse));
+    let control = &risk.control;
+    let level = level(errors, risk);
+    let compared = format!("{name} has error {e}, and {control}, which knows the same but has no score, has {c}");
+    let range = interval(risk).map_or_else(String::new, |range| format!(" ({range}, 95 %)"));
+    let text = match (level, risk.value) {
+        (Level::Exact, _) => {
+            format!("{name} rebuilds the features exactly: error {e}; without scores {control} has {c}")
+        }
+        (Level::NoMore, _) => format!("the scores add nothing that this audit can measure{range}: {compared}"),
+        (_, Some(value)) => format!("the scores add {}{range}: {compared}", percent(value)),
+        (_, None) => compared,
+    };
+    Some(Verdict { level, text })
+}
+
+fn level(errors: &Errors, risk: &AddedRisk) -> Level {
+    if errors.mse <= EXACT_MSE && errors.sigma.is_none() {
+        Level::Exact
+    } else if risk.low.or(risk.value).is_some_and(|low| low > 0.0) {
+        Level::Partial
+    } else {
+        Level::NoMore
+    }
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+fn interval(risk: &AddedRisk) -> Option<String> {
+    let (low, high) = risk.low.zip(risk.high)?;
+    let end = |share: f64| percent(share).replace(" %", "");
+    Some(format!("{} to {} %", end(low), end(high)))
+}
