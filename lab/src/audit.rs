@@ -30,6 +30,7 @@ use subject::Subject;
 use without::Without;
 
 pub use findings::Findings;
+pub use helped::informed_attacks;
 pub use model::{Model, Training};
 pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
 pub use policy::facts;

@@ -2,7 +2,7 @@
 //! defended, and a report.
 
 mod facts;
-mod known;
+mod records;
 
 use std::path::Path;
 
@@ -24,6 +24,7 @@ use vfl_shared::types::{PartyName, RecordIds};
 pub use facts::{deployment_facts, surfaces};
 
 use facts::draws_from_the_os;
+use records::Records;
 
 use crate::audit::{self, Findings, Plan};
 use crate::deployment::{Deployment, DeploymentSpec, Help, WholeModel, active_name, consent, white_box};
@@ -46,7 +47,7 @@ pub struct DemoPlan {
     pub passive_parties: usize,
     /// How the model is trained.
     pub training: TrainingConfig,
-    /// Records attacked: this many of the test records, all if there are fewer.
+    /// Records attacked: this many of the test records, drawn by the seed; all if there are fewer, but for those known.
     pub records: usize,
     /// Records that a further adversary knows whole: this many test records that are not attacked, as many as there are. 0 leaves it
     /// out, as transforms do.
@@ -128,12 +129,10 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     };
     let training_transform = plan.training_transform.clone();
     let as_they_are = [&plan.transform, &plan.training_transform].into_iter().all(|t| *t == TransformConfig::None {});
-    let audited = plan.records.min(dataset.split().test.len());
-    let known = if as_they_are { known::ids(&dataset, audited, plan.known_records) } else { None };
-    let help = Help {
-        known: known.as_ref().map(|ids| known::table(&dataset, &split, audited, ids)).transpose()?,
-        ..Help::default()
-    };
+    let known = if as_they_are { plan.known_records } else { 0 };
+    let records = Records::draw(&dataset, plan.records, known, plan.seed);
+    let known = records.known_ids(&dataset);
+    let help = Help { known: records.table(&dataset, &split)?, ..Help::default() };
     let shown = (release, training_transform);
     let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
     let parties = plan.passive_parties;
@@ -156,8 +155,11 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let test_accuracy = accuracy(&deployment, &dataset, &test_ids).await?;
     say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
 
-    let audited = test_ids.slice(0, plan.records);
-    let attacks: Vec<AttackConfig> = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).collect();
+    let audited = dataset.ids().select(&records.audited);
+    // Named, so that known records serve for nothing else: the parameters are known.
+    let informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
+    let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed);
+    let attacks: Vec<AttackConfig> = attacks.collect();
     let audit_plan = Plan {
         ids: audited.clone(),
         policies: plan.policies.clone(),

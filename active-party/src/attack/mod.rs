@@ -66,7 +66,7 @@ pub use known_model::KnownModel;
 pub use least_squares::LeastSquares;
 pub use one_feature::{OneFeature, one_feature};
 pub use one_feature_case::{OneFeatureCase, OneFeatureError};
-pub use prior::{Imputation, Point, Posterior, Prior, PriorError};
+pub use prior::{Imputation, Moments, Point, Posterior, Prior, PriorError};
 pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
 pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, Seen};
 pub use replacement::Replacement;

@@ -34,8 +34,11 @@ pub(super) enum Helper {
     Nobody,
     /// Records with known passive features take the place of the parameters.
     KnownRecords,
-    /// Records with known passive features tell the moments of all. The first attack of the request is the control.
-    KnownMoments,
+    /// Records with known passive features tell the moments of all. The first attacks of the request, as many as this, are controls.
+    KnownMoments {
+        /// How many controls there are.
+        controls: usize,
+    },
     /// Passive parties of these names do.
     Colluders(Vec<String>),
 }
@@ -45,7 +48,7 @@ impl Helper {
     fn colluders(&self) -> &[String] {
         match self {
             Self::Colluders(names) => names,
-            Self::Nobody | Self::KnownRecords | Self::KnownMoments => &[],
+            Self::Nobody | Self::KnownRecords | Self::KnownMoments { .. } => &[],
         }
     }
 }
@@ -85,14 +88,14 @@ impl Ask {
         on_stage: impl FnMut(usize, &str),
     ) -> Result<Answered, Refusal> {
         let parameters = knowledge(&scorings.shown());
-        let controlled = matches!(self.helper, Helper::KnownMoments);
+        let controls = if let Helper::KnownMoments { controls } = self.helper { controls } else { 0 };
         let Attacked { accuracy, results, used, said } =
-            attack(subject, self.request, (&self.names, controlled), scorings, on_stage).await?;
+            attack(subject, self.request, (&self.names, controls), scorings, on_stage).await?;
         let mut threat_model = used.threat_model(self.defense, parameters);
         threat_model.features = subject.plan.knows();
         match self.helper {
             Helper::Nobody => {}
-            Helper::KnownMoments => threat_model.known_records = used.auxiliary_records,
+            Helper::KnownMoments { .. } => threat_model.known_records = used.auxiliary_records,
             Helper::KnownRecords => {
                 threat_model.parameters = match used.auxiliary_records {
                     0 => ParameterKnowledge::Hidden,
@@ -124,22 +127,21 @@ pub(super) struct Attacked {
     pub(super) said: Vec<String>,
 }
 
-/// Has the attacks of one request run and scored. `names` has what the report calls them, as in [`Ask`]; if they are `controlled`,
-/// the first is what the others are compared with.
+/// Has the attacks of one request run and scored. `names` has what the report calls them, as in [`Ask`];
+/// the first `controls` of them are what the others are compared with.
 ///
 /// # Errors
 /// [`Refusal`] naming the party that refused or is not reachable.
 pub(super) async fn attack(
     subject: &Subject<'_>,
     request: Request,
-    (names, controlled): (&[String], bool),
+    (names, mut controls): (&[String], usize),
     scorings: &mut Scorings,
     mut on_stage: impl FnMut(usize, &str),
 ) -> Result<Attacked, Refusal> {
     let mut events = subject.active.reconstruct(request).await?;
     let mut attacked = Attacked { accuracy: None, results: Vec::new(), used: Used::default(), said: Vec::new() };
     let (mut round, mut names) = (Round::default(), names.iter());
-    let mut control = controlled;
     while let Some(event) = events.next().await? {
         match event {
             Event::Progress { done, stage } => on_stage(done.saturating_sub(1), &stage),
@@ -149,8 +151,9 @@ pub(super) async fn attack(
                 // Results come in the order of the request.
                 let name = names.next().unwrap_or(&found.attack).clone();
                 attacked.said.extend(found.said().into_iter().map(|said| format!("{name}: {said}")));
-                if std::mem::take(&mut control) {
-                    round.compare_with(name, *found);
+                if controls > 0 {
+                    controls -= 1;
+                    round.compare_with(scorings, name, *found).await?;
                 } else {
                     round.add(scorings, name, *found).await?;
                 }

@@ -34,11 +34,13 @@ impl<'a> Helped<'a> {
             named
         };
         let Help { auxiliary_ids, colluding } = &plan.help;
+        let shadow = plan.attacks.iter().any(|a| a.method() == Method::ShadowModel);
+        let informs = !shadow && plan.attacks.iter().any(|a| is_informed(a.method()));
         Self {
             plan,
             auxiliary: auxiliary_ids.as_ref(),
             colluders: colluding.iter().map(ToString::to_string).collect(),
-            shadow: named(auxiliary_ids.is_some(), Method::ShadowModel),
+            shadow: named(auxiliary_ids.is_some() && !informs, Method::ShadowModel),
             informed: informed(plan),
             coalition: named(!colluding.is_empty(), Method::Coalition),
         }
@@ -53,7 +55,8 @@ impl<'a> Helped<'a> {
     /// How many attacks there are, controls counted.
     pub(super) fn attacks(&self) -> usize {
         // Where each attack is scored by itself, its control is scored with it.
-        self.shadow.len() + 2 * self.informed.len() + self.coalition.len()
+        let controls = if self.informed.is_empty() { 0 } else { controls().len() };
+        self.shadow.len() + controls + 2 * self.informed.len() + self.coalition.len()
     }
 
     /// How many parts of a budget their scorings take, where the best of several is told.
@@ -84,6 +87,24 @@ impl<'a> Helped<'a> {
         Some(Auxiliary { ids: ids.clone(), session: session.to_owned() })
     }
 
+    /// The request for the attacks that know moments, and their controls before them.
+    fn informed(&self, mut ask: Ask, session: Option<&str>, policy: &Policy) -> Ask {
+        let known = |attack: &AttackConfig| match policy.is_none() {
+            true => Spec::behind(attack, self.plan, policy),
+            false => Spec::of(attack, self.plan).with("policy", policy),
+        };
+        let controls = controls();
+        ask.helper = Helper::KnownMoments { controls: controls.len() };
+        ask.names = controls.iter().chain(&self.informed).map(ToString::to_string).collect();
+        let specs = controls.iter().map(|control| Spec::of(control, self.plan));
+        ask.request.attacks = specs.chain(self.informed.iter().map(known)).collect();
+        ask.request.auxiliary = self.auxiliary(session);
+        if !policy.is_none() {
+            ask.defense = DefenseKnowledge::Known;
+        }
+        ask
+    }
+
     /// The requests for the attacks, like `request` otherwise.
     pub(super) fn asks(&self, request: &Request, session: Option<&str>, policy: &Policy) -> Vec<Ask> {
         let Some(name) = session else { return Vec::new() };
@@ -102,19 +123,7 @@ impl<'a> Helped<'a> {
             asks.push(shadow);
         }
         if !self.informed.is_empty() {
-            let mut informed = ask(&[], Helper::KnownMoments);
-            let control = AttackConfig::from(Method::Imputation);
-            let known = |attack: &AttackConfig| match policy.is_none() {
-                true => Spec::behind(attack, self.plan, policy),
-                false => Spec::of(attack, self.plan).with("policy", policy),
-            };
-            informed.request.attacks =
-                [Spec::of(&control, self.plan)].into_iter().chain(self.informed.iter().map(known)).collect();
-            informed.request.auxiliary = self.auxiliary(session);
-            if !policy.is_none() {
-                informed.defense = DefenseKnowledge::Known;
-            }
-            asks.push(informed);
+            asks.push(self.informed(ask(&[], Helper::Nobody), session, policy));
         }
         if !self.coalition.is_empty() {
             let mut coalition = ask(&self.coalition, Helper::Colluders(self.colluders.clone()));
@@ -125,16 +134,42 @@ impl<'a> Helped<'a> {
     }
 }
 
+/// Whether an attack knows moments and looks at scores.
+fn is_informed(method: Method) -> bool {
+    method != Method::Imputation && Method::informed().any(|informed| informed == method)
+}
+
 /// The attacks of an adversary that knows moments from whole records: those that the plan names, or the likeliest point and the mean
-/// of the posterior.
+/// of the posterior. None where the plan has another use for such records only.
 fn informed(plan: &Plan) -> Vec<AttackConfig> {
     if plan.help.auxiliary_ids.is_none() {
         return Vec::new();
     }
-    let control = |method: Method| method == Method::Imputation;
-    let of = |a: &&AttackConfig| Method::informed().any(|m| m == a.method()) && !control(a.method());
-    let named: Vec<AttackConfig> = plan.attacks.iter().filter(of).cloned().collect();
-    if named.is_empty() { [Method::Gaussian, Method::PosteriorMean].map(AttackConfig::from).into() } else { named }
+    let named: Vec<AttackConfig> = plan.attacks.iter().filter(|a| is_informed(a.method())).cloned().collect();
+    let shadow = plan.attacks.iter().any(|a| a.method() == Method::ShadowModel);
+    match named.is_empty() {
+        true if shadow => Vec::new(),
+        true => informed_attacks(),
+        false => named,
+    }
+}
+
+/// What has no score and knows the same as those who know moments: the moments of all features, or of the passive ones alone.
+fn controls() -> Vec<AttackConfig> {
+    variants([Method::Imputation])
+}
+
+/// The attacks of an adversary that knows moments, unless others are named: the likeliest point and the mean of the posterior, each
+/// with all moments and with those of the passive features alone.
+#[must_use]
+pub fn informed_attacks() -> Vec<AttackConfig> {
+    variants([Method::Gaussian, Method::PosteriorMean])
+}
+
+/// Each with all moments, and with those of the passive features alone.
+fn variants<const N: usize>(methods: [Method; N]) -> Vec<AttackConfig> {
+    let own = |method: Method| AttackConfig::new(method, [("moments", "own")]).ok();
+    methods.into_iter().flat_map(|method| [Some(method.into()), own(method)].into_iter().flatten()).collect()
 }
 
 /// Closes the session for the help. Its records are part of the audited set, which another session summarises.

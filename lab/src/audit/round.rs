@@ -30,15 +30,47 @@ pub(super) struct Round {
 struct Given {
     name: String,
     blocks: Vec<(String, Estimates)>,
+    /// Its error, where it was told.
+    mse: Option<f64>,
 }
 
 impl Round {
-    /// Takes the estimates that all attacks to come are compared with. What they achieve themselves is told with the first attack.
-    pub(super) fn compare_with(&mut self, name: String, found: Found) {
-        match found.outcome {
-            Ok(rebuilt) => self.control = Some(Given { name, blocks: rebuilt.blocks }),
-            Err(NotRun { why, reason }) => self.results.push(AttackResult::not_run(name, why, reason)),
+    /// Takes estimates that all attacks to come may be compared with: the best of those taken, where parties answer without noise,
+    /// otherwise the first.
+    ///
+    /// # Errors
+    /// [`Refusal`] if a party does not score, or if its estimates are missing.
+    pub(super) async fn compare_with(
+        &mut self,
+        scorings: &mut Scorings,
+        name: String,
+        found: Found,
+    ) -> Result<(), Refusal> {
+        let Rebuilt { status, blocks, .. } = match found.outcome {
+            Ok(rebuilt) => rebuilt,
+            Err(NotRun { why, reason }) => {
+                self.results.push(AttackResult::not_run(name, why, reason));
+                return Ok(());
+            }
+        };
+        let mut given = Given { name, blocks, mse: None };
+        if scorings.frugal() {
+            self.control.get_or_insert(given);
+            return Ok(());
         }
+        let mut told = Vec::new();
+        for party in scorings.parties() {
+            party.upload(given.of(party)?).await;
+            let mut scored = party.score(Told::All, Control::None, 1).await?;
+            told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
+        }
+        let errors = joint(&told);
+        given.mse = Some(errors.mse);
+        self.results.push(AttackResult::ran(given.name.clone(), status, errors));
+        if self.control.as_ref().is_none_or(|best| given.mse < best.mse) {
+            self.control = Some(given);
+        }
+        Ok(())
     }
 
     /// Takes one attack's estimates, to be scored at once or with the others. The report calls the attack `name`.
@@ -68,7 +100,9 @@ impl Round {
             values += estimates.values();
             // In a frugal scoring one control serves all candidates.
             if !frugal || self.waiting.is_empty() {
-                upload_control(self.control.as_ref(), party).await?;
+                if let Some(control) = &self.control {
+                    party.upload_control(control.of(party)?).await;
+                }
             }
             party.upload(estimates).await;
             if !frugal {
@@ -162,11 +196,12 @@ impl Round {
     }
 }
 
-/// Uploads a party's part of the control, if there is one.
-async fn upload_control(control: Option<&Given>, party: &mut Party) -> Result<(), Refusal> {
-    let Some(Given { name, blocks }) = control else { return Ok(()) };
-    let estimates = blocks.iter().find(|(of, _)| of == party.name()).map(|(_, estimates)| estimates.clone());
-    let missing = || Refusal::internal(format!("no estimates of {name} for passive party `{}` came", party.name()));
-    party.upload_control(estimates.ok_or_else(missing)?).await;
-    Ok(())
+impl Given {
+    /// A party's part of the estimates.
+    fn of(&self, party: &Party) -> Result<Estimates, Refusal> {
+        let estimates = self.blocks.iter().find(|(of, _)| of == party.name()).map(|(_, estimates)| estimates.clone());
+        let missing =
+            || Refusal::internal(format!("no estimates of {} for passive party `{}` came", self.name, party.name()));
+        estimates.ok_or_else(missing)
+    }
 }

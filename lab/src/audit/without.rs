@@ -81,8 +81,7 @@ impl Without<'_> {
     ) -> Result<Audit, Refusal> {
         let spec = self.attack.clone().with("observed", observed);
         let request = self.subject.request(session, ids, vec![spec]);
-        let Attacked { results, used, said, .. } =
-            attack(self.subject, request, (&[], false), scorings, |_, _| ()).await?;
+        let Attacked { results, used, said, .. } = attack(self.subject, request, (&[], 0), scorings, |_, _| ()).await?;
         let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
         threat_model.features = self.subject.plan.knows();
         threat_model.observations = match observed {

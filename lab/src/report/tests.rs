@@ -86,10 +86,10 @@ fn an_imported_model_was_not_trained_here() {
 #[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(5);
-    document["new_in_5"] = json!(true);
+    document["schema_version"] = json!(6);
+    document["new_in_6"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 5, this program reads version 4");
+    assert_eq!(error, "the report has schema version 6, this program reads version 5");
 }
 
 #[test]

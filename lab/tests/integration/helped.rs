@@ -24,28 +24,28 @@ use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ModelVersion, Pa
 
 use super::support::{Trained, config, credentials, dataset, spec, split, test_ids, trained, training_ids};
 
-const RECORDS: usize = 100;
+pub(super) const RECORDS: usize = 100;
 
 /// The values of some columns of the data set for the test records `from` to `to`.
-fn values(here: &Trained, columns: &[usize], from: usize, to: usize) -> DMatrix<f64> {
+pub(super) fn values(here: &Trained, columns: &[usize], from: usize, to: usize) -> DMatrix<f64> {
     let positions = &here.dataset.split().test[from..to];
     DMatrix::from_fn(columns.len(), positions.len(), |i, j| here.dataset.x()[(columns[i], positions[j])])
 }
 
 /// All passive columns, in the order of the parties.
-fn passive_columns(here: &Trained) -> Vec<usize> {
+pub(super) fn passive_columns(here: &Trained) -> Vec<usize> {
     here.split.passive().iter().flat_map(|p| p.columns.clone()).collect()
 }
 
 /// What an active party knows that has seen the passive features of the test records `from` to `to`.
-fn known(here: &Trained, from: usize, to: usize) -> FeatureTable {
+pub(super) fn known(here: &Trained, from: usize, to: usize) -> FeatureTable {
     let columns = passive_columns(here);
     let specs = (0..columns.len()).map(|i| FeatureSpec::numeric(format!("known {i}"), 0.0, 1.0)).collect();
     let block = FeatureBlock::new(values(here, &columns, from, to)).unwrap();
     FeatureTable::new(FeatureSchema::new(specs, None).unwrap(), test_ids(&here.dataset, from, to), block, None).unwrap()
 }
 
-fn plan(here: &Trained, attacks: Vec<AttackConfig>, help: Help) -> Plan {
+pub(super) fn plan(here: &Trained, attacks: Vec<AttackConfig>, help: Help) -> Plan {
     Plan {
         metrics: None,
         ids: test_ids(&here.dataset, 0, RECORDS),
@@ -61,7 +61,7 @@ fn plan(here: &Trained, attacks: Vec<AttackConfig>, help: Help) -> Plan {
     }
 }
 
-fn auxiliary(ids: RecordIds) -> Help {
+pub(super) fn auxiliary(ids: RecordIds) -> Help {
     Help { auxiliary_ids: Some(ids), ..Help::default() }
 }
 
@@ -73,7 +73,7 @@ fn with_base(method: Method, base: &str) -> AttackConfig {
     AttackConfig::new(method, [("base", base)]).unwrap()
 }
 
-async fn run(here: &Trained, plan: &Plan) -> Result<Findings, Refusal> {
+pub(super) async fn run(here: &Trained, plan: &Plan) -> Result<Findings, Refusal> {
     audit::run(&here.deployment.targets(), plan, |_, _, _| ()).await
 }
 
@@ -81,7 +81,7 @@ fn outcome<'a>(audit: &'a Audit, attack: &str) -> &'a Outcome {
     &audit.attacks.iter().find(|a| a.name == attack).unwrap_or_else(|| panic!("{attack} is not in {audit:?}")).outcome
 }
 
-fn errors<'a>(audit: &'a Audit, attack: &str) -> &'a Errors {
+pub(super) fn errors<'a>(audit: &'a Audit, attack: &str) -> &'a Errors {
     match outcome(audit, attack) {
         Outcome::Ran { errors, .. } => errors,
         other => panic!("{attack} did not run: {other:?}"),
@@ -95,13 +95,13 @@ fn not_run<'a>(audit: &'a Audit, attack: &str) -> (Refused, &'a str) {
     }
 }
 
-fn near(got: f64, expected: f64) {
+pub(super) fn near(got: f64, expected: f64) {
     // Three significant digits are told.
     assert!((got - expected).abs() <= 0.006 * expected.abs() + 1e-12, "{got} is not {expected}");
 }
 
 /// The report of the findings passes its own checks, lists by feature among them.
-fn report(findings: &Findings) -> String {
+pub(super) fn report(findings: &Findings) -> String {
     let deployment = deployment_facts(findings, 0.5);
     let data = DataFacts {
         name: "test".into(),

@@ -5,6 +5,7 @@ mod audits;
 mod defenses;
 mod fuzz;
 mod helped;
+mod informed;
 mod ledger;
 mod metrics;
 mod predictions;

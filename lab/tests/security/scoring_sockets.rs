@@ -10,13 +10,14 @@ use vfl_lab::audit::{self, Plan};
 use vfl_lab::report::{Level, Outcome, ScoringMode, verdict};
 use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings, TrainingPolicy};
 use vfl_passive_party::evaluation::accountant::RHO;
-use vfl_shared::data::FeatureStore;
+use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureStore, FeatureTable};
 use vfl_shared::metrics::{METRICS, metrics_named};
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{RefusalKind, pb};
 use vfl_shared::service::{Role, channel};
+use vfl_shared::types::FeatureBlock;
 
 use super::support::{Trained, credentials, spec, test_ids, trained};
 
@@ -309,5 +310,48 @@ async fn an_audit_with_noise_buys_metrics_from_the_budget() {
     let silent = Plan { metrics: None, rho: None, ..plan };
     let findings = audit::run(&here.deployment.targets(), &silent, |_, _, _| ()).await.unwrap();
     assert!(findings.metrics.is_empty() && findings.audits[0].strongest().unwrap().1.metrics.is_empty());
+    stop.cancel();
+}
+
+/// An adversary that knows records whole, and its control: one control for all candidates, paid for once, within the budget.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_with_a_control_fits_the_budget() {
+    let here = trained(1, 2, 6).await;
+    let columns = &here.split.passive()[0].columns;
+    let positions = &here.dataset.split().test[300..400];
+    let x = DMatrix::from_fn(columns.len(), 100, |i, j| here.dataset.x()[(columns[i], positions[j])]);
+    let known = test_ids(&here.dataset, 300, 400);
+    let names = (0..columns.len()).map(|i| FeatureSpec::numeric(format!("known {i}"), 0.0, 1.0)).collect();
+    let schema = FeatureSchema::new(names, None).unwrap();
+    let table = FeatureTable::new(schema, known.clone(), FeatureBlock::new(x).unwrap(), None).unwrap();
+    let mut here = here.again(|spec| spec.help.known = Some(table)).await;
+    let (_, stop) = with_defaults(&mut here, vfl_lab::deployment::white_box()).await;
+    let plan = Plan {
+        training_ids: None,
+        ids: test_ids(&here.dataset, 0, 300),
+        aware: false,
+        queries: 1,
+        rho: None,
+        metrics: None,
+        help: audit::Help { auxiliary_ids: Some(known), ..Default::default() },
+        policies: vec!["none".parse().unwrap()],
+        attacks: audit::informed_attacks(),
+        features: Default::default(),
+        seed: 11,
+    };
+    let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
+    let scoring = &findings.scoring[0];
+    assert!(scoring.rho_spent.unwrap() <= RHO, "{scoring:?}");
+    let [audit] = &findings.audits[..] else { panic!("one audit") };
+    assert_eq!(audit.threat_model.known_records, 100);
+    let (name, errors) = audit.strongest().unwrap();
+    let best = audit.attacks.iter().find(|a| a.name == name).unwrap();
+    let added = best.added_risk.as_ref().unwrap();
+    // Two features of five classes: the scores tell both, whatever is known beforehand.
+    assert!(errors.mse.abs() < 5.0 * errors.sigma.unwrap(), "{errors:?}");
+    assert_eq!(added.control, "imputation");
+    let (low, high) = (added.low.unwrap(), added.high.unwrap());
+    assert!(low < added.value.unwrap() && added.value.unwrap() < high && high > 0.9, "{added:?}");
+    println!("300 records, 100 known: {}", verdict(audit).text);
     stop.cancel();
 }

@@ -43,13 +43,13 @@ impl Gain {
         if control <= 0.0 {
             return Self { value: None, interval: None };
         }
-        let value = Some(three_significant_digits(1.0 - error / control));
         let n = errors.len();
         let sum: f64 = controls.iter().sum();
         if n < 2 || controls.len() != n || sum <= 0.0 {
-            return Self { value, interval: None };
+            return Self { value: Some(1.0 - three_significant_digits(error / control)), interval: None };
         }
         let ratio = errors.iter().sum::<f64>() / sum;
+        let value = Some(1.0 - three_significant_digits(ratio));
         let squares: f64 = errors.iter().zip(controls).map(|(e, c)| (e - ratio * c).powi(2)).sum();
         let mean = sum / n as f64;
         let deviation = (squares / (n as f64 * (n as f64 - 1.0))).sqrt() / mean;

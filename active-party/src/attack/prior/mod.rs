@@ -6,9 +6,11 @@ mod moments;
 mod noisy;
 mod point;
 pub(super) mod posterior;
+mod used;
 
 pub use error::PriorError;
 pub use imputation::Imputation;
 pub use moments::Prior;
 pub use point::Point;
 pub use posterior::Posterior;
+pub use used::Moments;

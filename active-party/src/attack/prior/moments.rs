@@ -98,6 +98,12 @@ impl Prior {
         )
     }
 
+    /// The moments of the passive features alone.
+    #[must_use]
+    pub fn own(&self) -> Self {
+        Self { joint: None, ..self.clone() }
+    }
+
     /// Number of passive features.
     #[must_use]
     pub fn features(&self) -> usize {

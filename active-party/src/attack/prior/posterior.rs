@@ -6,9 +6,11 @@ use rand::Rng;
 use rayon::prelude::*;
 use vfl_shared::numerics::{ActiveSet, BoxSolution, ConfinedGaussian, GaussianSystem, Nearest, PseudoInverse};
 
-use super::{Point, noisy};
+use super::used::MOMENTS;
+use super::{Moments, Point, noisy};
 use crate::attack::cells::{Cells, Noise};
 use crate::attack::entry::{Base, Chosen, Entry, Group};
+use crate::attack::settings::AnySetting;
 use crate::attack::{
     AdversaryView, Attack, AttackError, Ended, Equations, Evidence, Need, Needs, Reconstruction, RecordOutcome,
     Settings, Status,
@@ -21,6 +23,8 @@ pub struct Posterior {
     pub evidence: Box<dyn Attack>,
     /// The estimate.
     pub point: Point,
+    /// The moments it uses.
+    pub moments: Moments,
 }
 
 /// The evidence of the strongest attack on the policy that is known, or the equations of the scores as they are.
@@ -30,22 +34,27 @@ fn evidence(settings: &Settings) -> &'static str {
     crate::attack::adaptive::strongest_on_one_release(settings).unwrap_or("half_star")
 }
 
+static SETTINGS: [&dyn AnySetting; 1] = [&MOMENTS];
+
 const fn entry(name: &'static str, build: fn(&Settings, Box<dyn Attack>) -> Box<dyn Attack>) -> Entry {
     // The register puts ranges on [0, 1], the prior with them.
-    Entry { informed: false, ..Entry::upon(name, Group::Informed, EVIDENCE, build) }
+    Entry { informed: false, settings: &SETTINGS, ..Entry::upon(name, Group::Informed, EVIDENCE, build) }
 }
 
 /// `conditional_mean`.
-pub(in crate::attack) static CONDITIONAL_MEAN: Entry =
-    entry("conditional_mean", |_, evidence| Box::new(Posterior { evidence, point: Point::Unconfined }));
+pub(in crate::attack) static CONDITIONAL_MEAN: Entry = entry("conditional_mean", |settings, evidence| {
+    Box::new(Posterior { evidence, point: Point::Unconfined, moments: settings.into() })
+});
 
 /// `gaussian`.
-pub(in crate::attack) static GAUSSIAN: Entry =
-    entry("gaussian", |_, evidence| Box::new(Posterior { evidence, point: Point::Likeliest }));
+pub(in crate::attack) static GAUSSIAN: Entry = entry("gaussian", |settings, evidence| {
+    Box::new(Posterior { evidence, point: Point::Likeliest, moments: settings.into() })
+});
 
 /// `posterior_mean`.
-pub(in crate::attack) static POSTERIOR_MEAN: Entry =
-    entry("posterior_mean", |_, evidence| Box::new(Posterior { evidence, point: Point::Mean }));
+pub(in crate::attack) static POSTERIOR_MEAN: Entry = entry("posterior_mean", |settings, evidence| {
+    Box::new(Posterior { evidence, point: Point::Mean, moments: settings.into() })
+});
 
 impl Attack for Posterior {
     fn needs(&self) -> Needs {
@@ -53,7 +62,7 @@ impl Attack for Posterior {
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let prior = view.prior()?;
+        let prior = self.moments.of(view)?;
         crate::attack::known_model::same("moments", "features", view.target_features(), prior.features())?;
         let (means, covariance) = prior.given(view.active().matrix())?;
         let found = self.evidence.reconstruct(view, rng)?;
