@@ -99,10 +99,8 @@ impl Round {
                 .ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{}` came", party.name())))?;
             values += estimates.values();
             // In a frugal scoring one control serves all candidates.
-            if !frugal || self.waiting.is_empty() {
-                if let Some(control) = &self.control {
-                    party.upload_control(control.of(party)?).await;
-                }
+            if let Some(control) = self.control.as_ref().filter(|_| !frugal || self.waiting.is_empty()) {
+                party.upload_control(control.of(party)?).await;
             }
             party.upload(estimates).await;
             if !frugal {

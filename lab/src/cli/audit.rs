@@ -32,7 +32,8 @@ their owner: it scores the reconstructions itself. By default it adds noise to w
 audit then shows the best attack of each session and its error with sigma, and `rho` in the config bounds what it spends.
 
 Two kinds of help make further audits behind each policy. `auxiliary_ids` names a file with ids of records whose passive features
-the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them. `colluding` lists passive
+the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them; `gaussian` and
+`posterior_mean` take their means and covariances, beside `imputation`, which has no score. `colluding` lists passive
 parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.")]
 pub struct AuditArgs {
     /// The config file (TOML).
@@ -78,7 +79,7 @@ pub struct AuditConfig {
     /// How often that adversary asks for each record where averaging could help it. Default 3.
     #[serde(default = "three")]
     queries: u32,
-    /// A file with ids of records whose passive features the active party knows, for `shadow_model` and `undo_transform`.
+    /// A file with ids of records whose passive features the active party knows, for `shadow_model`, `undo_transform`, `gaussian` and `posterior_mean`.
     auxiliary_ids: Option<PathBuf>,
     /// Passive parties that lend the active party their logit shares, for `coalition`.
     #[serde(default)]
