@@ -354,7 +354,7 @@ fn training_config(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError>
         (Protocol::R, DatasetName::Synthetic) => 1e-7,
         (Protocol::R, _) => 1e-4,
     };
-    let epochs = if spec.protocol == Protocol::Own { 300 } else { 100 };
+    let epochs = if spec.protocol == Protocol::Own { 200 } else { 100 };
     let values = TrainingValues { epochs, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
     Ok(TrainingConfig::try_from(values)?)
 }
