@@ -1,6 +1,6 @@
 //! What is said of adversaries that know something, held against the figures.
 
-use super::experiment::{ALL_SCORES, Point};
+use super::experiment::{Known, Point};
 use crate::reproduce::document::{Check, Document};
 use crate::reproduce::statistics::mean;
 use crate::reproduce::sweep::EQUAL;
@@ -10,60 +10,60 @@ const FACTOR: f64 = 13.0;
 /// How far from that counts as the same.
 const ABOUT: f64 = 0.25;
 
-/// No attack has more error than what has the same knowledge and no score, one standard error of the difference allowed.
-pub(super) fn never_worse(points: &[Point], pairs: &[(&'static str, &'static str)]) -> Check {
+/// The levels of knowledge that have moments, each with the beginning of its curves' names.
+const LEVELS: [(Known, &str); 3] =
+    [(Known::Moments, "moments"), (Known::Few, "records_200"), (Known::All, "all_records")];
+
+/// Where the first of two curves is above the second by more than the standard error of the difference; and the mean of the
+/// difference, relative to the second.
+fn above(point: &Point, first: &str, second: &str) -> (Option<String>, f64) {
+    let (a, b) = (point.errors(first), point.errors(second));
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    let m = mean(differences.iter().copied());
+    let (a, b) = (mean(a.iter().copied()).mean, mean(b.iter().copied()).mean);
+    let said =
+        format!("d = {}: {first} {a:.4} above {second} {b:.4}, by {:.5} ± {:.5}", point.d, m.mean, m.standard_error);
+    ((m.mean > m.standard_error + EQUAL).then_some(said), m.mean / b.max(f64::MIN_POSITIVE))
+}
+
+/// An attack has no more error than what has the same knowledge and no score, one standard error of the difference allowed.
+pub(super) fn never_worse(points: &[Point], of: &str) -> Check {
     let (mut violations, mut worst) = (Vec::new(), f64::NEG_INFINITY);
     for point in points {
-        for (attack, control) in pairs {
-            let (errors, controls) = (point.errors(attack), point.errors(control));
-            let differences: Vec<f64> = errors.iter().zip(controls).map(|(e, c)| e - c).collect();
-            let m = mean(differences.iter().copied());
-            worst = worst.max(m.mean / mean(controls.iter().copied()).mean.max(f64::MIN_POSITIVE));
-            if m.mean > m.standard_error + EQUAL {
-                violations.push(format!(
-                    "d = {}: {attack} {:.4} above {control} {:.4}, by {:.5} ± {:.5}",
-                    point.d,
-                    mean(errors.iter().copied()).mean,
-                    mean(controls.iter().copied()).mean,
-                    m.mean,
-                    m.standard_error
-                ));
-            }
+        for (known, name) in LEVELS {
+            let (violation, relative) = above(point, &format!("{name}_{of}"), known.control());
+            violations.extend(violation);
+            worst = worst.max(relative);
         }
     }
     Check {
-        claim: "an attack never has more error than its control by more than the standard error of the difference"
-            .into(),
+        claim: format!(
+            "{of}, with moments, never has more error than its control by more than the standard error of the difference"
+        ),
         holds: violations.is_empty(),
-        comparisons: (points.len() * pairs.len()) as u64,
-        detail: format!("the least that scores take away from the control's error is {:.1} %", -100.0 * worst),
+        comparisons: (points.len() * LEVELS.len()) as u64,
+        detail: format!("at least {:.1} % of the control's error is taken away", -100.0 * worst),
         violations,
     }
 }
 
-/// Knowing more never gives more error, one standard error of the difference allowed: moments, 200 records, all records.
-pub(super) fn more_is_better(points: &[Point]) -> Check {
-    const ORDER: [(&str, &str); 2] =
-        [("records_200_scores", "moments_posterior_mean"), (ALL_SCORES, "records_200_scores")];
+/// Knowing more gives no more error, one standard error of the difference allowed.
+pub(super) fn more_is_better(points: &[Point], of: &str) -> Check {
     let mut violations = Vec::new();
     for point in points {
-        for (more, less) in ORDER {
-            let (more_errors, less_errors) = (point.errors(more), point.errors(less));
-            let differences: Vec<f64> = more_errors.iter().zip(less_errors).map(|(a, b)| a - b).collect();
-            let m = mean(differences.iter().copied());
-            if m.mean > m.standard_error + EQUAL {
-                violations
-                    .push(format!("d = {}: {more} above {less} by {:.5} ± {:.5}", point.d, m.mean, m.standard_error));
-            }
+        for pair in LEVELS.windows(2) {
+            violations.extend(above(point, &format!("{}_{of}", pair[1].1), &format!("{}_{of}", pair[0].1)).0);
         }
     }
+    let comparisons = points.len() * (LEVELS.len() - 1);
     Check {
-        claim: "with scores, 200 records of both parties tell more than the moments of the passive features of all, and all \
-                records more than 200"
-            .into(),
+        claim: format!(
+            "{of}, with scores: 200 records of both parties tell more than the moments of the passive features of all records, \
+             and all records more than 200"
+        ),
         holds: violations.is_empty(),
-        comparisons: (points.len() * ORDER.len()) as u64,
-        detail: format!("{} of {} steps do not", violations.len(), points.len() * ORDER.len()),
+        comparisons: comparisons as u64,
+        detail: format!("{} of {comparisons} steps do not", violations.len()),
         violations,
     }
 }

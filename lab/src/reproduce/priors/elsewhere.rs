@@ -6,7 +6,6 @@
 
 use vfl_shared::data::DatasetName;
 
-use super::experiment::ALL_SCORES;
 use crate::reproduce::document::{Check, Document};
 
 /// The curves whose errors [`Row::errors`] has, in its order.
@@ -15,9 +14,9 @@ const CURVES: [&str; 7] = [
     "column_mean",
     "moments_posterior_mean",
     "records_200_control",
-    "records_200_scores",
+    "records_200_posterior_mean",
     "all_records_control",
-    ALL_SCORES,
+    "all_records_posterior_mean",
 ];
 
 /// Largest difference that counts as none, relative or absolute.

@@ -20,9 +20,6 @@ pub(super) const FEW: usize = 200;
 pub(super) const DRAWS: usize = 5;
 /// Standard errors to each side of an interval of 95 %.
 const Z95: f64 = 1.959_963_984_540_054;
-/// The strongest adversary.
-pub(super) const ALL_SCORES: &str = "all_records_scores";
-
 /// What an adversary knows of the passive features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
@@ -48,14 +45,19 @@ impl Known {
         if self == Self::Few { DRAWS } else { 1 }
     }
 
-    /// The attack and its control that are compared.
-    pub(super) fn pair(self) -> (&'static str, &'static str) {
+    /// The control: the curve of who knows this and has no score.
+    pub(super) fn control(self) -> &'static str {
         match self {
-            Self::Range => ("clamped_half_star", "half"),
-            Self::Moments => ("moments_posterior_mean", "column_mean"),
-            Self::Few => ("records_200_scores", "records_200_control"),
-            Self::All => (ALL_SCORES, "all_records_control"),
+            Self::Range => "half",
+            Self::Moments => "column_mean",
+            Self::Few => "records_200_control",
+            Self::All => "all_records_control",
         }
+    }
+
+    /// The attacks whose estimates lie in [0, 1], each a curve.
+    pub(super) fn attacks(self) -> impl Iterator<Item = &'static str> {
+        LINES.iter().filter(move |line| line.known == self && line.scores && line.curve != "half_star").map(|l| l.curve)
     }
 }
 
@@ -72,17 +74,22 @@ const fn line(curve: &'static str, known: Known, method: Method, scores: bool) -
     Line { curve, known, method, scores }
 }
 
-pub(super) static LINES: [Line; 10] = [
+pub(super) static LINES: [Line; 15] = [
     line("half", Known::Range, Method::Half, false),
     line("half_star", Known::Range, Method::HalfStar, true),
     line("clamped_half_star", Known::Range, Method::ClampedHalfStar, true),
     line("column_mean", Known::Moments, Method::Imputation, false),
+    line("moments_conditional_mean", Known::Moments, Method::ConditionalMean, true),
     line("moments_gaussian", Known::Moments, Method::Gaussian, true),
     line("moments_posterior_mean", Known::Moments, Method::PosteriorMean, true),
     line("records_200_control", Known::Few, Method::Imputation, false),
-    line("records_200_scores", Known::Few, Method::PosteriorMean, true),
+    line("records_200_conditional_mean", Known::Few, Method::ConditionalMean, true),
+    line("records_200_gaussian", Known::Few, Method::Gaussian, true),
+    line("records_200_posterior_mean", Known::Few, Method::PosteriorMean, true),
     line("all_records_control", Known::All, Method::Imputation, false),
-    line(ALL_SCORES, Known::All, Method::PosteriorMean, true),
+    line("all_records_conditional_mean", Known::All, Method::ConditionalMean, true),
+    line("all_records_gaussian", Known::All, Method::Gaussian, true),
+    line("all_records_posterior_mean", Known::All, Method::PosteriorMean, true),
 ];
 
 /// One number of passive features.
@@ -90,7 +97,7 @@ pub(super) struct Point {
     pub(super) d: usize,
     /// Per line and record, the squared error per feature, the mean over draws.
     pub(super) errors: Vec<Vec<f64>>,
-    /// Added risk of each draw of few records.
+    /// Added risk of posterior_mean in each draw of few records.
     pub(super) draws: Vec<f64>,
 }
 
@@ -101,9 +108,9 @@ impl Point {
         place.map_or(&[], |place| self.errors[place].as_slice())
     }
 
-    /// What the scores add for who knows this.
-    pub(super) fn added(&self, known: Known) -> Option<AddedRisk> {
-        let (attack, control) = known.pair();
+    /// What the scores add for who knows this and runs this attack.
+    pub(super) fn added(&self, known: Known, attack: &str) -> Option<AddedRisk> {
+        let control = known.control();
         let r = ratio(self.errors(attack), self.errors(control))?;
         let (share, away) = (1.0 - r.mean, Z95 * r.standard_error);
         Some(AddedRisk {
@@ -169,9 +176,13 @@ impl Experiment<'_> {
                 AdversaryView::without_scores(&window.model, &y, Replacement::default())
             };
             let view = view.map_err(failed)?.with_side_information(side);
-            let found = attack::run(&*line.method.build(&settings), &view, self.seed).map_err(failed)?;
+            let mut found = attack::run(&*line.method.build(&settings), &view, self.seed).map_err(failed)?.estimates;
+            if line.method == Method::ConditionalMean {
+                // The only one that does not know the range.
+                found.apply(|x| *x = x.clamp(0.0, 1.0));
+            }
             let cpu = cpu_time().saturating_sub(start);
-            done.push((squared_error_by_record(&found.estimates, &truth)?, cpu));
+            done.push((squared_error_by_record(&found, &truth)?, cpu));
         }
         Ok(done)
     }

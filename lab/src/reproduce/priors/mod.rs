@@ -22,6 +22,9 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
+/// The points of a posterior that attacks take, by the ends of their curves' names.
+const POINTS: [&str; 3] = ["conditional_mean", "gaussian", "posterior_mean"];
+
 /// Computes the figure.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let (total, pool) = (subject.features(), subject.others.ncols());
@@ -50,7 +53,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let (i, known, _) = jobs[job];
         let point = &mut points[i];
         if known == Known::Few
-            && let [(control, _), (scores, _)] = done.as_slice()
+            && let [(control, _), .., (scores, _)] = done.as_slice()
             && let Some(r) = ratio(scores, control)
         {
             point.draws.push(1.0 - r.mean);
@@ -73,11 +76,13 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         determined_up_to: Some(subject.classes() as f64 - 1.0),
     };
     fill(&mut document, &points, &cpu, drawn.records());
-    document.added_risk = points.iter().flat_map(|p| Known::EACH.iter().filter_map(|&known| p.added(known))).collect();
-    let mut pairs = vec![("moments_gaussian", "column_mean")];
-    pairs.extend(Known::EACH.iter().filter(|known| **known != Known::Range).map(|known| known.pair()));
-    document.checks.push(checks::never_worse(&points, &pairs));
-    document.checks.push(checks::more_is_better(&points));
+    for point in &points {
+        for known in Known::EACH {
+            document.added_risk.extend(known.attacks().filter_map(|attack| point.added(known, attack)));
+        }
+    }
+    document.checks.extend(POINTS.map(|of| checks::never_worse(&points, of)));
+    document.checks.extend(POINTS.map(|of| checks::more_is_better(&points, of)));
     let rows = elsewhere::rows(&document.dataset.name, total);
     let beside: Vec<_> =
         rows.filter_map(|row| Some(row.beside(&document, dimensions.iter().position(|&d| d == row.d)?))).collect();
@@ -136,10 +141,12 @@ fn notes(points: &[Point], pool: usize) -> Vec<String> {
              shrunk; intervals are over the attacked records, the model and the known records being fixed"
         ),
         format!(
-            "with {FEW} records, errors are means over {DRAWS} draws of these; the added risk of single draws is {}",
+            "with {FEW} records, errors are means over {DRAWS} draws of these; the added risk of posterior_mean in single draws is {}",
             spread.join(", ")
         ),
         "half_star is not clipped to [0, 1], as in R's text; the added risk of who knows the range is that of clamped_half_star over ½"
+            .into(),
+        "conditional_mean is clipped to [0, 1]; gaussian is the likeliest point of the Gaussian in the box, posterior_mean its mean there"
             .into(),
         "column_mean is the control of who knows mean and covariance: without active features a covariance tells nothing of a record"
             .into(),
