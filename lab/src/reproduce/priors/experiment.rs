@@ -92,6 +92,9 @@ pub(super) static LINES: [Line; 15] = [
     line("all_records_posterior_mean", Known::All, Method::PosteriorMean, true),
 ];
 
+/// The points of a posterior that attacks take, by the ends of their curves' names.
+pub(super) const POINTS: [&str; 3] = ["conditional_mean", "gaussian", "posterior_mean"];
+
 /// One number of passive features.
 pub(super) struct Point {
     pub(super) d: usize,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) use checks::together;
-use experiment::{DRAWS, Done, Experiment, FEW, Known, LINES, Point};
+use experiment::{DRAWS, Done, Experiment, FEW, Known, LINES, POINTS, Point};
 
 use super::document::{AttackFacts, Axis, Curve, CurveRole, Document};
 use super::statistics::{mean, ratio};
@@ -21,9 +21,6 @@ use super::subject::Subject;
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
-
-/// The points of a posterior that attacks take, by the ends of their curves' names.
-const POINTS: [&str; 3] = ["conditional_mean", "gaussian", "posterior_mean"];
 
 /// Computes the figure.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
@@ -82,7 +79,6 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         }
     }
     document.checks.extend(POINTS.map(|of| checks::never_worse(&points, of)));
-    document.checks.extend(POINTS.map(|of| checks::more_is_better(&points, of)));
     let rows = elsewhere::rows(&document.dataset.name, total);
     let beside: Vec<_> =
         rows.filter_map(|row| Some(row.beside(&document, dimensions.iter().position(|&d| d == row.d)?))).collect();
