@@ -115,7 +115,7 @@ figures! {
         "V (Varasteh), figure 13, section VI-B; (48)", [Pendigits], false, "a minute";
     Priors = "priors", "What scores add for adversaries that know something of the passive features",
         "no paper; control: Jayaraman and Evans, CCS 2022", [Bank, Adult, Credit, Grid, Satellite, Pendigits, Robot],
-        true, "some minutes for all seven sets";
+        true, "twenty seconds for all seven sets";
 }
 
 impl Figure {
