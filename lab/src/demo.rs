@@ -341,8 +341,10 @@ fn report(
     if plan.passive_parties != 1 {
         command.push_str(&format!(" --passive-parties {}", plan.passive_parties));
     }
-    if plan.data.bank_columns == BankColumns::Authors {
-        command.push_str(" --bank-columns authors");
+    match plan.data.bank_columns {
+        BankColumns::WithoutDuration => {}
+        BankColumns::Authors => command.push_str(" --bank-columns authors"),
+        BankColumns::All => command.push_str(" --bank-columns all"),
     }
     if plan.policies != default_policies() {
         if every_policy(k) == plan.policies {

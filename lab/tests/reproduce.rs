@@ -446,3 +446,80 @@ fn trade_offs_are_what_the_moments_tell() {
     // Case iii has its own closed form for k = 2 (errata V5): σ² (2 √ε / (|w₁ − w₂| − 2 √ε))², which rises.
     assert!(check(&figures[1], "case_iii_d1: the error rises").holds, "{:?}", figures[1].checks);
 }
+
+/// The figure of adversaries with knowledge, on satellite over sockets: what the scores add is the difference to the control.
+#[test]
+fn who_knows_moments_learns_more_from_scores() {
+    let subject = served(DatasetName::Satellite, Protocol::Own);
+    let options = Options { records: Some(150), ..Options::default() };
+    let document = run(Figure::Priors, &subject, &options).unwrap();
+    assert_eq!((document.axis.points.as_slice(), subject.dataset().test_records), ([9, 18].as_slice(), 1931));
+    let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
+    for i in 0..2 {
+        for point in ["conditional_mean", "gaussian", "posterior_mean"] {
+            for (level, control) in [
+                ("moments", "column_mean"),
+                ("records_200", "records_200_control"),
+                ("all_records", "all_records_control"),
+            ] {
+                let attack = format!("{level}_{point}");
+                let risk = document.added_risk.iter().find(|r| r.attack == attack && r.point == [9, 18][i]).unwrap();
+                let share = 1.0 - mean(&attack, i) / mean(control, i);
+                assert!((risk.share - share).abs() < 1e-12 && risk.control == control, "{risk:?} {share}");
+                assert!(risk.interval[0] < share && share < risk.interval[1] && share > 0.5, "{risk:?}");
+            }
+        }
+        assert!(mean("moments_gaussian", i) < 0.3 * mean("half_star", i), "{:?}", document.curves);
+        assert!(mean("all_records_gaussian", i) < mean("moments_gaussian", i), "{:?}", document.curves);
+    }
+    for point in ["conditional_mean", "gaussian", "posterior_mean"] {
+        let check = check(&document, &format!("{point}, with moments, never"));
+        assert!(check.holds && check.comparisons == 6, "{check:?}");
+    }
+    assert_eq!(check(&document, "9 of 36 passive").comparisons, 7);
+    let again = run(Figure::Priors, &subject, &Options { threads: 1, ..options.clone() }).unwrap();
+    assert_eq!(again.without_times(), document.clone().without_times());
+    assert!(Document::from_json(&document.to_json().unwrap()).unwrap() == document);
+    for shown in [render_page(&document).unwrap(), render_table(&document, 120)] {
+        assert!(shown.contains("Added risk") && shown.contains("200 whole records"));
+    }
+    let mut one = [document];
+    compare(Figure::Priors, &mut one);
+    assert_eq!(check(&one[0], "up to 13 times").comparisons, 2);
+    let refused = run(Figure::Priors, &subject, &Options { windows: Some(2), ..options }).unwrap_err();
+    assert!(matches!(refused, ReproduceError::NoChoice { .. }), "{refused}");
+}
+
+/// Bank with all its columns has the rows of the independent computation, with 19 of them it has none.
+#[test]
+fn bank_with_all_columns_is_put_beside_the_independent_computation() {
+    let own = |bank_columns| {
+        let spec = SubjectSpec { protocol: Protocol::Own, bank_columns, ..spec(DatasetName::Bank) };
+        let subject = Subject::load(&spec).unwrap();
+        let options = Options { records: Some(100), ..Options::default() };
+        run(Figure::Priors, &subject, &options).unwrap()
+    };
+    let all = own(BankColumns::All);
+    assert_eq!((all.axis.points.as_slice(), all.dataset.features), ([5, 10].as_slice(), 20));
+    assert_eq!(check(&all, "bank, 5 of 20 passive").comparisons, 7);
+    let mean = |name: &str| all.curve(name).unwrap().mean[0];
+    assert!(mean("all_records_gaussian") < 0.5 * mean("all_records_control"), "{:?}", all.curves);
+    assert!(mean("records_200_control") < mean("column_mean"), "{:?}", all.curves);
+    let some = own(BankColumns::WithoutDuration);
+    assert_eq!((some.axis.points.as_slice(), some.checks.len()), ([9].as_slice(), 3));
+}
+
+/// On adult most values are at an end of their range: the likeliest point is far better than the control, and the mean of the same
+/// posterior is worse than it.
+#[test]
+fn on_adult_the_mean_in_the_box_is_worse_than_its_control() {
+    if data_set(DatasetName::Adult, 7, "on_adult_the_mean_in_the_box_is_worse_than_its_control").is_none() {
+        return;
+    }
+    let subject = Subject::load(&SubjectSpec { protocol: Protocol::Own, ..spec(DatasetName::Adult) }).unwrap();
+    let document = run(Figure::Priors, &subject, &Options { records: Some(2000), ..Options::default() }).unwrap();
+    assert!(check(&document, "gaussian, with moments, never").holds, "{:?}", document.checks);
+    assert!(!check(&document, "posterior_mean, with moments, never").holds, "{:?}", document.checks);
+    let mean = |name: &str| document.curve(name).unwrap().mean[0];
+    assert!(mean("moments_gaussian") < 0.8 * mean("column_mean"), "{:?}", document.curves);
+}

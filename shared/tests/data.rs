@@ -109,7 +109,7 @@ fn robot_gives_the_golden_rows_and_class_order() {
 }
 
 #[test]
-fn bank_has_both_column_sets() {
+fn bank_has_three_column_sets() {
     let mut spec = spec(DatasetName::Bank);
     let text = loaded(&spec);
     let names = |set: &Dataset| set.features().iter().map(|f| f.name.clone()).collect::<Vec<_>>();
@@ -128,6 +128,14 @@ fn bank_has_both_column_sets() {
     // Counted with awk: 894 of the 1373 records whose last campaign succeeded are of class yes, the highest share.
     let outcome = authors.features().iter().find(|f| f.name == "poutcome").unwrap();
     assert!((outcome.max - 894.0 / 1373.0).abs() < 1e-12, "{}", outcome.max);
+
+    spec.bank_columns = BankColumns::All;
+    spec.encoding = Encoding::Ordinal;
+    let all = loaded(&spec);
+    assert_eq!(
+        (all.features().len(), names(&all)[10].as_str(), names(&all)[11].as_str()),
+        (20, "duration", "campaign")
+    );
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub enum BankChoice {
     WithoutDuration,
     /// Without `campaign`, with `duration`, as R's authors ran it.
     Authors,
+    /// All 20.
+    All,
 }
 
 impl From<BankChoice> for BankColumns {
@@ -23,6 +25,7 @@ impl From<BankChoice> for BankColumns {
         match choice {
             BankChoice::WithoutDuration => Self::WithoutDuration,
             BankChoice::Authors => Self::Authors,
+            BankChoice::All => Self::All,
         }
     }
 }

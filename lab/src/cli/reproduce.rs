@@ -74,6 +74,7 @@ Examples:
   cloison reproduce r-fig14 --gia steps=2000 --gia learning_rate=0.001
   cloison reproduce j-fig11a --dataset bank
   cloison reproduce v-fig4                                             one document for each of its four data sets
+  cloison reproduce priors                                             adversaries that know moments, and their controls
 
 The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
 what the coordinator serves, where --over-sockets says so; the older figures (r-fig4, 5, 7, 13, 14, j-fig11a) train in one
@@ -89,13 +90,13 @@ pub struct ReproduceArgs {
     /// Where the public data sets are (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Columns of the bank data set.
-    #[arg(long, value_enum, default_value = "authors")]
-    bank_columns: BankChoice,
+    /// Columns of the bank data set. Default: authors, or all of them in `priors`.
+    #[arg(long, value_enum)]
+    bank_columns: Option<BankChoice>,
     /// Take the model's weights from this file instead of training one.
     #[arg(long, value_name = "FILE.json")]
     model: Option<PathBuf>,
-    /// Records attacked in every split, the same ones in each; or `all`. Default: 1000, or 300 in figures over sockets.
+    /// Records attacked in every split, the same ones in each; or `all`. Default: 1000, or 300 in figures of the papers over sockets.
     #[arg(long, value_name = "N", value_parser = records)]
     records: Option<Records>,
     /// Records of every split that gradient_inversion attacks at most.
@@ -107,7 +108,7 @@ pub struct ReproduceArgs {
     /// Only these curves of the figure.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     attacks: Vec<String>,
-    /// Only these numbers of passive features. Default: 1 to 0.9 of the features, or eight of these.
+    /// Only these numbers of passive features. Default: 1 to 0.9 of the features, or some of these.
     #[arg(long, value_name = "D,…", value_delimiter = ',')]
     dimensions: Vec<usize>,
     /// Splits of each number of passive features: windows of columns, evenly spread. Default: all, or some where a split is
@@ -178,7 +179,7 @@ impl ReproduceArgs {
 
     /// The figure on one data set.
     fn document(&self, figure: Figure, dataset: DatasetName) -> Result<Document, CliError> {
-        let bank_columns = self.bank_columns.into();
+        let bank_columns = self.bank_columns.map_or(figure.default_bank_columns(), Into::into);
         let training = match (figure.training(), self.over_sockets) {
             (Training::None, _) => Training::None,
             (default, None) => default,
@@ -223,6 +224,7 @@ fn told(error: ReproduceError) -> CliError {
         | E::Defense { .. }
         | E::Shape(_)
         | E::Metric(_)
+        | E::Prior(_)
         | E::Sockets(_)
         | E::Transform { .. }
         | E::Failed { .. }

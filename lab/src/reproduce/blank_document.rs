@@ -21,6 +21,7 @@ pub(super) fn blank(figure: Figure, subject: &Subject, seed: u64, records: usize
         measure: Measure::default(),
         attacks: Vec::new(),
         curves: Vec::new(),
+        added_risk: Vec::new(),
         heat_map: None,
         checks: Vec::new(),
         notes: Vec::new(),

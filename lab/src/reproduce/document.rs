@@ -39,6 +39,9 @@ pub struct Document {
     pub attacks: Vec<AttackFacts>,
     /// One per line of the figure.
     pub curves: Vec<Curve>,
+    /// What scores add to knowledge that an adversary has without them, where the figure is of that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added_risk: Vec<AddedRisk>,
     /// A matrix, where the figure is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heat_map: Option<HeatMap>,
@@ -70,6 +73,24 @@ impl Measure {
     pub(super) fn linear(label: &str) -> Self {
         Self { label: label.into(), linear: true }
     }
+}
+
+/// What scores add: 1 − error of an attack with scores / error of its control, which knows the same and has none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddedRisk {
+    /// The point, as `points` of the axis counts it.
+    pub point: usize,
+    /// What both know of the passive features, in words.
+    pub known: String,
+    /// The curve of the attack.
+    pub attack: String,
+    /// The curve of the control.
+    pub control: String,
+    /// The share of the control's error that the scores take away: 0 for nothing, 1 for all, negative where they mislead.
+    pub share: f64,
+    /// Its interval of 95 % over the records.
+    pub interval: [f64; 2],
 }
 
 /// A square matrix to be drawn in colours.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use vfl_active_party::attack::{AttackError, MethodError};
+use vfl_active_party::attack::{AttackError, MethodError, PriorError};
 use vfl_coordinator::defense::DefenseError;
 use vfl_passive_party::transform::TransformError;
 use vfl_shared::data::{DataError, DatasetName, VerticalSplitError};
@@ -63,6 +63,9 @@ pub enum ReproduceError {
     /// A setting that the attack does not take.
     #[error(transparent)]
     Method(#[from] MethodError),
+    /// Moments that are none.
+    #[error(transparent)]
+    Prior(#[from] PriorError),
     /// A number of passive features that there cannot be.
     #[error("{got} passive features, expected 1 to {total}, the features of the data set")]
     Dimension {

@@ -1,6 +1,6 @@
 //! The figures that can be computed: name, what each shows, where it is from, on which data.
 
-use vfl_shared::data::DatasetName;
+use vfl_shared::data::{BankColumns, DatasetName};
 
 use super::ReproduceError;
 use super::protocol::{Protocol, Training};
@@ -113,6 +113,9 @@ figures! {
         "V (Varasteh), figure 12, section VI-B", [Satellite, Pendigits, Bank, Adult], true, "some minutes";
     VFig13 = "v-fig13", "Privacy against interpretability, two features",
         "V (Varasteh), figure 13, section VI-B; (48)", [Pendigits], false, "a minute";
+    Priors = "priors", "What scores add for adversaries that know something of the passive features",
+        "no paper; control: Jayaraman and Evans, CCS 2022", [Bank, Adult, Credit, Grid, Satellite, Pendigits, Robot],
+        true, "twenty seconds for all seven sets";
 }
 
 impl Figure {
@@ -135,7 +138,17 @@ impl Figure {
     /// Whose experiments it follows.
     #[must_use]
     pub fn protocol(self) -> Protocol {
-        if self.as_str().starts_with('v') { Protocol::V } else { Protocol::R }
+        match self {
+            Self::Priors => Protocol::Own,
+            _ if self.as_str().starts_with('v') => Protocol::V,
+            _ => Protocol::R,
+        }
+    }
+
+    /// Columns of `bank` unless told otherwise.
+    #[must_use]
+    pub fn default_bank_columns(self) -> BankColumns {
+        if self == Self::Priors { BankColumns::All } else { BankColumns::Authors }
     }
 
     /// Where its model is trained unless told otherwise.
@@ -153,6 +166,6 @@ impl Figure {
     /// Test records attacked in every split unless told otherwise.
     #[must_use]
     pub fn default_records(self) -> usize {
-        if self.training() == Training::InOnePlace { 1000 } else { 300 }
+        if self.training() == Training::InOnePlace || self == Self::Priors { 1000 } else { 300 }
     }
 }

@@ -17,6 +17,7 @@ mod one_feature;
 mod options;
 mod page;
 mod plot;
+mod priors;
 mod protocol;
 mod retrained;
 mod several_sets;
@@ -41,7 +42,8 @@ use vfl_shared::files::write_atomic;
 use blank_document::blank;
 pub use contender::Pairs;
 pub use document::{
-    AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, HeatMap, Measure, ModelFacts, ModelOrigin,
+    AddedRisk, AttackFacts, Axis, Check, Curve, CurveRole, DatasetFacts, Document, HeatMap, Measure, ModelFacts,
+    ModelOrigin,
 };
 pub use error::{ModelFileError, ReproduceError};
 pub use figure::Figure;
@@ -70,7 +72,7 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         "numbers of passive features",
         (of_data || matches!(figure, F::RFig7 | F::VFig10)) && !options.dimensions.is_empty(),
     )?;
-    fixed("windows", (of_data || figure == F::RFig7) && options.windows.is_some())?;
+    fixed("windows", (of_data || matches!(figure, F::RFig7 | F::Priors)) && options.windows.is_some())?;
     let document = match figure {
         Figure::RFig4 => white_box::run(subject, options),
         Figure::RFig5 => theorem2::run(subject, options),
@@ -86,6 +88,7 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::VFig8 => adversary_model::run(subject, options),
         Figure::VFig9 | Figure::VFig10 | Figure::VFig11 | Figure::VFig13 => tradeoff::run(figure, subject, options),
         Figure::VFig12 => tradeoff::by_features(subject, options),
+        Figure::Priors => priors::run(subject, options),
     }?;
     if document.curves.is_empty() && document.heat_map.is_none() {
         return Err(ReproduceError::NothingToRun { notes: document.notes.join("; ") });

@@ -6,7 +6,7 @@ use super::ReproduceError;
 use super::document::Document;
 use super::heat_map::heat;
 use super::plot::plot;
-use super::table::{capital, facts, with_settings};
+use super::table::{ADDED_RISK, ADDED_RISK_COLUMNS, added_risk_cells, capital, facts, with_settings};
 use crate::page::{Shell, said};
 use crate::report::number::{align_left, significant};
 use crate::report::text::printable;
@@ -34,6 +34,7 @@ pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
             div class="scroll" { (PreEscaped(svg)) }
             figcaption { (printable(&caption(document))) }
         }
+        @if !document.added_risk.is_empty() { (added_risk(document)) }
         (checks(document))
         @if !document.attacks.is_empty() { (attacks(document)) }
         @if !document.curves.is_empty() { (numbers(document)) }
@@ -62,7 +63,7 @@ fn caption(document: &Document) -> String {
 fn checks(document: &Document) -> Markup {
     html! {
         @if !document.checks.is_empty() {
-            h2 { "What the paper says of it" }
+            h2 { "What is said of it" }
             @for check in &document.checks {
                 div class="card" {
                     p {
@@ -72,6 +73,28 @@ fn checks(document: &Document) -> Markup {
                     p class="small muted" { (printable(&check.detail)) "; comparisons: " (check.comparisons) "." }
                     @if !check.violations.is_empty() {
                         ul class="small" { @for violation in &check.violations { li { (printable(violation)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn added_risk(document: &Document) -> Markup {
+    html! {
+        h2 { "Added risk" }
+        p class="small muted" { (ADDED_RISK) "." }
+        div class="scroll" {
+            table {
+                thead {
+                    tr {
+                        th { (printable(&document.axis.symbol)) }
+                        @for column in ADDED_RISK_COLUMNS { th { (column) } }
+                    }
+                }
+                tbody {
+                    @for risk in &document.added_risk {
+                        tr { @for cell in added_risk_cells(risk) { td { (cell) } } }
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! What the papers say of several data sets together, checked where one run has them all.
 
 use super::document::{Check, Document};
-use super::{Figure, adversary_model, moments};
+use super::{Figure, adversary_model, moments, priors};
 
 /// One figure of each document, and that it is smaller for some data sets than for others.
 struct Said {
@@ -46,6 +46,11 @@ fn said(figure: Figure) -> &'static [Said] {
 
 /// Adds to the documents of one run, one per data set, what the papers say of these together.
 pub fn compare(figure: Figure, documents: &mut [Document]) {
+    if figure == Figure::Priors
+        && let Some(check) = priors::together(documents)
+    {
+        documents.iter_mut().for_each(|document| document.checks.push(check.clone()));
+    }
     for said in said(figure) {
         let values: Vec<(String, f64)> =
             documents.iter().filter_map(|d| Some((d.dataset.name.clone(), (said.of)(d)?))).collect();

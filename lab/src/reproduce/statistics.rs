@@ -17,8 +17,24 @@ pub(super) fn mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Mean {
     Mean { mean, standard_error: if n > 1.0 { (spread / (n - 1.0) / n).sqrt() } else { 0.0 } }
 }
 
+/// (mean of `errors`) / (mean of `controls`) over the same records, at least one, and its standard error by the delta method;
+/// 0 for a single record. `None` where the controls have no error.
+pub(super) fn ratio(errors: &[f64], controls: &[f64]) -> Option<Mean> {
+    let n = errors.len() as f64;
+    let below = mean(controls.iter().copied()).mean;
+    if below <= 0.0 {
+        return None;
+    }
+    let ratio = mean(errors.iter().copied()).mean / below;
+    let squares: f64 = errors.iter().zip(controls).map(|(e, c)| (e - ratio * c) * (e - ratio * c)).sum();
+    let standard_error = if n > 1.0 { (squares / (n * (n - 1.0))).sqrt() / below } else { 0.0 };
+    Some(Mean { mean: ratio, standard_error })
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -27,5 +43,16 @@ mod tests {
         let m = mean((0..10).map(f64::from));
         assert_eq!((m.mean, m.standard_error), (4.5, (110.0 / 12.0 / 10.0f64).sqrt()));
         assert_eq!(mean([0.25].into_iter()), Mean { mean: 0.25, standard_error: 0.0 });
+    }
+
+    #[test]
+    fn a_ratio_is_known_as_well_as_its_residuals() {
+        // Residuals of 0.5 c: ½, −½; the mean of c is 2.
+        let r = ratio(&[1.0, 1.0], &[1.0, 3.0]).unwrap();
+        assert_eq!((r.mean, r.standard_error), (0.5, 0.25f64.sqrt() / 2.0));
+        // Proportional errors leave none.
+        let r = ratio(&[0.2, 0.6], &[1.0, 3.0]).unwrap();
+        assert!((r.mean - 0.2).abs() < 1e-15 && r.standard_error < 1e-15);
+        assert_eq!(ratio(&[1.0], &[0.0]), None);
     }
 }

@@ -113,6 +113,7 @@ impl Subject {
     ///
     /// The test set is the official one, or the rows that the model's file names, or a fifth of the records. Satellite is
     /// normalised part by part; bank's categories become label means over all rows, test included (both as behind R's figures).
+    /// [`Protocol`] says what other figures do.
     ///
     /// # Errors
     /// [`ReproduceError::Data`], [`ReproduceError::Model`] and what else can be wrong with the files.
@@ -318,9 +319,12 @@ fn test_rows(dataset: &Dataset, protocol: Protocol) -> Vec<usize> {
 fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     let mut data = DatasetSpec::new(spec.dataset, spec.data_dir.clone(), spec.seed);
     data.bank_columns = spec.bank_columns;
-    data.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
     let official = spec.protocol == Protocol::R;
-    data.split = SplitSpec::new(0.8, 0.0, 0.2, official).map_err(data::DataError::from)?;
+    let (train, test) = if spec.protocol == Protocol::Own { (0.7, 0.3) } else { (0.8, 0.2) };
+    if spec.protocol != Protocol::Own {
+        data.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
+    }
+    data.split = SplitSpec::new(train, 0.0, test, official).map_err(data::DataError::from)?;
     if spec.dataset == DatasetName::Satellite && official {
         data.normalisation = Normalisation::PerPart;
     }
@@ -342,14 +346,16 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
 }
 
 /// Training as in the papers: Adam with early stopping; for R with the regularisation its authors had stored with their models,
-/// for V without.
+/// for V without, otherwise with next to none and time to converge.
 fn training_config(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError> {
     let l2 = match (spec.protocol, spec.dataset) {
         (Protocol::V, _) => 0.0,
+        (Protocol::Own, _) => 6e-7,
         (Protocol::R, DatasetName::Synthetic) => 1e-7,
         (Protocol::R, _) => 1e-4,
     };
-    let values = TrainingValues { epochs: 100, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
+    let epochs = if spec.protocol == Protocol::Own { 200 } else { 100 };
+    let values = TrainingValues { epochs, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
     Ok(TrainingConfig::try_from(values)?)
 }
 

@@ -2,7 +2,7 @@
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::document::{Document, ModelOrigin};
+use super::document::{AddedRisk, Document, ModelOrigin};
 use crate::report::number::{align_left, four, significant};
 use crate::report::text::{printable, wrapped};
 
@@ -10,6 +10,10 @@ use crate::report::text::{printable, wrapped};
 const PROSE: usize = 110;
 /// Narrower than this a table is no longer one.
 const MIN_WIDTH: usize = 60;
+
+/// Over the table of [`added_risk_cells`].
+pub(super) const ADDED_RISK: &str =
+    "Added risk, 1 − error with scores / error of the control without, with its interval of 95 % over records";
 
 /// The document for a terminal of `width` columns (at least 60 are used). A table that would be wider is cut into several,
 /// each with the points at its left. Ends with a newline.
@@ -30,6 +34,10 @@ pub fn render_table(document: &Document, width: usize) -> String {
         for table in tables(document, width.max(MIN_WIDTH)) {
             line(&table);
         }
+    }
+    if !document.added_risk.is_empty() {
+        line(ADDED_RISK);
+        line(&added_risk(document).to_string());
     }
     if !document.attacks.is_empty() {
         line("Attacks");
@@ -149,6 +157,30 @@ fn tables(document: &Document, width: usize) -> Vec<String> {
 fn broken(words: &str, width: usize) -> String {
     let longest = words.split(' ').map(str::len).max().unwrap_or_default();
     wrapped(words, width.max(longest), 0)
+}
+
+fn added_risk(document: &Document) -> Table {
+    let mut table = plain();
+    table.set_header(std::iter::once(document.axis.symbol.as_str()).chain(ADDED_RISK_COLUMNS));
+    for risk in &document.added_risk {
+        table.add_row(added_risk_cells(risk));
+    }
+    table
+}
+
+/// The columns of [`added_risk_cells`] after that of the point.
+pub(super) const ADDED_RISK_COLUMNS: [&str; 4] = ["known", "attack", "control", "added risk"];
+
+/// One row of the table of added risks.
+pub(super) fn added_risk_cells(risk: &AddedRisk) -> [String; 5] {
+    let [low, high] = risk.interval;
+    [
+        risk.point.to_string(),
+        printable(&risk.known),
+        printable(&risk.attack),
+        printable(&risk.control),
+        format!("{:.3} ({low:.3} to {high:.3})", risk.share),
+    ]
 }
 
 fn attacks(document: &Document) -> Table {

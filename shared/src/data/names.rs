@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | `satellite` | `satellite/sat.trn`, `sat.tst` | 36 | labels 1, 2, 3, 4, 5, 7 of the file | `sat.tst` |
 //! | `robot` | `robot/sensor_readings_24.data` | 24 | slight right, forward, sharp right, slight left | – |
-//! | `bank` | `bank/bank-additional-full.csv` | 19 columns | no, yes | – |
+//! | `bank` | `bank/bank-additional-full.csv` | 19 columns or all 20 | no, yes | – |
 //! | `adult` | `adult/adult.data`, `adult.test` | 14 columns | <=50K, >50K | `adult.test` |
 //! | `pendigits` | `pendigits/pendigits.tra`, `pendigits.tes` | 16 | digits | `pendigits.tes` |
 //! | `grid` | `grid/Data_for_UCI_named.csv` | 12 (`stab`, which defines the class, is dropped) | stable, unstable | – |
@@ -91,4 +91,6 @@ pub enum BankColumns {
     WithoutDuration,
     /// All but `campaign`, with `duration`, and `cons.conf.idx` as a category: what the code behind R's figures does.
     Authors,
+    /// All 20, `duration` among them.
+    All,
 }

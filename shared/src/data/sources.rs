@@ -124,6 +124,7 @@ fn bank(columns: BankColumns) -> Source {
     let (duration, campaign, confidence) = match columns {
         BankColumns::WithoutDuration => (ColumnKind::Drop, NUMERIC, NUMERIC),
         BankColumns::Authors => (NUMERIC, ColumnKind::Drop, CATEGORY),
+        BankColumns::All => (NUMERIC, NUMERIC, NUMERIC),
     };
     let columns = [
         ("age", NUMERIC),

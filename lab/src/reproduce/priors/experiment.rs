@@ -1,0 +1,192 @@
+//! What the adversaries of the figure know, what they run, and what comes out.
+
+use std::time::Duration;
+
+use vfl_active_party::attack::{self, AdversaryView, Method, Prior, Replacement, Settings, SideInformation};
+use vfl_shared::metrics::squared_error_by_record;
+use vfl_shared::numerics::SampleMoments;
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use crate::reproduce::ReproduceError;
+use crate::reproduce::document::AddedRisk;
+use crate::reproduce::statistics::ratio;
+use crate::reproduce::subject::{Drawn, Purpose, Subject, generator};
+use crate::reproduce::sweep::{Window, select};
+use crate::reproduce::workers::cpu_time;
+
+/// Whole records of the adversary that has few.
+pub(super) const FEW: usize = 200;
+/// Draws of these, of which the errors of every record are averaged.
+pub(super) const DRAWS: usize = 5;
+/// Standard errors to each side of an interval of 95 %.
+const Z95: f64 = 1.959_963_984_540_054;
+/// What an adversary knows of the passive features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    Range,
+    Moments,
+    Few,
+    All,
+}
+
+impl Known {
+    pub(super) const EACH: [Self; 4] = [Self::Range, Self::Moments, Self::Few, Self::All];
+
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Range => "range",
+            Self::Moments => "mean and covariance",
+            Self::Few => "200 whole records",
+            Self::All => "all other records",
+        }
+    }
+
+    pub(super) fn draws(self) -> usize {
+        if self == Self::Few { DRAWS } else { 1 }
+    }
+
+    /// The control: the curve of who knows this and has no score.
+    pub(super) fn control(self) -> &'static str {
+        match self {
+            Self::Range => "half",
+            Self::Moments => "column_mean",
+            Self::Few => "records_200_control",
+            Self::All => "all_records_control",
+        }
+    }
+
+    /// The attacks whose estimates lie in [0, 1], each a curve.
+    pub(super) fn attacks(self) -> impl Iterator<Item = &'static str> {
+        LINES.iter().filter(move |line| line.known == self && line.scores && line.curve != "half_star").map(|l| l.curve)
+    }
+}
+
+/// One curve.
+pub(super) struct Line {
+    pub(super) curve: &'static str,
+    pub(super) known: Known,
+    pub(super) method: Method,
+    /// Whether it has the scores; a control has none.
+    pub(super) scores: bool,
+}
+
+const fn line(curve: &'static str, known: Known, method: Method, scores: bool) -> Line {
+    Line { curve, known, method, scores }
+}
+
+pub(super) static LINES: [Line; 15] = [
+    line("half", Known::Range, Method::Half, false),
+    line("half_star", Known::Range, Method::HalfStar, true),
+    line("clamped_half_star", Known::Range, Method::ClampedHalfStar, true),
+    line("column_mean", Known::Moments, Method::Imputation, false),
+    line("moments_conditional_mean", Known::Moments, Method::ConditionalMean, true),
+    line("moments_gaussian", Known::Moments, Method::Gaussian, true),
+    line("moments_posterior_mean", Known::Moments, Method::PosteriorMean, true),
+    line("records_200_control", Known::Few, Method::Imputation, false),
+    line("records_200_conditional_mean", Known::Few, Method::ConditionalMean, true),
+    line("records_200_gaussian", Known::Few, Method::Gaussian, true),
+    line("records_200_posterior_mean", Known::Few, Method::PosteriorMean, true),
+    line("all_records_control", Known::All, Method::Imputation, false),
+    line("all_records_conditional_mean", Known::All, Method::ConditionalMean, true),
+    line("all_records_gaussian", Known::All, Method::Gaussian, true),
+    line("all_records_posterior_mean", Known::All, Method::PosteriorMean, true),
+];
+
+/// The points of a posterior that attacks take, by the ends of their curves' names.
+pub(super) const POINTS: [&str; 3] = ["conditional_mean", "gaussian", "posterior_mean"];
+
+/// One number of passive features.
+pub(super) struct Point {
+    pub(super) d: usize,
+    /// Per line and record, the squared error per feature, the mean over draws.
+    pub(super) errors: Vec<Vec<f64>>,
+    /// Added risk of posterior_mean in each draw of few records.
+    pub(super) draws: Vec<f64>,
+}
+
+impl Point {
+    /// The errors of a curve; none of a curve there is not.
+    pub(super) fn errors(&self, curve: &str) -> &[f64] {
+        let place = LINES.iter().position(|line| line.curve == curve);
+        place.map_or(&[], |place| self.errors[place].as_slice())
+    }
+
+    /// What the scores add for who knows this and runs this attack.
+    pub(super) fn added(&self, known: Known, attack: &str) -> Option<AddedRisk> {
+        let control = known.control();
+        let r = ratio(self.errors(attack), self.errors(control))?;
+        let (share, away) = (1.0 - r.mean, Z95 * r.standard_error);
+        Some(AddedRisk {
+            point: self.d,
+            known: known.words().into(),
+            attack: attack.into(),
+            control: control.into(),
+            share,
+            interval: [share - away, share + away],
+        })
+    }
+}
+
+/// One draw of what is known, at one number of passive features: per line of that knowledge, errors and time.
+pub(super) type Done = Vec<(Vec<f64>, Duration)>;
+
+/// What is attacked.
+pub(super) struct Experiment<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) drawn: &'a Drawn,
+    pub(super) released: ReleasedScores,
+    pub(super) seed: u64,
+}
+
+impl Experiment<'_> {
+    /// What an adversary knows: moments of records that are no test records.
+    fn prior(&self, window: &Window, known: Known, draw: usize) -> Result<Option<Prior>, ReproduceError> {
+        let all = &self.subject.others;
+        let of = |rows: &[usize]| select(all, rows, all.ncols());
+        Ok(Some(match known {
+            Known::Range => return Ok(None),
+            Known::Moments => {
+                let moments = SampleMoments::shrunk(&of(&window.passive));
+                Prior::new(moments.mean, moments.covariance)?
+            }
+            Known::All => Prior::of_records(&of(&window.passive), &of(&window.active))?,
+            Known::Few => {
+                // The same records whatever d is.
+                let mut rng = generator(self.seed, Purpose::Auxiliary, draw as u64);
+                let records = all.select_columns(&rand::seq::index::sample(&mut rng, all.ncols(), FEW).into_vec());
+                Prior::of_records(&select(&records, &window.passive, FEW), &select(&records, &window.active, FEW))?
+            }
+        }))
+    }
+
+    /// Runs every line of one knowledge.
+    pub(super) fn lines(&self, d: usize, known: Known, draw: usize) -> Result<Done, ReproduceError> {
+        let total = self.subject.features();
+        let window = Window::new(self.subject, total - d, d)?;
+        let n = self.drawn.records();
+        let y = FeatureBlock::new(select(&self.drawn.x, &window.active, n))?;
+        let truth = select(&self.drawn.x, &window.passive, n);
+        let prior = self.prior(&window, known, draw)?;
+        let side = SideInformation { prior: prior.as_ref(), ..SideInformation::default() };
+        let settings = Settings::default();
+        let mut done = Vec::new();
+        for line in LINES.iter().filter(|line| line.known == known) {
+            let failed = |error| ReproduceError::Attack { curve: line.curve.into(), d, k0: window.k0, error };
+            let start = cpu_time();
+            let view = if line.scores {
+                AdversaryView::new(&window.model, &y, &self.released, Replacement::default())
+            } else {
+                AdversaryView::without_scores(&window.model, &y, Replacement::default())
+            };
+            let view = view.map_err(failed)?.with_side_information(side);
+            let mut found = attack::run(&*line.method.build(&settings), &view, self.seed).map_err(failed)?.estimates;
+            if line.method == Method::ConditionalMean {
+                // The only one that does not know the range.
+                found.apply(|x| *x = x.clamp(0.0, 1.0));
+            }
+            let cpu = cpu_time().saturating_sub(start);
+            done.push((squared_error_by_record(&found, &truth)?, cpu));
+        }
+        Ok(done)
+    }
+}
