@@ -19,6 +19,7 @@ pub(super) const SCOPE: &str = "A verdict covers the attacks listed, under the t
 /// What an audit's adversary makes of the defense, in one word.
 pub(super) fn adversary(audit: &Audit) -> &'static str {
     match audit.threat_model.defense {
+        _ if audit.threat_model.known_records > 0 => "informed",
         DefenseKnowledge::Unknown => "unaware",
         DefenseKnowledge::Known => "aware",
     }

@@ -187,6 +187,16 @@ async fn known_records_take_the_place_of_the_parameters() {
 /// Two known records tell which column of permuted weights belongs to which feature.
 #[tokio::test(flavor = "multi_thread")]
 async fn known_records_tell_which_transform_it_was() {
+    // The order is drawn from the operating system. One time in 24 nothing was permuted, and then a guess is right.
+    let mut guesses = Vec::new();
+    while guesses.iter().all(|guess| *guess <= 1e-3) {
+        assert!(guesses.len() < 4, "without a known record: {guesses:?}");
+        guesses.push(guessed_with_and_without_known_records().await);
+    }
+}
+
+/// Has permuted weights undone with two known records, which must succeed, and gives the error without one.
+async fn guessed_with_and_without_known_records() -> f64 {
     let here = trained(1, 4, 6).await;
     let table = known(&here, RECORDS, RECORDS + 2);
     let here = here
@@ -207,10 +217,10 @@ async fn known_records_tell_which_transform_it_was() {
     };
     let (guessed, _) = undone(&alone).await;
     let (told, remarks) = undone(&helped).await;
-    assert!(guessed > 1e-3, "without a known record: {guessed:e}");
     assert!(told < 1e-9, "with two: {told:e}, {remarks:?}");
     assert!(remarks.iter().any(|r| r.contains("undo_transform: given 2 records")), "{remarks:?}");
     here.deployment.stop().await.unwrap();
+    guessed
 }
 
 /// The model from the parties' own files, and the features of some records: (W, b) and all columns.

@@ -84,9 +84,11 @@ pub(super) fn added(report: &Report) -> Markup {
 }
 
 pub(super) fn summary(report: &Report) -> Markup {
+    // Adversaries with a control have a table of their own.
+    let audits: Vec<&Audit> = report.audits.iter().filter(|audit| audit.threat_model.known_records == 0).collect();
     let or_none = |x: Option<String>| x.unwrap_or_else(|| facts::NONE.into());
     let column = |of: &dyn Fn(&Audit) -> Option<String>| -> Vec<String> {
-        align_left(&report.audits.iter().map(|audit| or_none(of(audit))).collect::<Vec<_>>(), FIGURE_SPACE)
+        align_left(&audits.iter().map(|audit| or_none(of(audit))).collect::<Vec<_>>(), FIGURE_SPACE)
     };
     let error = column(&|a| a.strongest().map(|(_, errors)| number::figure(errors.mse, errors.sigma)));
     let half = column(&|a| Some(number::figure(a.baselines.half.mse, a.baselines.half.sigma)));
@@ -109,7 +111,7 @@ pub(super) fn summary(report: &Report) -> Markup {
                                 th { "bits" }
                             } }
                             tbody {
-                                @for (i, audit) in report.audits.iter().enumerate() {
+                                @for (i, audit) in audits.iter().enumerate() {
                                     tr {
                                         td class="name" { (said(&audit.policy.label())) }
                                         td { (facts::adversary(audit)) }
