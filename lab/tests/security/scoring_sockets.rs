@@ -278,7 +278,7 @@ async fn an_audit_with_noise_buys_metrics_from_the_budget() {
     let plan = Plan {
         help: Default::default(),
         training_ids: None,
-        ids: test_ids(&here.dataset, 0, most),
+        ids: test_ids(&here.dataset, 0, 300),
         aware: false,
         queries: 1,
         rho: Some(RHO / 2.0),
@@ -329,7 +329,7 @@ async fn an_audit_with_a_control_fits_the_budget() {
     let (_, stop) = with_defaults(&mut here, vfl_lab::deployment::white_box()).await;
     let plan = Plan {
         training_ids: None,
-        ids: test_ids(&here.dataset, 0, 300),
+        ids: test_ids(&here.dataset, 0, most),
         aware: false,
         queries: 1,
         rho: None,
