@@ -157,7 +157,7 @@ impl GaussianSystem {
     }
 
     /// The mean of the Gaussian given A x = b and that x lies in the box, for each column of `means` (d × n) and `b` (m × n):
-    /// of all estimates the one with the least expected squared error. By [expectation propagation](ConfinedGaussian::mean);
+    /// of all estimates the one with the least expected squared error. By [expectation propagation](super::ConfinedGaussian::mean);
     /// with b replaced as in [`likeliest_in_box`](Self::likeliest_in_box) where it has to be. `objective` is the distance of the
     /// estimate from the mean, (x − m)ᵀ S⁺ (x − m).
     ///
