@@ -99,10 +99,10 @@ impl Round {
                 .ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{}` came", party.name())))?;
             values += estimates.values();
             // In a frugal scoring one control serves all candidates.
-            if !frugal || self.waiting.is_empty() {
-                if let Some(control) = &self.control {
-                    party.upload_control(control.of(party)?).await;
-                }
+            if (!frugal || self.waiting.is_empty())
+                && let Some(control) = &self.control
+            {
+                party.upload_control(control.of(party)?).await;
             }
             party.upload(estimates).await;
             if !frugal {
