@@ -390,7 +390,13 @@ async fn start_passive(
         release: shown.release,
         training: shown.training,
         // The auditor is this very program, and a report is the same for the same seed.
-        audit: passive::AuditPolicy { allowed: shown.audits, mode: passive::AuditMode::Trusted, ..Default::default() },
+        // It scores every attack on every defense there is, and each attack that has a control twice.
+        audit: passive::AuditPolicy {
+            allowed: shown.audits,
+            mode: passive::AuditMode::Trusted,
+            max_scorings: 1024,
+            ..Default::default()
+        },
         collusion: match shown.colluding.contains(name) {
             true => Collusion::new(vec![active_name()], None),
             false => Collusion::default(),

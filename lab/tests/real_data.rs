@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use vfl_coordinator::training::check_residuals;
-use vfl_lab::demo::{DemoPlan, default_policies, run};
+use vfl_lab::demo::{DemoPlan, default_policies, every_policy, run};
 use vfl_lab::report::{Audit, Outcome, Report};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, BankColumns, DatasetName, DatasetSpec};
@@ -12,8 +12,13 @@ use vfl_shared::testing::data_set;
 use vfl_shared::types::Logits;
 
 async fn demo(name: DatasetName, columns: BankColumns) -> Report {
-    let mut data = DatasetSpec::new(name, None, 7);
-    data.bank_columns = columns;
+    let mut plan = plan(name, 500);
+    plan.data.bank_columns = columns;
+    run(&plan).await.unwrap()
+}
+
+fn plan(name: DatasetName, records: usize) -> DemoPlan {
+    let data = DatasetSpec::new(name, None, 7);
     let training = TrainingConfig::try_from(TrainingValues {
         epochs: 60,
         learning_rate: 0.05,
@@ -21,7 +26,7 @@ async fn demo(name: DatasetName, columns: BankColumns) -> Report {
         seed: 7,
         ..Default::default()
     });
-    let plan = DemoPlan {
+    DemoPlan {
         transform: TransformConfig::None {},
         training_transform: TransformConfig::None {},
         data,
@@ -30,13 +35,22 @@ async fn demo(name: DatasetName, columns: BankColumns) -> Report {
         passive_parties: 1,
         training: training.unwrap(),
         known_records: 0,
-        records: 500,
+        records,
         metrics: None,
         policies: default_policies(),
         sweep: false,
         seed: 7,
-    };
-    run(&plan).await.unwrap()
+    }
+}
+
+/// A passive party of a demonstration scores as often as an audit of every defense needs.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_defense_at_once() {
+    let policies = every_policy(5);
+    let plan = DemoPlan { policies: policies.clone(), known_records: 100, ..plan(DatasetName::Synthetic, 100) };
+    let report = run(&plan).await.unwrap();
+    let informed = report.audits.iter().filter(|a| a.threat_model.known_records > 0).count();
+    assert_eq!(informed, policies.len());
 }
 
 fn error(audit: &Audit, attack: &str) -> f64 {
