@@ -25,4 +25,5 @@ mod page;
 pub mod progress;
 pub mod report;
 pub mod reproduce;
+pub mod results;
 pub mod transcript;

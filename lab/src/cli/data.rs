@@ -43,7 +43,8 @@ pub struct DataArgs {
     /// Columns of the bank data set.
     #[arg(long, value_enum, default_value_t)]
     pub bank_columns: BankChoice,
-    /// Number of passive features. Default: one less than the classes, the most that exact scores give away whole.
+    /// Number of passive features. Default: one less than the classes. Exact scores determine up
+    /// to this many.
     #[arg(long, value_name = "D")]
     pub passive_features: Option<usize>,
     /// First passive column, from 0; the others follow it, wrapping round.

@@ -32,8 +32,8 @@ pub struct DemoArgs {
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
     records: usize,
-    /// Test records beside those attacked that a further adversary knows with all their features, for what the scores add to
-    /// what it can impute; 0 leaves it out.
+    /// Test records that a further adversary knows with all their features. None of them is attacked. The report says what the
+    /// scores add to what this adversary can estimate without scores. 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
     known_records: usize,
     /// Epochs of training at most.
@@ -82,6 +82,15 @@ impl Default for DemoArgs {
 
 impl DemoArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
+        let report = run(&self.plan()?).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        deliver(&report, &self.out, self.json)
+    }
+
+    /// What the options ask for.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] if they do not fit together or do not fit the data.
+    pub fn plan(&self) -> Result<DemoPlan, CliError> {
         let training = TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
             batch_size: 64,
@@ -103,7 +112,7 @@ impl DemoArgs {
         }
         let policies = policies(&self.policies, dataset.class_names().len())?;
         drop(dataset);
-        let plan = DemoPlan {
+        Ok(DemoPlan {
             data,
             first_column: self.data.first_column,
             passive_features: self.data.passive_features,
@@ -117,9 +126,7 @@ impl DemoArgs {
             metrics: self.metrics.as_deref().map(super::metrics::metrics_of).transpose()?,
             sweep: !self.no_sweep,
             seed: self.data.seed,
-        };
-        let report = run(&plan).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
-        deliver(&report, &self.out, self.json)
+        })
     }
 
     /// Both transforms, checked against the features of each passive party.

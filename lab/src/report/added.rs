@@ -6,19 +6,19 @@ use super::level::{EXACT_MSE, Level, Verdict};
 use super::number::{figure, significant};
 
 /// What the scores of one defense add, in words.
-pub(super) struct AddedLine {
+pub(crate) struct AddedLine {
     /// The defense.
-    pub(super) defense: String,
+    pub(crate) defense: String,
     /// The strongest attack.
     pub(super) attack: String,
     /// Its error.
-    pub(super) error: String,
+    pub(crate) error: String,
     /// The control's.
-    pub(super) control: String,
+    pub(crate) control: String,
     /// 1 − error / control.
-    pub(super) added: String,
+    pub(crate) added: String,
     /// Its interval.
-    pub(super) interval: String,
+    pub(crate) interval: String,
     /// How bad that is.
     pub(super) level: Level,
 }
@@ -31,7 +31,7 @@ fn strongest(audit: &Audit) -> Option<(&str, &Errors, &AddedRisk)> {
 }
 
 /// One line for each defense that such an adversary was let at, in the order of the report.
-pub(super) fn lines(report: &Report) -> Vec<AddedLine> {
+pub(crate) fn lines(report: &Report) -> Vec<AddedLine> {
     let line = |audit: &Audit| {
         let (name, errors, risk) = strongest(audit)?;
         Some(AddedLine {
@@ -57,9 +57,9 @@ pub(super) fn heading(report: &Report) -> Option<String> {
 }
 
 /// How to read the lines.
-pub(super) const READING: &str = "The control is the same adversary without any score: it estimates each record's passive features \
-     from its active ones (imputation). Added risk is 1 − error / error of the control. An error is the release's doing only as far \
-     as it is below the control's.";
+pub(crate) const READING: &str = "The control is the same adversary without any score: it estimates each record's passive features \
+     from its active ones (imputation). Added risk is 1 − error / error of the control. The release is not to blame for what the \
+     control finds. Below 0 % the attack does worse than its control; the scores may still tell more to a better one.";
 
 /// The verdict on an audit whose attacks have a control.
 pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {

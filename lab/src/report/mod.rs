@@ -7,7 +7,7 @@
 //! The document holds nothing that differs between two runs with the same seed (no clock, no host, no path), so the
 //! same seed gives the same bytes of `report.json` and `report.html`.
 
-mod added;
+pub(crate) mod added;
 mod build;
 mod check;
 mod document;

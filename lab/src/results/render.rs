@@ -1,0 +1,204 @@
+//! Reports as tables of the documents.
+
+use anyhow::{Context, ensure};
+
+use crate::report::added;
+use crate::report::number::{figure, significant};
+use crate::report::{Audit, DefenseKnowledge, Observations, Report, render_table};
+
+/// Stands where there is no figure.
+const NONE: &str = "–";
+
+/// Width of a report in a document.
+const WIDTH: usize = 100;
+
+/// The defenses that the README shows.
+const IN_README: [&str; 10] = [
+    "none",
+    "rounding (decimals = 2)",
+    "top_k (k = 2)",
+    "class_label",
+    "temperature (temperature = 4.0)",
+    "gaussian_noise (sigma = 0.1)",
+    "privee_dp (epsilon = 0.1)",
+    "order_preserving_encryption",
+    "ranking",
+    "codebook (size = 32)",
+];
+
+/// What the terminal shows of undefended scores, the summary, and what the scores add.
+pub(super) fn excerpt(reports: &[&Report]) -> anyhow::Result<String> {
+    let printed = render_table(only(reports)?, WIDTH, false);
+    let section = |from: &str, before: &str| -> anyhow::Result<String> {
+        let at = printed.find(from).with_context(|| format!("the report has no `{from}`"))?;
+        let rest = printed.get(at..).unwrap_or_default();
+        Ok(rest.split_once(before).map_or(rest, |(section, _)| section).trim_end().to_owned())
+    };
+    let attacks = section("Defense: none\n", "By other metrics:")?;
+    let summary = section("Summary: ", "\n\n")?;
+    let added = section("What the scores add", "Scoring by ")?;
+    Ok(format!("```text\n{attacks}\n\n{summary}\n\n{added}\n```"))
+}
+
+/// Every defense: the adversaries of the papers, what the defense costs, and the adversary that knows whole records.
+pub(super) fn defenses(reports: &[&Report]) -> anyhow::Result<String> {
+    let report = only(reports)?;
+    let head =
+        ["defense", "unaware", "aware", "aware attack", "accuracy", "KL, nats", "bits", "with scores", "control"];
+    let head: Vec<&str> = head.into_iter().chain(["added risk (95 %)"]).collect();
+    let row = |line: Line| {
+        vec![
+            code(&line.defense),
+            line.unaware,
+            line.aware,
+            line.attack,
+            line.accuracy,
+            line.kl,
+            line.bits,
+            line.with_scores,
+            line.control,
+            line.added,
+        ]
+    };
+    Ok(format!("{}\n\n{}", markdown(&head, lines(report)?.into_iter().map(row)), guesses(report)?))
+}
+
+/// The defenses of the README, in fewer columns.
+pub(super) fn readme(reports: &[&Report]) -> anyhow::Result<String> {
+    let report = only(reports)?;
+    let lines: Vec<Line> = lines(report)?.into_iter().filter(|l| IN_README.contains(&l.defense.as_str())).collect();
+    ensure!(lines.len() == IN_README.len(), "a defense of the README is not in the report");
+    let head = ["defense", "unaware", "aware", "bits", "informed: control", "with scores", "added risk (95 %)"];
+    let row = |line: Line| {
+        let shown = [line.unaware, line.aware, line.bits, line.control, line.with_scores, line.added];
+        [code(&line.defense)].into_iter().chain(shown).collect()
+    };
+    Ok(format!("{}\n\n{}", markdown(&head, lines.into_iter().map(row)), guesses(report)?))
+}
+
+/// Transforms of the parameters: a report for each.
+pub(super) fn transforms(reports: &[&Report]) -> anyhow::Result<String> {
+    let mut rows = Vec::new();
+    for report in reports {
+        let party = report.passive_parties().next().context("no passive party")?;
+        let shown = party.parameters_shown.as_deref().context("the report does not say what is shown")?;
+        let audit = |defense| {
+            let of =
+                |a: &&Audit| scored_once(a) && a.threat_model.defense == defense && a.threat_model.known_records == 0;
+            report.audits.iter().find(of)
+        };
+        let of = |audit: &Audit, attack: &str| {
+            audit.attacks.iter().find(|a| a.name == attack).and_then(|a| a.mse()).map(significant)
+        };
+        let unaware = audit(DefenseKnowledge::Unknown).and_then(|a| of(a, "clamped_half_star"));
+        let aware = audit(DefenseKnowledge::Known);
+        let said = aware.and_then(|a| a.remarks.iter().find_map(|r| r.strip_prefix("undo_transform: ")));
+        // The finding, without the evidence.
+        let said = said.and_then(|said| said.split([':', ',', ';', '(']).next()).map(str::trim_end);
+        let (name, g) = match shown.strip_prefix("transformed: ").and_then(|s| s.rsplit_once(", g = ")) {
+            Some((name, g)) => (code(name), g),
+            None => (shown.to_owned(), "0"),
+        };
+        rows.push(vec![
+            name,
+            g.to_owned(),
+            or_none(unaware),
+            or_none(aware.and_then(|a| of(a, "undo_transform"))),
+            or_none(said.map(ToOwned::to_owned)),
+        ]);
+    }
+    let head = ["shown", "g", "unaware", "aware", "what the aware attack says"];
+    Ok(format!("{}\n\n{}", markdown(&head, rows), guesses(reports.first().context("no report")?)?))
+}
+
+/// One defense, in words.
+struct Line {
+    defense: String,
+    unaware: String,
+    aware: String,
+    /// The strongest attack that knows the defense.
+    attack: String,
+    accuracy: String,
+    kl: String,
+    bits: String,
+    /// Error of the adversary that knows whole records.
+    with_scores: String,
+    /// Its error without any score.
+    control: String,
+    added: String,
+}
+
+/// The defenses of a report, in its order.
+fn lines(report: &Report) -> anyhow::Result<Vec<Line>> {
+    let added = added::lines(report);
+    let mut lines: Vec<Line> = Vec::new();
+    for audit in report.audits.iter().filter(|a| scored_once(a) && a.threat_model.known_records == 0) {
+        let label = audit.policy.label();
+        let defense = named(audit);
+        let best = audit.strongest();
+        let error = or_none(best.map(|(_, errors)| figure(errors.mse, errors.sigma)));
+        if audit.threat_model.defense == DefenseKnowledge::Known {
+            let line = lines.iter_mut().find(|line| line.defense == defense).context("an aware adversary alone")?;
+            (line.aware, line.attack) = (error, or_none(best.map(|(name, _)| code(name))));
+            continue;
+        }
+        let of = added.iter().find(|line| line.defense == label);
+        let of = of.with_context(|| format!("nothing says what the scores of {defense} add"))?;
+        lines.push(Line {
+            unaware: error,
+            aware: NONE.into(),
+            attack: NONE.into(),
+            accuracy: or_none(audit.utility.accuracy_change.map(change)),
+            kl: or_none(audit.utility.mean_kl_nats.map(significant)),
+            bits: or_none(audit.utility.bits.map(significant)),
+            with_scores: of.error.clone(),
+            control: of.control.clone(),
+            added: format!("{} ({})", of.added, of.interval.replace(" %", "")).replace('-', "−"),
+            defense,
+        });
+    }
+    Ok(lines)
+}
+
+/// The defense without the template of PRIVEE, which is the same in every run and stated beside the table.
+fn named(audit: &Audit) -> String {
+    let mut policy = audit.policy.clone();
+    policy.parameters.remove("template");
+    policy.label()
+}
+
+/// Whether the adversary sees scores of the records it attacks.
+fn scored_once(audit: &Audit) -> bool {
+    !matches!(audit.threat_model.observations, Observations::NoScore | Observations::ScoresOfSome { .. })
+}
+
+/// What guessing costs on the same records.
+fn guesses(report: &Report) -> anyhow::Result<String> {
+    let audit = report.audits.first().context("the report has no audit")?;
+    let [half, mean] = [&audit.baselines.half, &audit.baselines.column_mean].map(|errors| significant(errors.mse));
+    Ok(format!("{} records. Guessing ½ has error {half}, guessing the column mean {mean}.", audit.records))
+}
+
+fn only<'a>(reports: &[&'a Report]) -> anyhow::Result<&'a Report> {
+    reports.first().copied().context("no report")
+}
+
+fn change(x: f64) -> String {
+    if x.abs() < 5e-4 { "0".into() } else { format!("{x:+.3}").replace('-', "−") }
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+fn or_none(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NONE.into())
+}
+
+fn markdown(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
+    let mut text = vec![line(&head), format!("|{}", "---|".repeat(head.len()))];
+    text.extend(rows.into_iter().map(|row| line(&row)));
+    text.join("\n")
+}
