@@ -1,7 +1,7 @@
 //! What a release says of each record's logits, as a set of features.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::numerics::{ConfinedGaussian, Polytope};
+use vfl_shared::numerics::Polytope;
 
 /// `lower` ≤ z_i − z_j ≤ `upper`, in nats; an end may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,27 +109,6 @@ impl Cells {
     #[must_use]
     pub fn records(&self) -> usize {
         self.cells.len()
-    }
-
-    /// Takes what is likely of one record's scores into a Gaussian of its features.
-    pub(in crate::attack) fn observe(&self, record: usize, confined: &mut ConfinedGaussian) {
-        let (d, cell) = (self.weights.ncols(), &self.cells[record]);
-        // With noise in the logits nothing is likely of the scores alone.
-        if cell.likely.is_empty() || confined.unknowns() != d {
-            return;
-        }
-        let known = self.known.column(record);
-        // What the logarithms have in common is not known: only their differences from the first count, whose own deviation they
-        // share. A common unknown of great variance says the same.
-        let mut wide = confined.clone().with_unknown(0.0, 1e4);
-        let mut row = vec![-1.0; d + 1];
-        for (class, (mean, deviation)) in cell.likely.iter().enumerate() {
-            for (to, w) in row.iter_mut().zip(self.weights.column_iter()) {
-                *to = w[class];
-            }
-            wide.observe(&row, cell.stretch * mean - known[class], cell.stretch * deviation);
-        }
-        *confined = wide.without_last();
     }
 
     /// The polytope of one record's features, in which the truth lies; the length of the noise is the last unknown where it is

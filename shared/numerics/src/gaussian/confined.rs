@@ -130,16 +130,6 @@ impl ConfinedGaussian {
         Self { mean: self.mean.insert_row(d, mean), covariance, bounds }
     }
 
-    /// The same without the last unknown and without bounds, whatever the last one is.
-    ///
-    /// # Panics
-    /// If there is no unknown.
-    #[must_use]
-    pub fn without_last(self) -> Self {
-        let d = self.mean.len() - 1;
-        Self::new(self.mean.remove_row(d), self.covariance.remove_row(d).remove_column(d))
-    }
-
     /// Adds `lower` ≤ x_i ≤ `upper`; either end may be infinite.
     ///
     /// # Panics
