@@ -797,10 +797,10 @@ fn evaluation(table: &mut Table, here: &Trained, good: &Good) {
     ] {
         table.add(path, bad, open(more), ARGUMENT, says);
     }
-    let all = std::iter::repeat_n([one(), ask_score()], 257).flatten().collect();
+    let all = std::iter::repeat_n([one(), ask_score()], 1025).flatten().collect();
     table.add(
         path,
-        "the 257th scoring of a set",
+        "one scoring more than a set allows",
         open(all),
         Code::ResourceExhausted,
         "0 scorings of these records are left",

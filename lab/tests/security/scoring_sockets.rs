@@ -41,7 +41,16 @@ async fn with_defaults(
         audit: AuditPolicy { allowed: true, ..Default::default() },
         collusion: Default::default(),
     };
-    let listener = tokio::net::TcpListener::bind(&peer.address).await.unwrap();
+    // A connection of another test may have the port for a moment.
+    let mut tries = 0;
+    let listener = loop {
+        match tokio::net::TcpListener::bind(&peer.address).await {
+            Ok(listener) => break listener,
+            Err(error) => assert!(tries < 100, "{error}"),
+        }
+        tries += 1;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
     let stop = CancellationToken::new();
     tokio::spawn(vfl_passive_party::service::run(settings, listener, stop.clone().cancelled_owned()));
     (table, stop)
