@@ -37,6 +37,14 @@ pub use policy::facts;
 
 use crate::report::{Audit, Baselines, ScoringFacts};
 
+/// Asks the coordinator which model is in service.
+///
+/// # Errors
+/// [`Refusal`] for a malformed address, or naming the coordinator.
+pub async fn model(targets: &Targets) -> Result<Model, Refusal> {
+    client::Coordinator::new(&targets.credentials, &targets.coordinator)?.describe().await
+}
+
 /// Runs the audit, telling `on_stage` what is being done: (done, total, words).
 ///
 /// # Errors

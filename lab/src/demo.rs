@@ -106,11 +106,37 @@ pub fn vertical_split(
     Ok(VerticalSplit::shared_window(first_column, d, total, &names(parties)?)?)
 }
 
-/// Runs the demo and gives the report.
+/// A deployment of a demonstration, with a model in service.
+pub(crate) struct Served {
+    /// The parties.
+    pub(crate) deployment: Deployment,
+    /// All records.
+    pub(crate) dataset: Dataset,
+    split: VerticalSplit,
+    records: Records,
+    published: Published,
+    training_ids: RecordIds,
+    /// Where the parties keep their state.
+    _state: tempfile::TempDir,
+}
+
+impl Served {
+    /// The records to attack, in the order in which they were drawn.
+    pub(crate) fn audited(&self) -> RecordIds {
+        self.dataset.ids().select(&self.records.audited)
+    }
+
+    /// The records that an adversary knows whole; `None` for none.
+    pub(crate) fn known(&self) -> Option<RecordIds> {
+        self.records.known_ids(&self.dataset)
+    }
+}
+
+/// Splits the data, starts the services, and trains over the sockets.
 ///
 /// # Errors
 /// Whatever stops it, named.
-pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
+pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     let dataset = data::load(&plan.data)?;
     let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
@@ -131,7 +157,6 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let as_they_are = [&plan.transform, &plan.training_transform].into_iter().all(|t| *t == TransformConfig::None {});
     let known = if as_they_are { plan.known_records } else { 0 };
     let records = Records::draw(&dataset, plan.records, known, plan.seed);
-    let known = records.known_ids(&dataset);
     let help = Help { known: records.table(&dataset, &split)?, ..Help::default() };
     let shown = (release, training_transform);
     let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
@@ -150,12 +175,21 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         "model {} is in service: {} steps, epoch {} of {} published",
         published.version, published.steps, published.best_epoch, published.epochs
     ));
+    Ok(Served { deployment, dataset, split, records, published, training_ids, _state: state })
+}
 
+/// Runs the demo and gives the report.
+///
+/// # Errors
+/// Whatever stops it, named.
+pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
+    let served = serve(plan).await?;
+    let (audited, known) = (served.audited(), served.known());
+    let Served { deployment, dataset, split, published, training_ids, _state, .. } = served;
     let test_ids = dataset.ids().select(&dataset.split().test);
     let test_accuracy = accuracy(&deployment, &dataset, &test_ids).await?;
     say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
 
-    let audited = dataset.ids().select(&records.audited);
     // Named, so that known records serve for nothing else: the parameters are known.
     let informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
     let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed);

@@ -23,6 +23,7 @@ pub mod evaluate;
 pub mod load;
 mod page;
 pub mod progress;
+pub mod recommend;
 pub mod report;
 pub mod reproduce;
 pub mod results;

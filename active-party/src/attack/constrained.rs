@@ -6,7 +6,7 @@ use rand::Rng;
 use vfl_shared::numerics::BoxSolution;
 
 use super::entry::{Entry, Group};
-use super::{AdversaryView, Attack, AttackError, Ended, Needs, Reconstruction, RecordOutcome, Status};
+use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, RecordOutcome, Status};
 
 /// The point of the box with the least ‖A x − b'‖; of several, the one nearest to ½.
 #[derive(Debug, Clone, Copy)]
@@ -71,15 +71,6 @@ fn reconstruction(
     found: BoxSolution,
     status: impl Fn(usize) -> Status,
 ) -> Result<Reconstruction, AttackError> {
-    let outcomes = found.outcomes.iter().map(|o| RecordOutcome {
-        ended: match (o.converged, o.consistent) {
-            (false, _) => Ended::StepLimit,
-            (true, true) => Ended::Solved,
-            (true, false) => Ended::NearestConsistent,
-        },
-        iterations: o.iterations,
-        objective: o.objective,
-    });
-    let outcomes = outcomes.collect();
+    let outcomes = found.outcomes.iter().map(RecordOutcome::from).collect();
     Ok(Reconstruction { outcomes, ..Reconstruction::solving(view, found.x, status)? })
 }

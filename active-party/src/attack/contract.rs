@@ -5,6 +5,7 @@
 
 use nalgebra::DMatrix;
 use rand::Rng;
+use vfl_shared::numerics::BoxOutcome;
 
 use super::{AdversaryView, AttackError, EstimatedScores, Evidence, Questions, Solved};
 
@@ -125,6 +126,8 @@ pub enum Status {
         /// Rank of the system.
         rank: usize,
     },
+    /// A regression on records that the adversary knows whole.
+    Regression,
     /// Where a descent on the scores ended.
     Descent,
     /// Nothing was solved: the spread of the records' values was put on [0, 1].
@@ -143,6 +146,7 @@ impl Status {
             Self::BestFit { .. } => "best_fit",
             Self::Centre { .. } => "centre",
             Self::Posterior { .. } => "posterior",
+            Self::Regression => "regression",
             Self::Descent => "descent",
             Self::Scaled => "scaled",
         }
@@ -158,6 +162,17 @@ pub struct RecordOutcome {
     pub iterations: u32,
     /// The method's objective at the estimate: the relaxation's value, the squared misfit, the loss.
     pub objective: f64,
+}
+
+impl From<&BoxOutcome> for RecordOutcome {
+    fn from(outcome: &BoxOutcome) -> Self {
+        let ended = match (outcome.converged, outcome.consistent) {
+            (false, _) => Ended::StepLimit,
+            (true, true) => Ended::Solved,
+            (true, false) => Ended::NearestConsistent,
+        };
+        Self { ended, iterations: outcome.iterations, objective: outcome.objective }
+    }
 }
 
 /// What became of one record.

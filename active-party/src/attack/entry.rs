@@ -14,7 +14,7 @@ pub enum Group {
     Adaptive,
     /// It needs more than a release and parameters: records of the adversary's own, or the help of another party.
     Helped,
-    /// It knows moments of the features, or is the control of those that do.
+    /// It knows moments of the features or records whole, or is the control of those that do.
     Informed,
 }
 

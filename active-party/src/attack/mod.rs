@@ -66,7 +66,7 @@ pub use known_model::KnownModel;
 pub use least_squares::LeastSquares;
 pub use one_feature::{OneFeature, one_feature};
 pub use one_feature_case::{OneFeatureCase, OneFeatureError};
-pub use prior::{Imputation, Moments, Point, Posterior, Prior, PriorError};
+pub use prior::{Imputation, MAX_FITTED, Moments, Point, Posterior, Prior, PriorError, Regression};
 pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
 pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, Seen};
 pub use replacement::Replacement;
@@ -128,9 +128,15 @@ impl Method {
         Self::all().filter(move |method| !more(method) && *method != Self::ChosenShares)
     }
 
-    /// Those that need moments of the features.
+    /// Those that need moments of the features, or records known whole; controls among them.
     pub fn informed() -> impl Iterator<Item = Self> {
         Self::all().filter(|method| method.0.group == Group::Informed)
+    }
+
+    /// Whether it is the control of those: it knows the same, and looks at no score.
+    #[must_use]
+    pub fn is_control(self) -> bool {
+        self.0.group == Group::Informed && !self.plain(&Settings::default()).needs().release.wanted()
     }
 
     /// Those that run on any model whose parameters are known, and take the release for the true scores.
@@ -383,4 +389,6 @@ register! {
     ConditionalMean = prior::posterior::CONDITIONAL_MEAN,
     Gaussian = prior::posterior::GAUSSIAN,
     PosteriorMean = prior::posterior::POSTERIOR_MEAN,
+    KernelImputation = prior::regression::KERNEL_IMPUTATION,
+    KernelRidge = prior::regression::KERNEL_RIDGE,
 }

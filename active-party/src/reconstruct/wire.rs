@@ -140,6 +140,7 @@ fn outcome(status: Status) -> wire::Outcome {
         Status::Descent => wire::Outcome::Descent,
         Status::Scaled => wire::Outcome::Scaled,
         Status::Posterior { .. } => wire::Outcome::Posterior,
+        Status::Regression => wire::Outcome::Regression,
     }
 }
 

@@ -10,6 +10,7 @@ mod curves;
 mod fixture;
 mod golden;
 mod gradient_inversion;
+mod informed;
 mod knowledge;
 mod properties;
 mod real_data;

@@ -240,7 +240,8 @@ fn scorings() -> Vec<Seed> {
             metrics: vec![figure.clone()],
         })
     };
-    let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75) };
+    let halves = pb::Halves { choice: 0.5, value: 0.25, low: 0.0, high: 0.5 };
+    let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75), halves: Some(halves) };
     let scored = pb::Scored {
         best: Some(1),
         errors: vec![pb::scored::Candidate { candidate: 1, error: error(), gain: Some(gain) }],

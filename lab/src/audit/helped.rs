@@ -34,21 +34,30 @@ impl<'a> Helped<'a> {
             named
         };
         let Help { auxiliary_ids, colluding } = &plan.help;
-        let shadow = plan.attacks.iter().any(|a| a.method() == Method::ShadowModel);
-        let informs = !shadow && plan.attacks.iter().any(|a| is_informed(a.method()));
+        // Known records serve for the attacks that are named, or for all that have a use for them.
+        let there = auxiliary_ids.is_some();
+        let names_shadow = plan.attacks.iter().any(|a| a.method() == Method::ShadowModel);
+        let named_informed: Vec<_> = plan.attacks.iter().filter(|a| is_informed(a.method())).cloned().collect();
+        let informed = match named_informed.is_empty() {
+            _ if !there => Vec::new(),
+            false => named_informed,
+            true if names_shadow => Vec::new(),
+            true => informed_attacks(),
+        };
+        let shadow = there && (names_shadow || !plan.attacks.iter().any(|a| is_informed(a.method())));
         Self {
             plan,
             auxiliary: auxiliary_ids.as_ref(),
             colluders: colluding.iter().map(ToString::to_string).collect(),
-            shadow: named(auxiliary_ids.is_some() && !informs, Method::ShadowModel),
-            informed: informed(plan),
+            shadow: named(shadow, Method::ShadowModel),
+            informed,
             coalition: named(!colluding.is_empty(), Method::Coalition),
         }
     }
 
     /// Whether an attack is run with help, apart from the others.
     pub(super) fn runs(&self, method: Method) -> bool {
-        method == Method::Imputation
+        method.is_control()
             || self.shadow.iter().chain(&self.informed).chain(&self.coalition).any(|a| a.method() == method)
     }
 
@@ -89,10 +98,12 @@ impl<'a> Helped<'a> {
 
     /// The request for the attacks that know moments, and their controls before them.
     fn informed(&self, mut ask: Ask, session: Option<&str>, policy: &Policy) -> Ask {
-        let known = |attack: &AttackConfig| match policy.is_none() {
-            true => Spec::behind(attack, self.plan, policy),
-            false => Spec::of(attack, self.plan).with("policy", policy),
-        };
+        // A regression learns what the policy does from the records that are known.
+        let known =
+            |attack: &AttackConfig| match attack.method().takes("policy", attack.settings()) && !policy.is_none() {
+                true => Spec::of(attack, self.plan).with("policy", policy),
+                false => Spec::behind(attack, self.plan, policy),
+            };
         let controls = controls();
         ask.helper = Helper::KnownMoments { controls: controls.len() };
         ask.names = controls.iter().chain(&self.informed).map(ToString::to_string).collect();
@@ -134,36 +145,22 @@ impl<'a> Helped<'a> {
     }
 }
 
-/// Whether an attack knows moments and looks at scores.
+/// Whether an attack knows moments, or records whole, and looks at scores.
 fn is_informed(method: Method) -> bool {
-    method != Method::Imputation && Method::informed().any(|informed| informed == method)
+    !method.is_control() && Method::informed().any(|informed| informed == method)
 }
 
-/// The attacks of an adversary that knows moments from whole records: those that the plan names, or the likeliest point and the mean
-/// of the posterior. None where the plan has another use for such records only.
-fn informed(plan: &Plan) -> Vec<AttackConfig> {
-    if plan.help.auxiliary_ids.is_none() {
-        return Vec::new();
-    }
-    let named: Vec<AttackConfig> = plan.attacks.iter().filter(|a| is_informed(a.method())).cloned().collect();
-    let shadow = plan.attacks.iter().any(|a| a.method() == Method::ShadowModel);
-    match named.is_empty() {
-        true if shadow => Vec::new(),
-        true => informed_attacks(),
-        false => named,
-    }
-}
-
-/// What has no score and knows the same as those who know moments: the moments of all features, or of the passive ones alone.
+/// What has no score and knows the same as those who know moments or records: the mean given the moments of all features, that of the
+/// passive ones alone, and a regression.
 fn controls() -> Vec<AttackConfig> {
-    variants([Method::Imputation])
+    variants([Method::Imputation]).into_iter().chain([Method::KernelImputation.into()]).collect()
 }
 
-/// The attacks of an adversary that knows moments, unless others are named: the likeliest point and the mean of the posterior, each
-/// with all moments and with those of the passive features alone.
+/// The attacks of an adversary that knows records whole, unless others are named: the likeliest point and the mean of the posterior, each
+/// with all moments and with those of the passive features alone, and a regression.
 #[must_use]
 pub fn informed_attacks() -> Vec<AttackConfig> {
-    variants([Method::Gaussian, Method::PosteriorMean])
+    variants([Method::Gaussian, Method::PosteriorMean]).into_iter().chain([Method::KernelRidge.into()]).collect()
 }
 
 /// Each with all moments, and with those of the passive features alone.

@@ -154,9 +154,23 @@ impl AuditConfig {
     }
 }
 
-impl AuditArgs {
-    pub(super) async fn run(self) -> Result<(), CliError> {
-        let file = ConfigFile::<AuditConfig>::read(&self.config).map_err(CliError::input)?;
+/// What a config file says is to be audited, read and checked.
+pub(super) struct Audited {
+    /// Whom to talk to.
+    pub(super) targets: Targets,
+    /// What to audit.
+    pub(super) plan: Plan,
+    /// The text of the file with the ids of the records.
+    text: String,
+}
+
+impl Audited {
+    /// Reads a config file and those that it names; `metrics` stands above what it says of metrics.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] naming the file and what is wrong in it.
+    pub(super) fn read(config: &Path, metrics: Option<&[String]>) -> Result<Self, CliError> {
+        let file = ConfigFile::<AuditConfig>::read(config).map_err(CliError::input)?;
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::Auditor).map_err(CliError::input)?;
         let (features, policies) = v.check().map_err(|e| CliError::input(file.error(e)))?;
@@ -176,13 +190,11 @@ impl AuditArgs {
         }
         let auxiliary_ids = v.auxiliary_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
         let help = Help { auxiliary_ids, colluding: v.colluding.clone() };
-        let attacks = v.attacks.clone();
-        let metrics =
-            self.metrics.as_ref().or(v.metrics.as_ref()).map(|names| super::metrics::metrics_of(names)).transpose()?;
+        let metrics = metrics.or(v.metrics.as_deref()).map(super::metrics::metrics_of).transpose()?;
         let plan = Plan {
             ids,
             policies,
-            attacks,
+            attacks: v.attacks.clone(),
             features,
             training_ids,
             aware: v.aware,
@@ -192,6 +204,13 @@ impl AuditArgs {
             help,
             seed: v.seed,
         };
+        Ok(Self { targets, plan, text })
+    }
+}
+
+impl AuditArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let Audited { targets, plan, text } = Audited::read(&self.config, self.metrics.as_deref())?;
         let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
         let findings = run(&targets, &plan, |done, _, stage| bar.at(done as u64, stage)).await;
         let findings = findings.map_err(CliError::failed)?;

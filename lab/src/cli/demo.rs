@@ -81,6 +81,11 @@ impl Default for DemoArgs {
 }
 
 impl DemoArgs {
+    /// A demonstration on this data, with so many records attacked and known whole.
+    pub(super) fn of(data: DataArgs, records: usize, known_records: usize, epochs: u32) -> Self {
+        Self { data, records, known_records, epochs, ..Self::default() }
+    }
+
     pub(super) async fn run(self) -> Result<(), CliError> {
         let report = run(&self.plan()?).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
         deliver(&report, &self.out, self.json)

@@ -6,6 +6,7 @@ mod deliver;
 mod demo;
 mod metrics;
 mod parameters;
+mod recommend;
 mod reproduce;
 mod transcript;
 
@@ -20,6 +21,7 @@ pub use audit::{AuditArgs, AuditConfig};
 pub use data::{BankChoice, DataArgs};
 pub use demo::DemoArgs;
 pub use parameters::SplitParametersArgs;
+pub use recommend::RecommendArgs;
 pub use reproduce::ReproduceArgs;
 pub use transcript::TranscriptArgs;
 
@@ -40,11 +42,12 @@ Examples:
   cloison split-parameters --parameters model.json --active active.schema.toml \\
       --passive bank-a=bank-a.schema.toml --out parameters    a model trained elsewhere, one file per party to import
   cloison audit --config audit.toml --out out                 audit a running deployment
+  cloison recommend --dataset satellite --max-added-risk 0.2  the defense that adds no more, at the least cost
   cloison reproduce r-fig4                                    a figure of the papers, computed again
   cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
   cloison load                                                rows and calls per second, beside a bare echo
 
-Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default warn)."
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 a threshold is not met. RUST_LOG sets the log filter (default warn)."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -57,6 +60,8 @@ enum Command {
     Demo(DemoArgs),
     /// Audit a running deployment as its auditor; write a report.
     Audit(AuditArgs),
+    /// Search the defense that keeps the added risk of the scores below a threshold at the least cost.
+    Recommend(Box<RecommendArgs>),
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
     Reproduce(Box<ReproduceArgs>),
     /// Measure what an honest training tells the active party of the passive features, by number of epochs.
@@ -126,6 +131,7 @@ impl Cli {
             None => DemoArgs::default().run().await,
             Some(Command::Demo(args)) => args.run().await,
             Some(Command::Audit(args)) => args.run().await,
+            Some(Command::Recommend(args)) => args.run().await,
             Some(Command::Reproduce(args)) => args.run().await,
             Some(Command::Transcript(args)) => args.run().await,
             Some(Command::Certs(args)) => {

@@ -2,7 +2,9 @@
 
 use super::ReportError;
 use super::build::config_sha256;
-use super::document::{Audit, Errors, MetricFigure, Outcome, Party, Report, Role, SCHEMA_VERSION, Status, SweepPoint};
+use super::document::{
+    AddedRisk, Audit, Errors, MetricFigure, Outcome, Party, Report, Role, SCHEMA_VERSION, Status, SweepPoint,
+};
 use super::surface::SurfaceKind;
 use super::threat::ThreatModel;
 
@@ -113,6 +115,15 @@ impl Report {
         self.check_errors(&format!("{field}.baselines.column_mean"), audit, &audit.baselines.column_mean)?;
         for attack in &audit.attacks {
             let field = format!("{field}.attacks[{:?}]", attack.name);
+            if let Some(AddedRisk { control_mse, value, low, high, .. }) = &attack.added_risk {
+                within(&format!("{field}.added_risk.control_mse"), *control_mse, f64::NEG_INFINITY, f64::INFINITY)?;
+                for (name, figure) in [("value", value), ("low", low), ("high", high)] {
+                    optional(&format!("{field}.added_risk.{name}"), *figure, f64::NEG_INFINITY, f64::INFINITY)?;
+                }
+                if low.zip(*high).is_some_and(|(low, high)| low > high) {
+                    return refuse(&format!("{field}.added_risk"), "has an interval that ends before it begins");
+                }
+            }
             let Outcome::Ran { status, errors } = &attack.outcome else { continue };
             self.check_errors(&field, audit, errors)?;
             if let Some((name, rank, unknowns)) = one_of_many(*status)
@@ -200,6 +211,7 @@ fn one_of_many(status: Status) -> Option<(&'static str, usize, usize)> {
         | Status::BestFit { .. }
         | Status::Centre { .. }
         | Status::Posterior { .. }
+        | Status::Regression
         | Status::Descent
         | Status::Scaled
         | Status::IterationLimit { .. } => None,

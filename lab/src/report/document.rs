@@ -384,6 +384,24 @@ pub struct AddedRisk {
     /// Upper end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
+    /// The figure on two halves of the records, where parties answer without noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<HeldOut>,
+}
+
+/// Added risk on two halves of the records. The strongest of several attacks is chosen by the first half; what the choice has not
+/// flattered is told of the second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldOut {
+    /// On the first half.
+    pub choice: f64,
+    /// On the second half.
+    pub value: f64,
+    /// Lower end of the 95 % interval of `value`.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
@@ -483,6 +501,8 @@ pub enum Status {
         /// Unknowns d.
         unknowns: usize,
     },
+    /// A regression on records that the adversary knows whole.
+    Regression,
     /// Where a descent on the scores ended.
     Descent,
     /// The spread of the records' values was put on [0, 1].

@@ -306,6 +306,7 @@ fn how(status: Status) -> String {
         Status::BestFit { rank, unknowns } => format!("best fit, {rank} of {unknowns}"),
         Status::Centre { rank, unknowns } => format!("centre, {rank} of {unknowns}"),
         Status::Posterior { rank, unknowns } => format!("posterior, {rank} of {unknowns}"),
+        Status::Regression => "regression on known records".into(),
         Status::Descent => "end of a descent".into(),
         Status::Scaled => "values scaled to [0, 1]".into(),
         Status::IterationLimit { iterations } => format!("stopped at {iterations} iterations"),

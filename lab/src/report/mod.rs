@@ -30,9 +30,9 @@ use std::io;
 use std::path::PathBuf;
 
 pub use document::{
-    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, MetricFigure,
-    Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts, ScoringMode,
-    Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
+    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, HeldOut, MetricFacts,
+    MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts,
+    ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
 pub use level::{EXACT_MSE, Level, Verdict};

@@ -6,17 +6,23 @@ use vfl_lab::audit::informed_attacks;
 use vfl_lab::report::{AttackResult, Audit, DefenseKnowledge, Outcome, Refused};
 use vfl_passive_party::config::Grant;
 use vfl_shared::metrics::mse;
+use vfl_shared::numerics::KernelRidge;
 
 use super::helped::{RECORDS, auxiliary, errors, known, near, passive_columns, plan, report, run, values};
 use super::support::{Trained, test_ids, trained};
 
 /// Records that the adversary knows.
-const KNOWN: usize = 80;
+pub(super) const KNOWN: usize = 80;
 
-/// A deployment whose active party knows the passive features of some test records.
+/// A deployment whose active party knows the passive features of the test records after the audited ones.
 async fn informed(grant: Grant) -> Trained {
+    informed_about(RECORDS, grant).await
+}
+
+/// A deployment whose active party knows the passive features of the test records from this one on.
+pub(super) async fn informed_about(from: usize, grant: Grant) -> Trained {
     let white = trained(1, 7, 6).await;
-    let table = known(&white, RECORDS, RECORDS + KNOWN);
+    let table = known(&white, from, from + KNOWN);
     let change = |spec: &mut vfl_lab::deployment::DeploymentSpec| {
         spec.release.to_active_party = grant;
         spec.help.known = Some(table);
@@ -28,8 +34,9 @@ fn attack<'a>(audit: &'a Audit, name: &str) -> &'a AttackResult {
     audit.attacks.iter().find(|a| a.name == name).unwrap_or_else(|| panic!("{name} is not in {audit:?}"))
 }
 
-/// The errors of imputation from these moments, computed apart from the joint sample: with all, and with the passive ones alone.
-fn imputed(here: &Trained) -> [f64; 2] {
+/// The errors of the controls, computed apart from the joint sample: imputation with all moments, and with the passive ones alone, and a
+/// regression.
+fn imputed(here: &Trained) -> [f64; 3] {
     let passive = passive_columns(here);
     let active: Vec<usize> = here.split.active().to_vec();
     let (x, y) = (values(here, &passive, RECORDS, RECORDS + KNOWN), values(here, &active, RECORDS, RECORDS + KNOWN));
@@ -38,7 +45,8 @@ fn imputed(here: &Trained) -> [f64; 2] {
     let error = |means: DMatrix<f64>| mse(&means.map(|v| v.clamp(0.0, 1.0)), &truth).unwrap().overall;
     let (joint, _) = prior.given(&own).unwrap();
     let constant = DMatrix::from_fn(truth.nrows(), RECORDS, |i, _| x.row(i).mean());
-    [error(joint), error(constant)]
+    let regression = KernelRidge::fit(&y, &x).unwrap().predict(&own);
+    [error(joint), error(constant), error(regression)]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,25 +56,32 @@ async fn the_control_is_scored_and_attacks_say_what_they_add_to_it() {
     asked.policies = vec!["none".parse().unwrap(), "rounding (decimals = 1)".parse().unwrap()];
     let findings = run(&here, &asked).await.unwrap();
     let [plain, rounded] = &findings.audits[..] else { panic!("two audits: {:?}", findings.audits) };
-    let [joint, own] = imputed(&here);
-    let control = if joint <= own { "imputation" } else { "imputation (moments = own)" };
+    let controls = imputed(&here);
+    let names = ["imputation", "imputation (moments = own)", "kernel_imputation"];
+    let (control, least) = names.iter().zip(controls).min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
     for (audit, defense) in [(plain, DefenseKnowledge::Unknown), (rounded, DefenseKnowledge::Known)] {
         assert_eq!((audit.threat_model.known_records, audit.threat_model.defense), (KNOWN, defense));
         // The same records and no score: the same errors behind every defense.
-        near(errors(audit, "imputation").mse, joint);
-        near(errors(audit, "imputation (moments = own)").mse, own);
-        for name in ["gaussian", "gaussian (moments = own)", "posterior_mean", "posterior_mean (moments = own)"] {
+        names.iter().zip(controls).for_each(|(name, error)| near(errors(audit, name).mse, error));
+        let attacks = [
+            "gaussian",
+            "gaussian (moments = own)",
+            "posterior_mean",
+            "posterior_mean (moments = own)",
+            "kernel_ridge",
+        ];
+        for name in attacks {
             let (attack, mse) = (attack(audit, name), errors(audit, name).mse);
             let added = attack.added_risk.as_ref().unwrap();
-            assert_eq!(added.control, control, "the best control");
-            near(added.control_mse, joint.min(own));
+            assert_eq!(added.control, *control, "the best control");
+            near(added.control_mse, least);
             let (value, low, high) = (added.value.unwrap(), added.low.unwrap(), added.high.unwrap());
-            assert!((value - (1.0 - mse / joint.min(own))).abs() < 0.01, "{name}: {value}");
+            assert!((value - (1.0 - mse / least)).abs() < 0.01, "{name}: {value}");
             assert!(low < value && value < high && high - low < 0.5, "{name}: {low} {value} {high}");
         }
     }
     let best = |audit: &Audit| errors(audit, audit.strongest().unwrap().0).mse;
-    assert!(best(plain) < 0.9 * joint.min(own), "exact scores add to what is known: {}", best(plain));
+    assert!(best(plain) < 0.9 * least, "exact scores add to what is known: {}", best(plain));
     assert!(best(plain) <= best(rounded), "and tell no less than rounded ones");
     report(&findings);
 }
@@ -82,5 +97,19 @@ async fn without_parameters_the_control_alone_is_told() {
     let refused = &attack(audit, "posterior_mean").outcome;
     assert!(matches!(refused, Outcome::NotRun { why: Refused::ParametersHidden, .. }), "{refused:?}");
     assert!(audit.strongest().is_none());
+    report(&findings);
+}
+
+/// The regression needs no parameters: it runs where they are hidden, beside its control.
+#[tokio::test(flavor = "multi_thread")]
+async fn scores_are_learnt_from_where_parameters_are_hidden() {
+    let here = informed(Grant::Nothing).await;
+    let attacks = vec![AttackConfig::from(Method::KernelRidge)];
+    let asked = plan(&here, attacks, auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + KNOWN)));
+    let findings = run(&here, &asked).await.unwrap();
+    let [audit] = &findings.audits[..] else { panic!("one audit") };
+    near(errors(audit, "kernel_imputation").mse, imputed(&here)[2]);
+    let added = attack(audit, "kernel_ridge").added_risk.as_ref().unwrap();
+    assert!(added.low.unwrap() > 0.0, "exact scores tell something to whoever knows no parameters: {added:?}");
     report(&findings);
 }

@@ -10,6 +10,7 @@ mod ledger;
 mod metrics;
 mod predictions;
 mod raw;
+mod recommend;
 mod refusals;
 mod roles;
 mod support;

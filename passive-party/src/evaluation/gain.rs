@@ -9,7 +9,24 @@ pub struct Gain {
     pub value: Option<f64>,
     /// The interval's ends, where it is bounded.
     pub interval: Option<(f64, f64)>,
+    /// The same of two halves of the records, where there is no noise.
+    pub halves: Option<Halves>,
 }
+
+/// The figure on two halves of the records. Whoever chooses the best of several attacks by the first half reads off the second what
+/// the choice has not flattered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Halves {
+    /// On the records in even places, from 0.
+    pub choice: f64,
+    /// On the others.
+    pub value: f64,
+    /// The interval of `value`, as that of all records.
+    pub interval: (f64, f64),
+}
+
+/// The fewest records of a half.
+const LEAST_HALF: usize = 50;
 
 /// Of a normal distribution, 95 % lie within as many standard deviations.
 const Z95: f64 = 1.959_963_984_540_054;
@@ -27,35 +44,56 @@ impl Gain {
         let (se, sc) = ((Z95 * se).powi(2), (Z95 * sc).powi(2));
         let a = c * c - sc;
         if c <= 0.0 || a <= 0.0 {
-            return Self { value, interval: None };
+            return Self { value, interval: None, halves: None };
         }
         let root = (se * a + sc * e * e).max(0.0).sqrt();
         let (low, high) = (((e * c - root) / a).max(0.0), ((e * c + root) / a).max(0.0));
-        Self { value, interval: Some((1.0 - high, 1.0 - low)) }
+        Self { value, interval: Some((1.0 - high, 1.0 - low)), halves: None }
     }
 
     /// From two errors without noise, as they are told, and the errors of each record: the interval that holds the figure of all
     /// records like these in 95 of 100 samples of so many, to three significant digits of the ratio.
     ///
-    /// By the delta method: the ratio r of two means over n records has the variance Σ (e_i − r c_i)² / (n (n − 1) c²).
+    /// By the delta method: the ratio r of two means over n records has the variance Σ (e_i − r c_i)² / (n (n − 1) c²). From 100 records
+    /// on there are the figures of both halves as well.
     #[must_use]
     pub fn of_records(error: f64, control: f64, errors: &[f64], controls: &[f64]) -> Self {
         if control <= 0.0 {
-            return Self { value: None, interval: None };
+            return Self { value: None, interval: None, halves: None };
         }
-        let n = errors.len();
-        let sum: f64 = controls.iter().sum();
-        if n < 2 || controls.len() != n || sum <= 0.0 {
-            return Self { value: Some(1.0 - three_significant_digits(error / control)), interval: None };
-        }
-        let ratio = errors.iter().sum::<f64>() / sum;
-        let value = Some(1.0 - three_significant_digits(ratio));
-        let squares: f64 = errors.iter().zip(controls).map(|(e, c)| (e - ratio * c).powi(2)).sum();
-        let mean = sum / n as f64;
-        let deviation = (squares / (n as f64 * (n as f64 - 1.0))).sqrt() / mean;
-        let end = |by: f64| 1.0 - three_significant_digits((ratio + by * Z95 * deviation).max(0.0));
-        Self { value, interval: Some((end(1.0), end(-1.0))) }
+        let Some((value, interval)) = delta(errors.iter().copied(), controls.iter().copied()) else {
+            let value = Some(1.0 - three_significant_digits(error / control));
+            return Self { value, interval: None, halves: None };
+        };
+        let half = |from: usize| {
+            let each = |of: &[f64]| of.iter().skip(from).step_by(2).copied().collect::<Vec<_>>();
+            delta(each(errors).into_iter(), each(controls).into_iter())
+        };
+        let halves = match errors.len() {
+            n if n < 2 * LEAST_HALF => None,
+            _ => half(0).zip(half(1)).map(|((choice, _), (value, interval))| Halves { choice, value, interval }),
+        };
+        Self { value: Some(value), interval: Some(interval), halves }
     }
+}
+
+/// 1 − ratio of two means over the same records, with its interval; `None` for fewer than two records, another number of either, or
+/// a mean of 0.
+fn delta(
+    errors: impl ExactSizeIterator<Item = f64> + Clone,
+    controls: impl ExactSizeIterator<Item = f64> + Clone,
+) -> Option<(f64, (f64, f64))> {
+    let n = errors.len();
+    let sum: f64 = controls.clone().sum();
+    if n < 2 || controls.len() != n || sum <= 0.0 {
+        return None;
+    }
+    let ratio = errors.clone().sum::<f64>() / sum;
+    let squares: f64 = errors.zip(controls).map(|(e, c)| (e - ratio * c).powi(2)).sum();
+    let mean = sum / n as f64;
+    let deviation = (squares / (n as f64 * (n as f64 - 1.0))).sqrt() / mean;
+    let end = |by: f64| 1.0 - three_significant_digits((ratio + by * Z95 * deviation).max(0.0));
+    Some((1.0 - three_significant_digits(ratio), (end(1.0), end(-1.0))))
 }
 
 #[cfg(test)]
@@ -96,9 +134,47 @@ mod tests {
 
     #[test]
     fn a_control_without_error_and_a_single_record_have_no_interval() {
-        assert_eq!(Gain::of_records(0.1, 0.0, &[0.1, 0.1], &[0.0, 0.0]), Gain { value: None, interval: None });
-        assert_eq!(Gain::of_records(0.1, 0.2, &[0.1], &[0.2]), Gain { value: Some(0.5), interval: None });
+        let bare = |value, interval| Gain { value, interval, halves: None };
+        assert_eq!(Gain::of_records(0.1, 0.0, &[0.1, 0.1], &[0.0, 0.0]), bare(None, None));
+        assert_eq!(Gain::of_records(0.1, 0.2, &[0.1], &[0.2]), bare(Some(0.5), None));
         let exact = Gain::of_records(0.0, 0.2, &[0.0, 0.0], &[0.1, 0.3]);
-        assert_eq!(exact, Gain { value: Some(1.0), interval: Some((1.0, 1.0)) });
+        assert_eq!(exact, bare(Some(1.0), Some((1.0, 1.0))));
+    }
+
+    /// Of many attacks that are all worthless, the best of one half is chosen: on that half it looks like a gain, on the other it does
+    /// not.
+    #[test]
+    fn the_second_half_is_not_flattered_by_the_choice() {
+        let mut rng = ChaCha20Rng::seed_from_u64(8);
+        let (mut chosen, mut told, mut covered) = (0.0, 0.0, 0);
+        let runs = 200;
+        for _ in 0..runs {
+            let controls: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
+            let attack = || -> Halves {
+                let errors: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
+                Gain::of_records(0.5, 0.5, &errors, &controls).halves.unwrap()
+            };
+            let best = std::iter::repeat_with(attack).take(20).max_by(|a, b| a.choice.total_cmp(&b.choice)).unwrap();
+            chosen += best.choice / f64::from(runs);
+            told += best.value / f64::from(runs);
+            covered += u32::from(best.interval.0 <= 0.0 && 0.0 <= best.interval.1);
+        }
+        assert!(chosen > 0.08, "{chosen}");
+        assert!(told.abs() < 0.02, "{told}");
+        let share = f64::from(covered) / f64::from(runs);
+        assert!((0.90..=0.98).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn halves_are_those_of_the_places() {
+        let of = |n: usize| {
+            let (errors, controls): (Vec<f64>, Vec<f64>) =
+                (0..n).map(|i| (if i % 2 == 0 { 0.1 } else { 0.3 }, 0.4)).unzip();
+            Gain::of_records(0.2, 0.4, &errors, &controls)
+        };
+        assert_eq!(of(99).halves, None);
+        let Gain { value, halves, .. } = of(100);
+        assert_eq!(value, Some(0.5));
+        assert_eq!(halves, Some(Halves { choice: 0.75, value: 0.25, interval: (0.25, 0.25) }));
     }
 }

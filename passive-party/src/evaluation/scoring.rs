@@ -16,7 +16,7 @@ use vfl_shared::metrics::{
 use vfl_shared::numerics::three_significant_digits;
 
 use super::accountant::LEAST_RHO;
-pub use super::gain::Gain;
+pub use super::gain::{Gain, Halves};
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
 

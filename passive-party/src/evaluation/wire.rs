@@ -4,7 +4,7 @@ use vfl_shared::metrics::metrics_named;
 use vfl_shared::rpc::{Refusal, pb};
 use vfl_shared::transform::ShownParameters;
 
-use super::scoring::{ErrorTold, Gain, MetricTold, Scorable, Scored, Told};
+use super::scoring::{ErrorTold, Gain, Halves, MetricTold, Scorable, Scored, Told};
 use super::{Asked, Control, Evaluation, Left};
 use crate::config::AuditMode;
 
@@ -78,7 +78,13 @@ fn error(told: ErrorTold) -> pb::ReconstructionError {
 /// The answer to a scoring; `clipped` has the number of clipped values of each candidate.
 pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Scored {
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let gain = |g: Gain| pb::Gain { value: g.value, low: g.interval.map(|i| i.0), high: g.interval.map(|i| i.1) };
+    let halves = |h: Halves| pb::Halves { choice: h.choice, value: h.value, low: h.interval.0, high: h.interval.1 };
+    let gain = |g: Gain| pb::Gain {
+        value: g.value,
+        low: g.interval.map(|i| i.0),
+        high: g.interval.map(|i| i.1),
+        halves: g.halves.map(halves),
+    };
     let errors = scored.errors.into_iter().map(|(at, e, g)| pb::scored::Candidate {
         candidate: index(at),
         error: Some(error(e)),

@@ -20,6 +20,7 @@
 //! - [`GaussianSystem`]: the same points for somebody who knows the mean and the covariance of x: conditional mean, likeliest
 //!   point in the box, mean of the posterior; [`ConfinedGaussian`]: the mean between any linear bounds;
 //!   [`SampleMoments`]: mean and covariance of a sample, shrunk where it is small;
+//! - [`KernelRidge`]: regression, linear or not, that chooses kernel and penalty by leaving records out;
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
 //! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line search;
@@ -61,6 +62,7 @@ mod dense;
 mod difference;
 mod digits;
 mod gaussian;
+mod kernel_ridge;
 mod lbfgs;
 mod moments;
 mod polytope;
@@ -71,6 +73,7 @@ pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
 pub use digits::three_significant_digits;
 pub use gaussian::{ConfinedGaussian, ConfinedMean, GaussianError, GaussianSystem};
+pub use kernel_ridge::KernelRidge;
 pub use lbfgs::{Lbfgs, Minimum};
 pub use moments::SampleMoments;
 pub use polytope::{ActiveSet, LogDensity, Nearest, Polytope, Walk};

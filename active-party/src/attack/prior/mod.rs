@@ -1,4 +1,4 @@
-//! Adversaries that know something of the passive features beforehand, and the control that has no scores.
+//! Adversaries that know moments of the passive features, or records whole, and the controls that have no scores.
 
 mod error;
 pub(super) mod imputation;
@@ -6,6 +6,7 @@ mod moments;
 mod noisy;
 mod point;
 pub(super) mod posterior;
+pub(super) mod regression;
 mod used;
 
 pub use error::PriorError;
@@ -13,4 +14,5 @@ pub use imputation::Imputation;
 pub use moments::Prior;
 pub use point::Point;
 pub use posterior::Posterior;
+pub use regression::{MAX_FITTED, Regression};
 pub use used::Moments;

@@ -63,7 +63,6 @@ impl Attack for Posterior {
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let prior = self.moments.of(view)?;
-        crate::attack::known_model::same("moments", "features", view.target_features(), prior.features())?;
         let (means, covariance) = prior.given(view.active().matrix())?;
         let found = self.evidence.reconstruct(view, rng)?;
         let (estimates, outcomes) = match &found.evidence {
@@ -100,16 +99,7 @@ impl Posterior {
             Point::Likeliest => system.likeliest_in_box(means, b_prime),
             Point::Mean => system.posterior_mean(means, b_prime),
         };
-        let outcomes = outcomes.iter().map(|o| RecordOutcome {
-            ended: match (o.converged, o.consistent) {
-                (false, _) => Ended::StepLimit,
-                (true, true) => Ended::Solved,
-                (true, false) => Ended::NearestConsistent,
-            },
-            iterations: o.iterations,
-            objective: o.objective,
-        });
-        Ok((x, outcomes.collect()))
+        Ok((x, outcomes.iter().map(RecordOutcome::from).collect()))
     }
 
     /// One record after the other, with room to work in for each thread.
@@ -144,11 +134,8 @@ impl Posterior {
         work: &mut ActiveSet,
     ) -> Result<(DVector<f64>, Ended), AttackError> {
         if self.point == Point::Unconfined {
-            return Err(AttackError::NotGranted {
-                reason:
-                    "conditional_mean takes equations, and this release gives bounds; use gaussian or posterior_mean"
-                        .into(),
-            });
+            let (attack, expected) = ("conditional_mean", "equations or noisy scores");
+            return Err(AttackError::Unfit { attack, expected, got: "bounds" });
         }
         let d = mean.len();
         let set = cells.polytope(record);

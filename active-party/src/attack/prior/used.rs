@@ -1,5 +1,6 @@
 //! Which of the moments that are known an attack uses.
 
+use crate::attack::known_model::same;
 use crate::attack::settings::Setting;
 use crate::attack::{AdversaryView, AttackError, Prior, Settings};
 
@@ -35,6 +36,7 @@ impl Moments {
     /// These moments of a view.
     pub(super) fn of(self, view: &AdversaryView<'_>) -> Result<Prior, AttackError> {
         let prior = view.prior()?;
+        same("moments", "features", view.target_features(), prior.features())?;
         Ok(match self {
             Self::Joint => prior.clone(),
             Self::Own => prior.own(),

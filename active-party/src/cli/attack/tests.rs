@@ -344,7 +344,9 @@ fn estimates_do_not_change_when_the_truth_does() {
     }
     // Those with moments as well.
     let run = |case: &serde_json::Value| {
-        let methods: Vec<Method> = Method::informed().collect();
+        // Those that need records whole are not there.
+        let moments = |m: &Method| m.build(&Settings::default()).needs().prior == Need::Yes;
+        let methods: Vec<Method> = Method::informed().filter(moments).collect();
         attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap()
     };
     case["prior"] = serde_json::json!({"mean": [0.4, 0.6], "covariance": [[0.04, 0.01], [0.01, 0.05]]});

@@ -180,6 +180,7 @@ fn status(result: &pb::AttackResult) -> Status {
         Outcome::Descent => Status::Descent,
         Outcome::Scaled => Status::Scaled,
         Outcome::Posterior => Status::Posterior { rank, unknowns },
+        Outcome::Regression => Status::Regression,
     }
 }
 

@@ -15,7 +15,7 @@ use vfl_shared::types::{ModelVersion, RecordIds};
 
 use super::estimates::Estimates;
 use super::peer::{connected, nonsense, refused};
-use crate::audit::told::{ErrorsTold, FigureTold, GainTold};
+use crate::audit::told::{ErrorsTold, FigureTold, GainTold, HalvesTold};
 
 /// A stream of scorings of one set of records.
 pub(crate) struct Scoring {
@@ -210,7 +210,12 @@ impl TryFrom<pb::Scored> for Scored {
     type Error = WireError;
 
     fn try_from(scored: pb::Scored) -> Result<Self, WireError> {
-        let gain = |pb::Gain { value, low, high }| GainTold { value, interval: low.zip(high) };
+        let halves = |pb::Halves { choice, value, low, high }| HalvesTold { choice, value, interval: (low, high) };
+        let gain = |pb::Gain { value, low, high, halves: half }| GainTold {
+            value,
+            interval: low.zip(high),
+            halves: half.map(halves),
+        };
         let gains = scored.errors.iter().map(|candidate| candidate.gain.map(gain)).collect();
         let error = |candidate: pb::scored::Candidate| require("error", candidate.error).map(ErrorsTold::from);
         Ok(Self {

@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use vfl_active_party::attack::{self, AdversaryView, Method, Prior, Replacement, Settings, SideInformation};
+use nalgebra::DMatrix;
+use vfl_active_party::attack::{
+    self, AdversaryView, AuxiliaryRecords, KnownPolicy, Method, Prior, Replacement, SideInformation,
+};
+use vfl_coordinator::defense::{DefenseError, Grants, Noise, Pipeline};
 use vfl_shared::metrics::squared_error_by_record;
-use vfl_shared::numerics::SampleMoments;
-use vfl_shared::types::{FeatureBlock, ReleasedScores};
+use vfl_shared::numerics::{SampleMoments, softmax_columns};
+use vfl_shared::policy::{DefenseConfig, Policy};
+use vfl_shared::types::{FeatureBlock, Logits, ReleasedScores};
 
 use crate::reproduce::ReproduceError;
 use crate::reproduce::document::AddedRisk;
-use crate::reproduce::statistics::ratio;
+use crate::reproduce::statistics::{mean, ratio};
 use crate::reproduce::subject::{Drawn, Purpose, Subject, generator};
 use crate::reproduce::sweep::{Window, select};
 use crate::reproduce::workers::cpu_time;
@@ -45,7 +50,7 @@ impl Known {
         if self == Self::Few { DRAWS } else { 1 }
     }
 
-    /// The control: the curve of who knows this and has no score.
+    /// The control of attacks that take moments: the curve of who knows these and has no score.
     pub(super) fn control(self) -> &'static str {
         match self {
             Self::Range => "half",
@@ -68,13 +73,25 @@ pub(super) struct Line {
     pub(super) method: Method,
     /// Whether it has the scores; a control has none.
     pub(super) scores: bool,
+    /// The defense behind which it has them.
+    pub(super) defense: fn() -> DefenseConfig,
 }
 
 const fn line(curve: &'static str, known: Known, method: Method, scores: bool) -> Line {
-    Line { curve, known, method, scores }
+    Line { curve, known, method, scores, defense: || DefenseConfig::None {} }
 }
 
-pub(super) static LINES: [Line; 15] = [
+/// A line of who has 200 whole records, and scores behind a defense.
+const fn behind(curve: &'static str, method: Method, defense: fn() -> DefenseConfig) -> Line {
+    Line { defense, ..line(curve, Known::Few, method, true) }
+}
+
+/// Three defenses: one that rounds, one that adds noise, one that leaves the class.
+const ROUNDING: fn() -> DefenseConfig = || DefenseConfig::Rounding { decimals: 2 };
+const NOISE: fn() -> DefenseConfig = || DefenseConfig::GaussianNoise { sigma: 0.1 };
+const LABEL: fn() -> DefenseConfig = || DefenseConfig::ClassLabel { softening: 0.0 };
+
+pub(super) static LINES: [Line; 26] = [
     line("half", Known::Range, Method::Half, false),
     line("half_star", Known::Range, Method::HalfStar, true),
     line("clamped_half_star", Known::Range, Method::ClampedHalfStar, true),
@@ -90,7 +107,21 @@ pub(super) static LINES: [Line; 15] = [
     line("all_records_conditional_mean", Known::All, Method::ConditionalMean, true),
     line("all_records_gaussian", Known::All, Method::Gaussian, true),
     line("all_records_posterior_mean", Known::All, Method::PosteriorMean, true),
+    line("records_200_kernel_control", Known::Few, Method::KernelImputation, false),
+    line("records_200_kernel_ridge", Known::Few, Method::KernelRidge, true),
+    behind("rounding_2_gaussian", Method::Gaussian, ROUNDING),
+    behind("rounding_2_posterior_mean", Method::PosteriorMean, ROUNDING),
+    behind("rounding_2_kernel_ridge", Method::KernelRidge, ROUNDING),
+    behind("gaussian_noise_gaussian", Method::Gaussian, NOISE),
+    behind("gaussian_noise_posterior_mean", Method::PosteriorMean, NOISE),
+    behind("gaussian_noise_kernel_ridge", Method::KernelRidge, NOISE),
+    behind("class_label_gaussian", Method::Gaussian, LABEL),
+    behind("class_label_posterior_mean", Method::PosteriorMean, LABEL),
+    behind("class_label_kernel_ridge", Method::KernelRidge, LABEL),
 ];
+
+/// The controls of who has whole records: the better one is what an attack is held against.
+const CONTROLS: [&str; 2] = ["records_200_control", "records_200_kernel_control"];
 
 /// The points of a posterior that attacks take, by the ends of their curves' names.
 pub(super) const POINTS: [&str; 3] = ["conditional_mean", "gaussian", "posterior_mean"];
@@ -111,9 +142,11 @@ impl Point {
         place.map_or(&[], |place| self.errors[place].as_slice())
     }
 
-    /// What the scores add for who knows this and runs this attack.
+    /// What the scores add for who knows this and runs this attack, beside the best control that knows the same.
     pub(super) fn added(&self, known: Known, attack: &str) -> Option<AddedRisk> {
-        let control = known.control();
+        let of = |curve: &&str| mean(self.errors(curve).iter().copied()).mean;
+        let better = CONTROLS.into_iter().min_by(|a, b| of(a).total_cmp(&of(b)));
+        let control = better.filter(|_| known == Known::Few).unwrap_or(known.control());
         let r = ratio(self.errors(attack), self.errors(control))?;
         let (share, away) = (1.0 - r.mean, Z95 * r.standard_error);
         Some(AddedRisk {
@@ -134,7 +167,6 @@ pub(super) type Done = Vec<(Vec<f64>, Duration)>;
 pub(super) struct Experiment<'a> {
     pub(super) subject: &'a Subject,
     pub(super) drawn: &'a Drawn,
-    pub(super) released: ReleasedScores,
     pub(super) seed: u64,
 }
 
@@ -151,12 +183,38 @@ impl Experiment<'_> {
             }
             Known::All => Prior::of_records(&of(&window.passive), &of(&window.active))?,
             Known::Few => {
-                // The same records whatever d is.
-                let mut rng = generator(self.seed, Purpose::Auxiliary, draw as u64);
-                let records = all.select_columns(&rand::seq::index::sample(&mut rng, all.ncols(), FEW).into_vec());
+                let records = self.few(draw);
                 Prior::of_records(&select(&records, &window.passive, FEW), &select(&records, &window.active, FEW))?
             }
         }))
+    }
+
+    /// Whole records, the same whatever d is: features of both parties, d_t × [`FEW`].
+    fn few(&self, draw: usize) -> DMatrix<f64> {
+        let all = &self.subject.others;
+        let mut rng = generator(self.seed, Purpose::Auxiliary, draw as u64);
+        all.select_columns(&rand::seq::index::sample(&mut rng, all.ncols(), FEW).into_vec())
+    }
+
+    /// What a policy releases of records with these scores. Its noise is the same in every run.
+    fn behind(&self, policy: &Policy, scores: &DMatrix<f64>) -> Result<ReleasedScores, ReproduceError> {
+        if policy.is_none() {
+            return Ok(ReleasedScores::Probabilities(scores.clone()));
+        }
+        let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
+        let grants = Grants { passive_weights: None, calibration: None };
+        let pipeline = Pipeline::build(&policy.defenses, scores.nrows(), &grants).map_err(failed)?;
+        // Softmax of the logarithms of scores is the scores.
+        let logits = Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?;
+        Ok(pipeline.release(logits, Noise::fresh([0; 32])).map_err(failed)?.released)
+    }
+
+    /// Scores of records (d_t × n) by the model.
+    fn scores(&self, x: &DMatrix<f64>) -> DMatrix<f64> {
+        let mut scores = &self.subject.weights * x;
+        scores.column_iter_mut().for_each(|mut z| z += &self.subject.bias);
+        softmax_columns(&mut scores);
+        scores
     }
 
     /// Runs every line of one knowledge.
@@ -167,16 +225,29 @@ impl Experiment<'_> {
         let y = FeatureBlock::new(select(&self.drawn.x, &window.active, n))?;
         let truth = select(&self.drawn.x, &window.passive, n);
         let prior = self.prior(&window, known, draw)?;
-        let side = SideInformation { prior: prior.as_ref(), ..SideInformation::default() };
-        let settings = Settings::default();
+        let few = (known == Known::Few).then(|| self.few(draw));
         let mut done = Vec::new();
         for line in LINES.iter().filter(|line| line.known == known) {
             let failed = |error| ReproduceError::Attack { curve: line.curve.into(), d, k0: window.k0, error };
+            let policy = Policy::of((line.defense)());
+            let settings = KnownPolicy::from(policy.clone()).settings();
+            let released = self.behind(&policy, self.drawn.scores())?;
+            let floor = Replacement::default();
+            let auxiliary = match &few {
+                Some(records) => {
+                    let part = |rows: &[usize]| FeatureBlock::new(select(records, rows, FEW));
+                    let told = self.behind(&policy, &self.scores(records))?;
+                    let whole = AuxiliaryRecords::new(part(&window.active)?, part(&window.passive)?, told, floor);
+                    Some(whole.map_err(failed)?)
+                }
+                None => None,
+            };
+            let side =
+                SideInformation { prior: prior.as_ref(), auxiliary: auxiliary.as_ref(), ..SideInformation::default() };
             let start = cpu_time();
-            let view = if line.scores {
-                AdversaryView::new(&window.model, &y, &self.released, Replacement::default())
-            } else {
-                AdversaryView::without_scores(&window.model, &y, Replacement::default())
+            let view = match line.scores {
+                true => AdversaryView::new(&window.model, &y, &released, floor),
+                false => AdversaryView::without_scores(&window.model, &y, floor),
             };
             let view = view.map_err(failed)?.with_side_information(side);
             let mut found = attack::run(&*line.method.build(&settings), &view, self.seed).map_err(failed)?.estimates;

@@ -30,8 +30,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     }
     let dimensions = dimensions(subject, options)?;
     let drawn = subject.draw(options.records, options.seed);
-    let released = drawn.released(drawn.records());
-    let experiment = Experiment { subject, drawn: &drawn, released, seed: options.seed };
+    let experiment = Experiment { subject, drawn: &drawn, seed: options.seed };
     let each = || Known::EACH.iter().flat_map(|&known| (0..known.draws()).map(move |draw| (known, draw)));
     let jobs: Vec<(usize, Known, usize)> =
         (0..dimensions.len()).flat_map(|i| each().map(move |(known, draw)| (i, known, draw))).collect();
@@ -50,7 +49,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let (i, known, _) = jobs[job];
         let point = &mut points[i];
         if known == Known::Few
-            && let [(control, _), .., (scores, _)] = done.as_slice()
+            && let [(control, _), _, _, (scores, _), ..] = done.as_slice()
             && let Some(r) = ratio(scores, control)
         {
             point.draws.push(1.0 - r.mean);
@@ -114,7 +113,10 @@ fn fill(document: &mut Document, points: &[Point], cpu: &[Duration], records: us
         document.attacks.push(AttackFacts {
             curve: line.curve.into(),
             method: line.method.to_string(),
-            settings: BTreeMap::from([("known".into(), line.known.words().into())]),
+            settings: BTreeMap::from([
+                ("known".into(), line.known.words().into()),
+                ("defense".into(), (line.defense)().to_string()),
+            ]),
             records,
             cpu_seconds: cpu[place].as_secs_f64(),
         });
@@ -143,6 +145,9 @@ fn notes(points: &[Point], pool: usize) -> Vec<String> {
         "half_star is not clipped to [0, 1], as in R's text; the added risk of who knows the range is that of clamped_half_star over ½"
             .into(),
         "conditional_mean is clipped to [0, 1]; gaussian is the likeliest point of the Gaussian in the box, posterior_mean its mean there"
+            .into(),
+        "kernel_ridge is a regression on the 200 records with their scores, kernel_control the same without scores; the control of all \
+         who have 200 records is the better of it and of the imputation by moments"
             .into(),
         "column_mean is the control of who knows mean and covariance: without active features a covariance tells nothing of a record"
             .into(),

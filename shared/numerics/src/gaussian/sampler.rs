@@ -29,9 +29,6 @@ struct Wall {
 impl ConfinedGaussian {
     /// The mean of `samples` draws from the confined Gaussian, after a tenth as many that are not counted. `None` where the
     /// bounds leave no interior.
-    ///
-    /// # Panics
-    /// Never for values that are finite.
     #[must_use]
     pub fn sampled_mean(&self, samples: u32, rng: &mut dyn Rng) -> Option<DVector<f64>> {
         let d = self.mean.len();

@@ -194,11 +194,8 @@ impl GaussianSystem {
         start.extend_from_slice(x);
         let (mut fitted, mut steps) = fit.run(self.left.as_slice(), x);
         let mut consistent = fitted == Fitted::Found && self.satisfied(b, x);
-        if fitted == Fitted::Found && !consistent {
-            // b misses what the prior allows: its support, or the range of A. The box may still have a point with A x = b.
-            consistent = false;
-        }
-        if fitted != Fitted::Found || !consistent {
+        if !consistent {
+            // The box has no point with A x = b, or b misses what the prior allows: its support, or the range of A.
             let right = DMatrix::from_column_slice(self.m, 1, b);
             let nearest = self.in_box.least_squares(&right).x;
             let given: Vec<f64> = self.a.chunks_exact(self.d.max(1)).map(|row| dot(row, nearest.as_slice())).collect();

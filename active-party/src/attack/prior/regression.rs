@@ -1,0 +1,105 @@
+//! The adversary that knows records whole and fits a regression to them, with what was released of them or without: its control.
+//! Neither needs parameters, nor takes the features for Gaussian.
+
+use nalgebra::DMatrix;
+use rand::Rng;
+use vfl_shared::numerics::KernelRidge;
+use vfl_shared::types::ReleasedScores;
+
+use crate::attack::entry::{Entry, Group};
+use crate::attack::known_model::same;
+use crate::attack::{
+    AdversaryView, Attack, AttackError, Need, Needs, Reconstruction, Replacement, Settings, StatedKnowledge, Status,
+};
+
+/// Kernel ridge regression of the passive features on the active ones and on what was released: linear, with products, or smooth,
+/// whichever does best on records left out, feature by feature.
+#[derive(Debug, Clone)]
+pub struct Regression {
+    /// Whether it looks at what was released. Without, it is the control of the one that does.
+    pub release: bool,
+    /// What is known of the features: estimates are moved into their ranges.
+    pub stated: StatedKnowledge,
+}
+
+/// The most records that are fitted: the time grows with their cube.
+pub const MAX_FITTED: usize = 500;
+
+const fn entry(name: &'static str, build: fn(&Settings) -> Box<dyn Attack>) -> Entry {
+    Entry { informed: true, ..Entry::new(name, Group::Informed, build) }
+}
+
+/// `kernel_ridge`.
+pub(in crate::attack) static KERNEL_RIDGE: Entry =
+    entry("kernel_ridge", |settings| Box::new(Regression { release: true, stated: settings.into() }));
+
+/// `kernel_imputation`.
+pub(in crate::attack) static KERNEL_IMPUTATION: Entry =
+    entry("kernel_imputation", |settings| Box::new(Regression { release: false, stated: settings.into() }));
+
+impl Attack for Regression {
+    fn needs(&self) -> Needs {
+        let release = if self.release { Need::Yes } else { Need::No };
+        Needs { release, auxiliary: Need::Yes, ..Needs::default() }
+    }
+
+    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let records = view.side_information().auxiliary.ok_or(AttackError::NoAuxiliary)?;
+        same("auxiliary passive features", "features", view.target_features(), records.features())?;
+        let known = self.stated.about(view.target_features())?;
+        let (own, other) = match self.release {
+            false => (vec![records.y.matrix().clone()], vec![view.active().matrix().clone()]),
+            true => {
+                let floor = floor(&records.released, view.replacement());
+                let own = AdversaryView::new(view.model(), &records.y, &records.released, floor)?;
+                let other = AdversaryView::new(view.model(), view.active(), view.released()?, floor)?;
+                (inputs(&own)?, inputs(&other)?)
+            }
+        };
+        let n = records.records().min(MAX_FITTED);
+        let outputs = records.x.matrix().columns(0, n).into_owned();
+        let mut estimates = DMatrix::zeros(outputs.nrows(), view.records());
+        let mut least = vec![f64::INFINITY; outputs.nrows()];
+        for (own, other) in own.iter().zip(&other) {
+            let fitted = KernelRidge::fit(&own.columns(0, n).into_owned(), &outputs)?;
+            let found = fitted.predict(other);
+            for (at, error) in fitted.left_out().iter().enumerate() {
+                // The first, where nothing is known of any.
+                if *error < least[at] || least[at] == f64::INFINITY {
+                    least[at] = *error;
+                    estimates.set_row(at, &found.row(at));
+                }
+            }
+        }
+        for (mut row, (lower, upper)) in estimates.row_iter_mut().zip(known.ranges()) {
+            row.iter_mut().for_each(|v| *v = v.clamp(*lower, *upper));
+        }
+        Ok(Reconstruction::new(estimates, if self.release { Status::Regression } else { Status::Baseline }))
+    }
+}
+
+/// What the passive features may be regressed on (rows; one record per column): the own features, and beside them the scores, b′, or
+/// both. Which of them tells most depends on the defense.
+fn inputs(view: &AdversaryView<'_>) -> Result<Vec<DMatrix<f64>>, AttackError> {
+    let (y, c, b) = (view.active().matrix(), view.scores()?, view.b_prime()?);
+    Ok(vec![y.clone(), stack(&[y, &c]), stack(&[y, b]), stack(&[y, &c, b])])
+}
+
+/// Blocks with the same records, one below the other.
+fn stack(blocks: &[&DMatrix<f64>]) -> DMatrix<f64> {
+    let rows = blocks.iter().map(|b| b.nrows()).sum();
+    let mut all = DMatrix::zeros(rows, blocks.first().map_or(0, |b| b.ncols()));
+    let mut at = 0;
+    for block in blocks {
+        all.rows_mut(at, block.nrows()).copy_from(block);
+        at += block.nrows();
+    }
+    all
+}
+
+/// What stands for scores of 0: half of the least score above it, so that rounding to 0 is not taken for certainty.
+fn floor(released: &ReleasedScores, otherwise: Replacement) -> Replacement {
+    let (ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) = released else { return otherwise };
+    let least = c.iter().copied().filter(|c| *c > 0.0).fold(f64::INFINITY, f64::min);
+    if c.iter().all(|c| *c > 0.0) { otherwise } else { Replacement::new(0.5 * least).unwrap_or(otherwise) }
+}

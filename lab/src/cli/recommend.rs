@@ -1,0 +1,129 @@
+//! `cloison recommend`
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use vfl_active_party::attack::Settings;
+use vfl_shared::cli::CliError;
+
+use super::audit::Audited;
+use super::data::DataArgs;
+use super::demo::DemoArgs;
+use crate::audit::{Help, Plan, Targets};
+use crate::demo;
+use crate::progress::{Progress, say};
+use crate::recommend::{self, Recommendation};
+
+/// `cloison recommend`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cloison recommend --dataset satellite --passive-features 18 --max-added-risk 0.2
+  cloison recommend --config audit.toml --max-added-risk 0.1
+
+The added risk of a policy is 1 - (error of the strongest attack) / (error of its control). Attack and control know the same records
+whole; the control has no score. A policy meets the threshold if the upper end of the 95 % interval does. The search tries every defense
+that needs no parameters, with several settings each, on one half of the records. The cheapest three that meet the threshold are scored
+again on the other half. Cheapest: the least accuracy lost, then the least total variation distance of the scores.
+
+With --config, the deployment, the records and the known records (`auxiliary_ids`) are those of the config of `cloison audit`; its
+attacks and defenses are not looked at. Passive parties must score without noise (mode = \"trusted\") or leave enough budget, and
+allow up to 350 scorings (max_scorings). Exit code 3: no policy meets the threshold.")]
+pub struct RecommendArgs {
+    /// The most that the scores may add: above 0 and below 1. 0.1 stands for: errors at most a tenth below those of the control.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    max_added_risk: f64,
+    /// The config of an audit of a running deployment. Without it, a demonstration is started on a data set.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "data_dir", "records", "known_records", "epochs"])]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Test records for search and confirmation together, at least 200.
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    records: usize,
+    /// Test records that the adversary knows with all their features. None of them is attacked.
+    #[arg(long, value_name = "N", default_value_t = demo::DEFAULT_KNOWN_RECORDS)]
+    known_records: usize,
+    /// Epochs of training at most.
+    #[arg(long, value_name = "N", default_value_t = 150)]
+    epochs: u32,
+    /// Where recommendation.json goes.
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "expected a number such as 0.1".to_owned())?;
+    if value > 0.0 && value < 1.0 {
+        Ok(value)
+    } else {
+        Err("expected a number above 0 and below 1, such as 0.1".into())
+    }
+}
+
+impl RecommendArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let found = match &self.config {
+            Some(config) => {
+                let Audited { targets, plan, .. } = Audited::read(config, None)?;
+                self.search(&targets, &plan).await?
+            }
+            None => self.demonstrate().await?,
+        };
+        std::fs::create_dir_all(&self.out)
+            .map_err(|e| CliError::Failed(format!("cannot make {}: {e}", self.out.display())))?;
+        let path = self.out.join("recommendation.json");
+        let json = format!("{:#}\n", found.json());
+        vfl_shared::files::write_atomic(&path, json.as_bytes(), false).map_err(CliError::failed)?;
+        let text = if self.json { json } else { found.text() };
+        // A reader that has seen enough (`| head`) is no failure.
+        let _ = write!(std::io::stdout(), "{text}");
+        say(&format!("written: {}", path.display()));
+        match found.recommended() {
+            Some(_) => Ok(()),
+            None => Err(CliError::Unmet(format!(
+                "no policy that was tried keeps the added risk at or below {}",
+                self.max_added_risk
+            ))),
+        }
+    }
+
+    /// On a demonstration of a data set.
+    async fn demonstrate(&self) -> Result<Recommendation, CliError> {
+        let args = DemoArgs::of(self.data.clone(), self.records, self.known_records, self.epochs);
+        let plan = args.plan()?;
+        let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
+        let served = demo::serve(&plan).await.map_err(failed)?;
+        let audit = Plan {
+            ids: served.audited(),
+            policies: Vec::new(),
+            attacks: Vec::new(),
+            features: Settings::default(),
+            training_ids: None,
+            aware: false,
+            queries: 1,
+            rho: None,
+            metrics: Some(Vec::new()),
+            help: Help { auxiliary_ids: served.known(), ..Help::default() },
+            seed: plan.seed,
+        };
+        let found = self.search(&served.deployment.targets(), &audit).await;
+        served.deployment.stop().await.map_err(failed)?;
+        found
+    }
+
+    async fn search(&self, targets: &Targets, plan: &Plan) -> Result<Recommendation, CliError> {
+        let mut bar = Progress::start("searching", 0);
+        let found = recommend::run(targets, plan, self.max_added_risk, |done, _, stage| {
+            bar.at(done as u64, stage);
+        })
+        .await
+        .map_err(CliError::failed)?;
+        bar.done(&format!("{} policies tried, {} on fresh records", found.tried.len(), found.confirmed.len()));
+        Ok(found)
+    }
+}

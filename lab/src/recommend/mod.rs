@@ -1,0 +1,204 @@
+//! Which policy keeps the added risk of the scores below a threshold at the least cost.
+//!
+//! Policies are ordered in [ladders](ladders), each from the one that tells most to the one that tells least. The search finds the
+//! first rung of each ladder that meets the threshold on one half of the records, and at most three of these, the cheapest ones, are
+//! scored again on the other half: among many policies one may meet a threshold by chance, on records that had no part in the
+//! choice it may not. The truth stays where it is: a passive party scores each attempt as in any audit.
+
+mod ladders;
+mod text;
+
+use vfl_active_party::attack::{AttackConfig, Method};
+use vfl_shared::policy::Policy;
+use vfl_shared::rpc::Refusal;
+use vfl_shared::types::RecordIds;
+
+use ladders::{Ladder, ladders};
+pub use text::coordinator_config;
+
+use crate::audit::{self, Findings, Plan, Targets};
+use crate::report::{Audit, Utility};
+
+/// The most candidates that are scored again on fresh records.
+pub const CONFIRMED: usize = 3;
+
+/// The fewest records of each half.
+pub const LEAST_RECORDS: usize = 100;
+
+/// A policy, what it costs, and what its scores add.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// The policy.
+    pub policy: Policy,
+    /// What it costs.
+    pub utility: Utility,
+    /// Added risk of the strongest attack, with the ends of its 95 % interval; `None` if no attack could be compared with its control.
+    pub added: Option<Added>,
+}
+
+/// What the scores of a policy add for the strongest attack that was tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Added {
+    /// The attack.
+    pub attack: String,
+    /// 1 − error / error of the control.
+    pub value: f64,
+    /// The ends of the 95 % interval.
+    pub interval: (f64, f64),
+}
+
+impl Trial {
+    /// Whether the upper end of the interval is at most `max`: what could not be measured meets nothing.
+    #[must_use]
+    pub fn meets(&self, max: f64) -> bool {
+        self.added.as_ref().is_some_and(|added| added.interval.1 <= max)
+    }
+
+    /// What the policy costs, to be compared: the share of records whose class changes, then the distance of the scores.
+    fn cost(&self) -> (f64, f64) {
+        let Utility { accuracy, arg_max_kept, total_variation, .. } = self.utility;
+        (1.0 - accuracy.or(arg_max_kept).unwrap_or(0.0), total_variation.unwrap_or(1.0))
+    }
+
+    /// The trials of an audit, one for each policy.
+    fn of(findings: &Findings, policies: &[Policy]) -> Vec<Self> {
+        let one = |policy: &Policy| {
+            let facts = audit::facts(policy);
+            let of_policy = || findings.audits.iter().filter(|audit| audit.policy == facts);
+            let utility = of_policy().map(|audit| audit.utility).next().unwrap_or_default();
+            let informed = of_policy().find(|audit| audit.threat_model.known_records > 0);
+            Self { policy: policy.clone(), utility, added: informed.and_then(Added::of) }
+        };
+        policies.iter().map(one).collect()
+    }
+}
+
+impl Added {
+    /// Of the strongest attack of an audit; `None` if it has no control, or no interval.
+    fn of(audit: &Audit) -> Option<Self> {
+        let (name, _) = audit.strongest()?;
+        let risk = audit.attacks.iter().find(|a| a.name == name)?.added_risk.as_ref()?;
+        let interval = risk.low.zip(risk.high)?;
+        Some(Self { attack: name.to_owned(), value: risk.value?, interval })
+    }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recommendation {
+    /// The threshold.
+    pub max_added_risk: f64,
+    /// Records that the adversary knows whole.
+    pub known_records: usize,
+    /// Records of the search, and fresh ones.
+    pub records: (usize, usize),
+    /// All policies tried in the search, in the order of their ladders.
+    pub tried: Vec<Trial>,
+    /// The cheapest that met the threshold there, scored on fresh records, cheapest first.
+    pub confirmed: Vec<Trial>,
+}
+
+impl Recommendation {
+    /// The cheapest policy that met the threshold on fresh records too; `None`: none does.
+    #[must_use]
+    pub fn recommended(&self) -> Option<&Trial> {
+        self.confirmed.iter().find(|trial| trial.meets(self.max_added_risk))
+    }
+}
+
+/// The attacks of a search: those that know moments or records whole. The one that knows neither opens the session whose summary says
+/// what a policy costs.
+fn attacks() -> Vec<AttackConfig> {
+    [Method::ClampedHalfStar, Method::Gaussian, Method::PosteriorMean, Method::KernelRidge].map(Into::into).into()
+}
+
+/// Searches on the first half of the records of `plan`, and confirms on the second. Its attacks and policies are not looked at; its help
+/// names the records that the adversary knows whole. `on_stage` is told what is done, as (done, total, words).
+///
+/// # Errors
+/// [`Refusal`] if there are too few records, or no known ones, and as an audit.
+pub async fn run(
+    targets: &Targets,
+    plan: &Plan,
+    max_added_risk: f64,
+    mut on_stage: impl FnMut(usize, usize, &str),
+) -> Result<Recommendation, Refusal> {
+    let Some(known) = plan.help.auxiliary_ids.as_ref().map(RecordIds::len) else {
+        let message = "added risk is that of an adversary that knows some records whole: name them (`auxiliary_ids`)";
+        return Err(Refusal::invalid(message));
+    };
+    let half = plan.ids.len() / 2;
+    if half < LEAST_RECORDS {
+        let (least, got) = (2 * LEAST_RECORDS, plan.ids.len());
+        return Err(Refusal::invalid(format!(
+            "{got} records are too few to search and to confirm; name at least {least}"
+        )));
+    }
+    let (searched, fresh) = (plan.ids.slice(0, half), plan.ids.slice(half, plan.ids.len()));
+    let with = |ids: &RecordIds, policies: &[Policy]| Plan {
+        ids: ids.clone(),
+        policies: policies.to_vec(),
+        attacks: attacks(),
+        training_ids: None,
+        aware: false,
+        metrics: Some(Vec::new()),
+        ..plan.clone()
+    };
+    let mut ladders = ladders(audit::model(targets).await?.class_names.len());
+    let (mut asked, total) = (0, ladders.iter().map(Ladder::questions).sum::<usize>() + CONFIRMED);
+    let mut tried: Vec<(usize, usize, Trial)> = Vec::new();
+    loop {
+        // One rung of every ladder that is not done, in one audit.
+        let next: Vec<(usize, usize, Policy)> = ladders
+            .iter()
+            .enumerate()
+            .filter_map(|(at, ladder)| ladder.next().map(|(rung, policy)| (at, rung, policy.clone())))
+            .collect();
+        if next.is_empty() {
+            break;
+        }
+        let policies: Vec<Policy> = next.iter().map(|(.., policy)| policy.clone()).collect();
+        let plan = with(&searched, &policies);
+        let findings = audit::run(targets, &plan, |done, of, stage| {
+            on_stage(asked + policies.len() * done / of.max(1), total, stage);
+        });
+        let trials = Trial::of(&findings.await?, &policies);
+        asked += trials.len();
+        for ((at, rung, _), trial) in next.into_iter().zip(trials) {
+            ladders[at].told(rung, trial.meets(max_added_risk));
+            tried.push((at, rung, trial));
+        }
+    }
+    tried.sort_by_key(|(at, rung, _)| (*at, *rung));
+    let mut candidates: Vec<Trial> = ladders
+        .iter()
+        .enumerate()
+        .filter_map(|(at, ladder)| {
+            let rung = ladder.found()?;
+            tried.iter().find(|(a, r, _)| (*a, *r) == (at, rung)).map(|(.., trial)| trial.clone())
+        })
+        .collect();
+    let cheaper = |a: &Trial, b: &Trial| {
+        let ((a, far), (b, off)) = (a.cost(), b.cost());
+        a.total_cmp(&b).then(far.total_cmp(&off))
+    };
+    candidates.sort_by(cheaper);
+    candidates.truncate(CONFIRMED);
+    let mut confirmed = Vec::new();
+    if !candidates.is_empty() {
+        let policies: Vec<Policy> = candidates.into_iter().map(|trial| trial.policy).collect();
+        let plan = with(&fresh, &policies);
+        let findings = audit::run(targets, &plan, |_, _, stage| {
+            on_stage(total - CONFIRMED, total, &format!("fresh records, {stage}"));
+        });
+        confirmed = Trial::of(&findings.await?, &policies);
+        confirmed.sort_by(cheaper);
+    }
+    Ok(Recommendation {
+        max_added_risk,
+        known_records: known,
+        records: (searched.len(), fresh.len()),
+        tried: tried.into_iter().map(|(.., trial)| trial).collect(),
+        confirmed,
+    })
+}

@@ -1,0 +1,79 @@
+//! The search for a defense, over the sockets.
+
+use vfl_lab::audit::{self, Plan};
+use vfl_lab::recommend::{self, CONFIRMED, Recommendation};
+use vfl_passive_party::config::Grant;
+use vfl_shared::policy::DefenseConfig;
+
+use super::helped::{auxiliary, plan};
+use super::informed::{KNOWN, informed_about};
+use super::support::{Trained, test_ids};
+
+/// Records of search and confirmation together; known records follow.
+const BOTH: usize = 220;
+
+async fn search(here: &Trained, plan: &Plan, max: f64) -> Recommendation {
+    recommend::run(&here.deployment.targets(), plan, max, |_, _, _| ()).await.unwrap()
+}
+
+fn of(here: &Trained) -> Plan {
+    let known = auxiliary(test_ids(&here.dataset, BOTH, BOTH + KNOWN));
+    Plan { ids: test_ids(&here.dataset, 0, BOTH), policies: Vec::new(), ..plan(here, Vec::new(), known) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_threshold_decides_which_defense_is_recommended() {
+    let here = informed_about(BOTH, Grant::TrueParameters).await;
+    let plan = of(&here);
+    // Whoever accepts nearly everything needs no defense.
+    let lax = search(&here, &plan, 0.999).await;
+    let chosen = lax.recommended().unwrap();
+    assert!(chosen.policy.is_none(), "{}", lax.text());
+    assert_eq!(chosen.utility.total_variation, Some(0.0));
+    assert_eq!((lax.records, lax.known_records), ((BOTH / 2, BOTH / 2), KNOWN));
+
+    // Whoever accepts less gets something that met the threshold on fresh records, and nothing cheaper did.
+    let none = lax.tried.iter().find(|t| t.policy.is_none()).unwrap().added.clone().unwrap();
+    let strict = search(&here, &plan, 0.8 * none.interval.0).await;
+    assert!(strict.tried.iter().any(|t| t.policy.is_none() && !t.meets(strict.max_added_risk)));
+    assert!(strict.confirmed.len() <= CONFIRMED);
+    let text = strict.text();
+    match strict.recommended() {
+        Some(trial) => {
+            assert!(trial.meets(strict.max_added_risk) && !trial.policy.is_none());
+            let at = strict.confirmed.iter().position(|t| t == trial).unwrap();
+            assert!(strict.confirmed[..at].iter().all(|t| !t.meets(strict.max_added_risk)));
+            // An audit of the same records behind what is recommended says the same.
+            let fresh = plan.ids.slice(BOTH / 2, BOTH);
+            let attacks = audit::informed_attacks();
+            let again = Plan { ids: fresh, policies: vec![trial.policy.clone()], attacks, ..plan.clone() };
+            let findings = audit::run(&here.deployment.targets(), &again, |_, _, _| ()).await.unwrap();
+            let audit = findings.audits.iter().find(|a| a.threat_model.known_records == KNOWN).unwrap();
+            let added = trial.added.as_ref().unwrap();
+            let told = audit.attacks.iter().find(|a| a.name == added.attack).unwrap().added_risk.as_ref().unwrap();
+            assert_eq!((told.value, told.high), (Some(added.value), Some(added.interval.1)));
+            assert!(text.contains("[[defense]]"), "{text}");
+        }
+        None => assert!(text.contains("None"), "{text}"),
+    }
+    // Nothing keeps scores from adding less than nothing: what is tried does not depend on luck alone.
+    let impossible = search(&here, &plan, 1e-6).await;
+    let coarsest = |t: &&recommend::Trial| matches!(t.policy.defenses[..], [DefenseConfig::Rounding { decimals: 0 }]);
+    assert!(impossible.tried.iter().any(|t| coarsest(&t)), "the end of a ladder is asked about");
+    here.deployment.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_needs_known_records_and_enough_others() {
+    let here = informed_about(BOTH, Grant::TrueParameters).await;
+    let plan = of(&here);
+    let refused = async |plan: &Plan| {
+        recommend::run(&here.deployment.targets(), plan, 0.1, |_, _, _| ()).await.unwrap_err().message
+    };
+    let blind = Plan { help: Default::default(), ..plan.clone() };
+    assert!(refused(&blind).await.contains("`auxiliary_ids`"));
+    let few = Plan { ids: plan.ids.slice(0, 199), ..plan.clone() };
+    let said = refused(&few).await;
+    assert!(said.contains("199 records are too few") && said.contains("at least 200"), "{said}");
+    here.deployment.stop().await.unwrap();
+}
