@@ -3,11 +3,11 @@
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 use rayon::prelude::*;
-use vfl_shared::numerics::{BoxOutcome, BoxSolution, BoxSystem};
+use vfl_shared::numerics::{BoxOutcome, BoxSolution, BoxSystem, GaussianSystem};
 
 use crate::cases::Case;
 use crate::optimality::{off_least_squares, off_nearest_half};
-use crate::second_solver::{least_squares_residual, nearest_half, tight_settings};
+use crate::second_solver::{least_squares_residual, likeliest, nearest_half, tight_settings};
 use crate::subspace::Subspaces;
 
 const SEED: u64 = 0x000C_1015_0002;
@@ -60,6 +60,42 @@ fn nearest_to_half() {
             assert!(off <= 1e-5, "{what}: {off:e} away from Clarabel's point");
         }
     });
+}
+
+/// The likeliest point of the box under a Gaussian with a full covariance: the same as Clarabel's.
+#[test]
+fn likeliest_in_the_box() {
+    let at_faces: usize = (0..CASES).into_par_iter().map(check_likeliest).sum();
+    // Were the conditional means all inside the box, the test would say nothing about its faces.
+    assert!(at_faces > CASES as usize / 2, "{at_faces} points on a face");
+}
+
+fn check_likeliest(index: u64) -> usize {
+    let mut case = Case::draw(SEED + 2, index, MAX_D);
+    let (what, d) = (&case.name, case.a.ncols());
+    let mean = DMatrix::from_fn(d, 1, |_, _| case.rng.random_range(-0.2..1.2));
+    let mix = DMatrix::from_fn(d, d, |_, _| case.rng.random_range(-1.0..1.0));
+    // Eigenvalues from 0.05 to about 2 d / 3: correlated, and as good as any for a second solver.
+    let covariance = &mix * mix.transpose() + DMatrix::identity(d, d) * 0.05;
+    let precision = covariance.clone().try_inverse().unwrap();
+    let found = GaussianSystem::new(&case.a, &covariance).unwrap().likeliest_in_box(&mean, &case.b);
+    let (x, outcome) = columns(&found).next().unwrap();
+    let off = &x - mean.column(0);
+    let objective = off.dot(&(&precision * &off));
+    let scale = objective.max(1.0);
+    check_answer(&x, outcome, objective, scale, what);
+    assert!(outcome.consistent, "{what}: {outcome:?}");
+
+    let rows = Subspaces::of(&case.a).rows.transpose();
+    let right = &rows * &case.truth;
+    let second = likeliest(&precision, mean.as_slice(), &rows, right.as_slice(), tight_settings(1e-12));
+    let difference = (objective - second.primal).abs();
+    assert!(difference <= 1e-7 * scale, "{what}: {objective} and {}", second.primal);
+    if second.solved {
+        let off = (&x - DVector::from_vec(second.x)).amax();
+        assert!(off <= 1e-5, "{what}: {off:e} away from Clarabel's point");
+    }
+    usize::from(x.iter().any(|v| *v <= 0.0 || *v >= 1.0))
 }
 
 /// The right sides tried on each system: one that is met, and noise from far below the weights to far above them.

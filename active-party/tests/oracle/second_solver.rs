@@ -164,23 +164,51 @@ pub(crate) fn nearest_between(b: &DMatrix<f64>, ends: &[(f64, f64)], settings: D
     Found { x: solution.variables, primal: solution.primal, dual: solution.dual, solved: solution.solved }
 }
 
+/// The upper triangle of a symmetric matrix.
+fn symmetric(m: &DMatrix<f64>) -> CscMatrix<f64> {
+    let mut upper = (vec![], vec![], vec![]);
+    for j in 0..m.ncols() {
+        for i in 0..=j {
+            upper.0.push(i);
+            upper.1.push(j);
+            upper.2.push(m[(i, j)]);
+        }
+    }
+    CscMatrix::new_from_triplets(m.ncols(), m.ncols(), upper.0, upper.1, upper.2)
+}
+
+/// The likeliest point of a Gaussian: minimise (x − m)ᵀ `precision` (x − m) with A x = b over the box.
+pub(crate) fn likeliest(
+    precision: &DMatrix<f64>,
+    mean: &[f64],
+    a: &DMatrix<f64>,
+    b: &[f64],
+    settings: DefaultSettings<f64>,
+) -> Found {
+    let d = a.ncols();
+    let mut program = Program::new(d);
+    program.equations(a, b);
+    program.unit_box(d);
+    let mean = DMatrix::from_column_slice(d, 1, mean);
+    let pull = precision * &mean;
+    let solution = program.solve(&symmetric(precision), (-&pull).as_slice(), settings);
+    let constant = mean.dot(&pull);
+    Found {
+        x: solution.variables,
+        primal: 2.0 * solution.primal + constant,
+        dual: 2.0 * solution.dual + constant,
+        solved: solution.solved,
+    }
+}
+
 /// CLS: minimise ‖A x − b‖² over the box, with AᵀA as the quadratic term: the smallest program, and the fastest.
 pub(crate) fn least_squares(a: &DMatrix<f64>, b: &[f64], settings: DefaultSettings<f64>) -> Found {
     let d = a.ncols();
     let (gram, column) = (a.transpose() * a, DMatrix::from_column_slice(b.len(), 1, b));
-    let mut upper = (vec![], vec![], vec![]);
-    for j in 0..d {
-        for i in 0..=j {
-            upper.0.push(i);
-            upper.1.push(j);
-            upper.2.push(gram[(i, j)]);
-        }
-    }
-    let p = CscMatrix::new_from_triplets(d, d, upper.0, upper.1, upper.2);
     let q = -(a.transpose() * &column);
     let mut program = Program::new(d);
     program.unit_box(d);
-    let solution = program.solve(&p, q.as_slice(), settings);
+    let solution = program.solve(&symmetric(&gram), q.as_slice(), settings);
     let constant = column.norm_squared();
     Found {
         x: solution.variables,

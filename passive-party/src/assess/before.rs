@@ -19,11 +19,13 @@ pub struct BeforeTraining {
     pub mse_half: f64,
     /// `zero`: (1/d) Tr K₀.
     pub mse_zero: f64,
+    /// `informed_control`: (1/d) Tr S, S the covariance.
+    pub mse_informed_control: f64,
     /// Bounds for each rank of A = J W_pas, from 0 to min(k − 1, d). Training nearly always gives the last.
     pub by_rank: Vec<RankBounds>,
 }
 
-/// R (50), (51) for one rank.
+/// R (50), (51) for one rank, and the same for an adversary that knows means and covariances.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RankBounds {
     /// Rank of A.
@@ -38,6 +40,10 @@ pub struct RankBounds {
     pub lb_half_star: f64,
     /// As `ub_ls` for `half_star` and K_½.
     pub ub_half_star: f64,
+    /// As `lb_ls` for the best affine estimate of an adversary that knows means and covariances, and S.
+    pub lb_informed_linear: f64,
+    /// As `ub_ls` for that estimate and S.
+    pub ub_informed_linear: f64,
 }
 
 /// Bounds for the errors on a model of `classes` classes and features with the moments of `x` (d × n), whatever its parameters.
@@ -57,6 +63,7 @@ pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<BeforeTrainin
     }
     let moments = Moments::of(x.matrix()).ok_or(AssessError::Overflow { what: "the moments of the records" })?;
     let (zero, half) = (spectrum(&moments.about_zero)?, spectrum(&moments.about_half)?);
+    let mean = spectrum(&moments.about_mean)?;
     let per_feature = |values: &[f64]| values.iter().sum::<f64>().max(0.0) / d as f64;
     let by_rank = (0..=d.min(classes - 1))
         .map(|rank| RankBounds {
@@ -66,11 +73,13 @@ pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<BeforeTrainin
             ub_ls: per_feature(&zero[..d - rank]),
             lb_half_star: per_feature(&half[rank..]),
             ub_half_star: per_feature(&half[..d - rank]),
+            lb_informed_linear: per_feature(&mean[rank..]),
+            ub_informed_linear: per_feature(&mean[..d - rank]),
         })
         .collect();
-    let (mse_half, mse_zero) = (per_feature(&half), per_feature(&zero));
-    if !(mse_half.is_finite() && mse_zero.is_finite()) {
+    let [mse_half, mse_zero, mse_informed_control] = [&half, &zero, &mean].map(|values| per_feature(values));
+    if ![mse_half, mse_zero, mse_informed_control].iter().all(|v| v.is_finite()) {
         return Err(AssessError::Overflow { what: "the sums of squares" });
     }
-    Ok(BeforeTraining { classes, features: d, records: n, mse_half, mse_zero, by_rank })
+    Ok(BeforeTraining { classes, features: d, records: n, mse_half, mse_zero, mse_informed_control, by_rank })
 }

@@ -12,16 +12,20 @@
 //! | `half` | ½ | (1/d) Tr K_½ |
 //! | `zero` | 0 | (1/d) Tr K₀ |
 //!
+//! An adversary that knows the mean and the covariance of the features too is in `informed.rs`.
+//!
 //! The expectations are means over the records that are given: the closed forms hold for these very records to rounding,
 //! and for others as far as their moments are the same.
 
 mod before;
+mod bits;
 mod candidates;
+mod informed;
 mod release;
 
 use nalgebra::DMatrix;
 use serde::Serialize;
-use vfl_shared::metrics::{MetricError, half_error, mse};
+use vfl_shared::metrics::{MetricError, column_mean_error, half_error, mse};
 use vfl_shared::numerics::DecompositionError;
 use vfl_shared::types::FeatureBlock;
 
@@ -29,9 +33,13 @@ use crate::linear::{SquareSvd, System, symmetric_eigen};
 use crate::moments::Moments;
 
 pub use before::{BeforeTraining, RankBounds, before_training};
+pub use bits::bits_bounds;
 pub use candidates::{Candidate, candidates};
+pub use informed::BitsBound;
 pub(crate) use release::of_moments;
 pub use release::{AgnosticErrors, AttackErrors, agnostic_errors, release_errors};
+
+use informed::Informed;
 
 /// Why nothing can be said.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -81,6 +89,9 @@ pub enum AssessError {
         /// What overflows.
         what: &'static str,
     },
+    /// Bits that are no number of bits.
+    #[error("bits must be finite and at least 0")]
+    Bits,
     /// An iteration that did not converge.
     #[error("the decomposition of {what} did not converge")]
     NoConvergence {
@@ -127,13 +138,26 @@ pub struct Assessment {
     pub lb_half_star: f64,
     /// As `ub_ls` for `half_star` and K_½, R (51).
     pub ub_half_star: f64,
+    /// `informed_control`: (1/d) Tr S, S = K_μ the covariance: the error of an adversary that knows means and covariances of the
+    /// features and no score.
+    pub mse_informed_control: f64,
+    /// `informed_linear`: (1/d) Tr(S − T), T = S Aᵀ (A S Aᵀ)⁺ A S: the least error of an affine estimate from exact scores by an
+    /// adversary that knows means and covariances. If the features are Gaussian, the least error of any estimate.
+    pub mse_informed_linear: f64,
+    /// 1 − `mse_informed_linear` / `mse_informed_control`. Left out where no feature varies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub informed_added_risk: Option<f64>,
+    /// Least `mse_informed_linear` for any A of this rank: (1/d) times the sum of the d − rank least eigenvalues of S.
+    pub lb_informed_linear: f64,
+    /// The greatest: the d − rank greatest eigenvalues.
+    pub ub_informed_linear: f64,
     /// How much the errors of `least_squares` and of `half_star` grow each if the model is trained on 1 − x in place of
     /// x: (4/d) Tr(P K_½), R section VIII-D.
     pub negate_mse_increase: f64,
     /// The error of `least_squares` after the best orthonormal transform, x → H* x before training:
     /// (1/d) [Tr((I + P) K₀) + 2 ‖P K₀‖_*], R theorem 3 with the factor 1/d that R (81) lacks.
     pub least_squares_optimal_mse: f64,
-    /// The same four errors, found by attacking the given records.
+    /// Errors found by attacking the given records.
     pub empirical: Empirical,
 }
 
@@ -148,6 +172,10 @@ pub struct Empirical {
     pub half: f64,
     /// x̂ = 0.
     pub zero: f64,
+    /// x̂ = μ.
+    pub informed_control: f64,
+    /// x̂ = μ + S Aᵀ (A S Aᵀ)⁺ A (x − μ).
+    pub informed_linear: f64,
 }
 
 /// What the release of `w_pas` (k × d) gives away of features that have the moments of `x` (d × n).
@@ -164,7 +192,7 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
     let x = x.matrix();
     let system = System::of(w_pas).map_err(|e| unsolved(&e))?;
     let (rank, nul) = (system.inverse.rank, d - system.inverse.rank);
-    let empirical = attack(&system.a, &system.inverse.matrix, x)?;
+    let empirical = attack(&system, &moments, x)?;
 
     let p = system.projector();
     let complement = DMatrix::identity(d, d) - &p;
@@ -172,6 +200,9 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
     // Tr(Q K) = Σ Q ∘ K for symmetric matrices: d² products in place of d³.
     let error = |k: &DMatrix<f64>| per_feature(complement.dot(k));
     let (about_zero, about_half) = (spectrum(&moments.about_zero)?, spectrum(&moments.about_half)?);
+    let (informed, about_mean) = (Informed::of(&system.a, &moments.about_mean), spectrum(&moments.about_mean)?);
+    let informed = informed.map_err(|e| unsolved(&e))?;
+    let mse_informed_linear = informed.linear_mse();
     let pk = &p * &moments.about_zero;
     let nuclear: f64 = singular_values(&pk)?.iter().sum();
     let assessment = Assessment {
@@ -189,6 +220,11 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
         ub_ls: per_feature(about_zero[..nul].iter().sum()),
         lb_half_star: per_feature(about_half[rank..].iter().sum()),
         ub_half_star: per_feature(about_half[..nul].iter().sum()),
+        mse_informed_control: informed.control_mse(),
+        mse_informed_linear,
+        informed_added_risk: informed.added_risk(mse_informed_linear),
+        lb_informed_linear: per_feature(about_mean[rank..].iter().sum()),
+        ub_informed_linear: per_feature(about_mean[..nul].iter().sum()),
         negate_mse_increase: per_feature(4.0 * p.dot(&moments.about_half)),
         least_squares_optimal_mse: per_feature(moments.about_zero.trace() + pk.trace() + 2.0 * nuclear),
         empirical,
@@ -202,8 +238,8 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
 
 impl Assessment {
     /// All numbers that could overflow.
-    fn errors(&self) -> [f64; 15] {
-        let Empirical { least_squares, half_star, half, zero } = self.empirical;
+    fn errors(&self) -> [f64; 21] {
+        let Empirical { least_squares, half_star, half, zero, informed_control, informed_linear } = self.empirical;
         [
             self.mse_ls,
             self.mse_half_star,
@@ -214,12 +250,18 @@ impl Assessment {
             self.ub_ls,
             self.lb_half_star,
             self.ub_half_star,
+            self.mse_informed_control,
+            self.mse_informed_linear,
+            self.lb_informed_linear,
+            self.ub_informed_linear,
             self.negate_mse_increase,
             self.least_squares_optimal_mse,
             least_squares,
             half_star,
             half,
             zero,
+            informed_control,
+            informed_linear,
         ]
     }
 }
@@ -254,8 +296,8 @@ fn unsolved(error: &DecompositionError) -> AssessError {
 }
 
 /// The estimates that the adversary makes from b' = A x, and their errors.
-fn attack(a: &DMatrix<f64>, inverse: &DMatrix<f64>, x: &DMatrix<f64>) -> Result<Empirical, AssessError> {
-    let d = x.nrows();
+fn attack(system: &System, moments: &Moments, x: &DMatrix<f64>) -> Result<Empirical, AssessError> {
+    let (a, inverse, d) = (&system.a, &system.inverse.matrix, x.nrows());
     let mut estimates = inverse * (a * x);
     let least_squares = mse(&estimates, x)?.overall;
     let half = DMatrix::from_element(d, 1, 0.5);
@@ -265,7 +307,14 @@ fn attack(a: &DMatrix<f64>, inverse: &DMatrix<f64>, x: &DMatrix<f64>) -> Result<
     }
     let half_star = mse(&estimates, x)?.overall;
     estimates.fill(0.0);
-    Ok(Empirical { least_squares, half_star, half: half_error(x)?.overall, zero: mse(&estimates, x)?.overall })
+    Ok(Empirical {
+        least_squares,
+        half_star,
+        half: half_error(x)?.overall,
+        zero: mse(&estimates, x)?.overall,
+        informed_control: column_mean_error(x)?.overall,
+        informed_linear: mse(&informed::estimates(a, moments, x).map_err(|e| unsolved(&e))?, x)?.overall,
+    })
 }
 
 /// Eigenvalues of a matrix of second moments, greatest first.

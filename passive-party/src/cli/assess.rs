@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use vfl_shared::cli::{CliError, case_file};
 
 use super::case::{self, BY_WEIGHTS, number};
-use crate::assess::{Assessment, BeforeTraining, Candidate, assess, before_training, candidates};
+use crate::assess::{
+    Assessment, BeforeTraining, BitsBound, Candidate, assess, before_training, bits_bounds, candidates,
+};
 
 /// `passive-party assess`
 #[derive(Debug, Args)]
@@ -19,6 +21,7 @@ use crate::assess::{Assessment, BeforeTraining, Candidate, assess, before_traini
 Examples:
   passive-party assess --case case.json
   passive-party assess --case case.json --out assessment.json --plot candidates.svg
+  passive-party assess --case case.json --bits 2.58,10
   passive-party assess --case features.json --before-training 4
 
 A case holds `schema` (1), `kind` (\"assess\"), `w_pas` (k rows of d weights) and `x_pas` (n records of d features in
@@ -31,8 +34,14 @@ before any training: bounds for each rank that the parameters may come to have.
 Candidates are releases to choose from (`passive-party transform` makes them), the nearest to the true parameters first, with
 the errors of an adversary that takes the release for the true parameters. One that knows better does better.
 
-The errors are those of an adversary with exact scores that knows all parameters; a defense or fewer parameters can only
-be judged by attacking (`cloison audit`). The output says much about the records it was made from: it stays here.")]
+The informed adversary knows means and covariances of the passive features too. informed_linear is the least error of an affine estimate
+from exact scores, informed_control its error without scores; the added risk is 1 − their ratio. If a defense tells at most so many bits
+about a record, no attack of this adversary errs less than the table says (--bits, or `bits` in the case). That is proved for Gaussian
+features that do not depend on the active party's. For others it is a guide: an attack that is not linear, or that knows how active and
+passive features go together, may do better.
+
+The errors are those of an adversary with exact scores that knows all parameters; a defense or fewer parameters can otherwise
+only be judged by attacking (`cloison audit`). The output says much about the records it was made from: it stays here.")]
 pub struct AssessArgs {
     /// The case file (JSON).
     #[arg(long, value_name = "FILE")]
@@ -49,6 +58,10 @@ pub struct AssessArgs {
     /// Seed of the candidates that draw random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Bits that all answers about a record tell at most, at least 0; the least error of an informed adversary is given for each
+    /// [default: `bits` of the case; else 1, log2 k (`class_label`), 5, log2 k! (`ranking`) and 10].
+    #[arg(long, value_name = "B,B,...", value_delimiter = ',', conflicts_with = "before_training")]
+    bits: Vec<f64>,
     /// Do not read `w_pas`: bounds for a model of this many classes, from the features alone.
     #[arg(long, value_name = "CLASSES")]
     before_training: Option<usize>,
@@ -66,6 +79,8 @@ struct Case {
     w_pas: Option<Vec<Vec<f64>>>,
     #[serde(default)]
     classes: Option<usize>,
+    #[serde(default)]
+    bits: Option<Vec<f64>>,
     x_pas: Vec<Vec<f64>>,
     #[serde(default, rename = "expected")]
     _expected: IgnoredAny,
@@ -76,6 +91,7 @@ struct Case {
 struct Trained {
     #[serde(flatten)]
     assessment: Assessment,
+    informed_bits: Vec<BitsBound>,
     candidates: Vec<Candidate>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
@@ -101,7 +117,7 @@ impl AssessArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let text = case_file::read(&self.case)?;
         let refused = |reason: String| case_file::refused(&self.case, &reason);
-        let found = assessed(&text, self.before_training, self.seed).map_err(refused)?;
+        let found = assessed(&text, self.before_training, self.seed, &self.bits).map_err(refused)?;
         if let Some(path) = &self.plot {
             let Found::Trained(found) = &found else {
                 return Err(refused("there is nothing to plot without `w_pas`; leave --plot out".into()));
@@ -133,12 +149,25 @@ impl Found {
 /// # Errors
 /// What is wrong with the case; no feature and no parameter stands in it.
 pub fn assess_case(text: &str, before: Option<usize>, seed: u64) -> Result<(Vec<u8>, String), String> {
-    let found = assessed(text, before, seed)?;
+    let found = assessed(text, before, seed, &[])?;
     Ok((json(&found).map_err(|e| e.to_string())?, found.table()))
 }
 
-/// Assesses the text of a case file.
-fn assessed(text: &str, before: Option<usize>, seed: u64) -> Result<Found, String> {
+/// The most numbers of bits that are asked for at once.
+const MAX_BITS: usize = 64;
+
+/// What a reader may want to know of k classes: one bit, `class_label`, `codebook (size = 32)`, `ranking`, ten bits. In order.
+fn usual_bits(classes: usize) -> Vec<f64> {
+    let of_label = (classes as f64).log2();
+    let of_ranking = (2..=classes).map(|rank| (rank as f64).log2()).sum();
+    let mut bits = vec![1.0, of_label, 5.0, of_ranking, 10.0];
+    bits.sort_by(f64::total_cmp);
+    bits.dedup();
+    bits
+}
+
+/// Assesses the text of a case file. `bits` go before those of the case.
+fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Result<Found, String> {
     let case: Case = case_file::parse(text, "assess")?;
     let rows = case.w_pas.as_ref().map(Vec::len);
     if let (Some(rows), Some(classes)) = (rows, case.classes)
@@ -150,9 +179,21 @@ fn assessed(text: &str, before: Option<usize>, seed: u64) -> Result<Found, Strin
         let w_pas = case::weights(w_pas)?;
         let x_pas = case::records(&case.x_pas, w_pas.ncols(), BY_WEIGHTS)?;
         let assessment = assess(&w_pas, &x_pas).map_err(|e| e.to_string())?;
+        let bits = match (bits, case.bits) {
+            ([], Some(bits)) => bits,
+            ([], None) => usual_bits(w_pas.nrows()),
+            (bits, _) => bits.to_vec(),
+        };
+        if bits.len() > MAX_BITS {
+            return Err(format!("{} numbers of bits; at most {MAX_BITS} can be asked for", bits.len()));
+        }
+        let informed_bits = bits_bounds(&w_pas, &x_pas, &bits).map_err(|e| e.to_string())?;
         let (candidates, mut notes) = candidates(&w_pas, &x_pas, seed).map_err(|e| e.to_string())?;
         notes.extend(case::outside(&x_pas));
-        return Ok(Found::Trained(Box::new(Trained { assessment, candidates, notes })));
+        return Ok(Found::Trained(Box::new(Trained { assessment, informed_bits, candidates, notes })));
+    }
+    if !bits.is_empty() {
+        return Err("--bits needs `w_pas`, which says what the scores tell".into());
     }
     let classes = before
         .or(case.classes)
@@ -178,6 +219,13 @@ fn table(found: &Trained) -> String {
         ("half_star", a.mse_half_star, a.empirical.half_star, Some((a.lb_half_star, a.ub_half_star))),
         ("half", a.mse_half, a.empirical.half, None),
         ("zero", a.mse_zero, a.empirical.zero, None),
+        (
+            "informed_linear",
+            a.mse_informed_linear,
+            a.empirical.informed_linear,
+            Some((a.lb_informed_linear, a.ub_informed_linear)),
+        ),
+        ("informed_control", a.mse_informed_control, a.empirical.informed_control, None),
     ];
     // Writing to a string cannot fail.
     let _ = write!(
@@ -186,12 +234,12 @@ fn table(found: &Trained) -> String {
 Mean squared error per feature if the true parameters are released and scores are exact.
 Classes {classes}, passive features {features}, records {records}. A = J W_pas has rank {rank}, nullity {nul}.
 
-{:<15} {:>12} {:>12} {:>12} {:>12}
+{:<16} {:>12} {:>12} {:>12} {:>12}
 ",
         "attack", "closed form", "on records", "at least", "at most"
     );
     for (name, closed_form, empirical, bounds) in lines {
-        let _ = write!(out, "{name:<15} {} {}", number(closed_form), number(empirical));
+        let _ = write!(out, "{name:<16} {} {}", number(closed_form), number(empirical));
         let _ = match bounds {
             Some((least, most)) => writeln!(out, " {} {}", number(least), number(most)),
             None => writeln!(out, " {:>12} {:>12}", "-", "-"),
@@ -212,11 +260,40 @@ Classes {classes}, passive features {features}, records {records}. A = J W_pas h
     if *nul == 0 {
         out.push_str("The nullity is 0: the features themselves come back.\n");
     }
+    informed_tables(&mut out, a, &found.informed_bits);
     candidates_table(&mut out, &found.candidates);
     for note in &found.notes {
         let _ = writeln!(out, "Note: {note}");
     }
     out
+}
+
+/// What the adversary that knows the moments gains by the scores: by exact ones, and by so many bits.
+fn informed_tables(out: &mut String, a: &Assessment, bounds: &[BitsBound]) {
+    out.push_str("\nThe informed adversary knows the means and covariances of the features.");
+    if let Some(risk) = a.informed_added_risk {
+        // Writing to a string cannot fail.
+        let _ = write!(out, " Exact scores take {:.1} % of its error away (added risk).", 100.0 * risk);
+    }
+    out.push('\n');
+    if bounds.is_empty() {
+        return;
+    }
+    out.push_str("If at most so many bits are told about a record, no attack of this adversary errs less:\n\n");
+    let _ = writeln!(out, "{:>12} {:>12} {:>14}", "bits", "at least", "added risk");
+    for bound in bounds {
+        let _ = write!(out, "{} {}", number(bound.bits), number(bound.mse));
+        let _ = match bound.added_risk {
+            Some(risk) => writeln!(out, " {:>12.1} %", 100.0 * risk),
+            None => writeln!(out, " {:>14}", "-"),
+        };
+    }
+    out.push_str(
+        "
+`class_label` tells at most log2 k bits, `ranking` log2 k!, `codebook` log2 size; different answers about a record add up. That no
+attack errs less is proved for Gaussian features that do not depend on the active party's. For others it is a guide.
+",
+    );
 }
 
 /// The candidates, nearest to the true parameters first.
@@ -244,23 +321,38 @@ fn candidates_table(out: &mut String, candidates: &[Candidate]) {
 
 /// The bounds for a reader.
 fn bounds_table(found: &Untrained) -> String {
-    let BeforeTraining { classes, features, records, mse_half, mse_zero, by_rank } = &found.bounds;
+    let BeforeTraining { classes, features, records, mse_half, mse_zero, mse_informed_control, by_rank } =
+        &found.bounds;
     let mut out = format!(
         "\
 Mean squared error per feature before any training, if the true parameters will be released and scores are exact.
 Classes {classes}, passive features {features}, records {records}.
 
-{:>5} {:>8} {:>25} {:>25}
-{:>5} {:>8} {:>12} {:>12} {:>12} {:>12}
+{:>5} {:>8} {:>25} {:>25} {:>25}
+{:>5} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}
 ",
-        "", "", "least_squares", "half_star", "rank", "nullity", "at least", "at most", "at least", "at most"
+        "",
+        "",
+        "least_squares",
+        "half_star",
+        "informed_linear",
+        "rank",
+        "nullity",
+        "at least",
+        "at most",
+        "at least",
+        "at most",
+        "at least",
+        "at most"
     );
     for b in by_rank {
-        let bounds = [b.lb_ls, b.ub_ls, b.lb_half_star, b.ub_half_star].map(number).join(" ");
+        let bounds = [b.lb_ls, b.ub_ls, b.lb_half_star, b.ub_half_star, b.lb_informed_linear, b.ub_informed_linear];
+        let bounds = bounds.map(number).join(" ");
         let _ = writeln!(out, "{:>5} {:>8} {bounds}", b.rank, b.nul);
     }
     let _ = writeln!(out, "\n{} half\n{} zero", number(*mse_half), number(*mse_zero));
-    out.push_str("\nBounds: R (50), (51). Training nearly always gives the greatest rank.\n");
+    let _ = writeln!(out, "{} informed_control: knows means and covariances, no score", number(*mse_informed_control));
+    out.push_str("\nBounds: R (50), (51), and the same for the best affine estimate that uses the covariances. Training nearly always gives the greatest rank.\n");
     for note in &found.notes {
         let _ = writeln!(out, "Note: {note}");
     }

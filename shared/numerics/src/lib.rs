@@ -21,6 +21,7 @@
 //!   point in the box, mean of the posterior; [`ConfinedGaussian`]: the mean between any linear bounds;
 //!   [`SampleMoments`]: mean and covariance of a sample, shrunk where it is small;
 //! - [`KernelRidge`]: regression, linear or not, that chooses kernel and penalty by leaving records out;
+//! - [`WaterFilling`]: the least error that a number of bits leaves of a Gaussian vector;
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
 //! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line search;
@@ -68,6 +69,7 @@ mod moments;
 mod polytope;
 mod pseudo_inverse;
 mod softmax;
+mod water_filling;
 
 pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
@@ -79,3 +81,4 @@ pub use moments::SampleMoments;
 pub use polytope::{ActiveSet, LogDensity, Nearest, Polytope, Walk};
 pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
 pub use softmax::{arg_max, softmax_columns};
+pub use water_filling::WaterFilling;

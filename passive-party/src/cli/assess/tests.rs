@@ -10,7 +10,7 @@ fn all_golden_cases() {
     for (file, text) in vfl_shared::testing::golden_cases("assess_") {
         cases += 1;
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let content = json(&assessed(&text, None, 1).unwrap()).unwrap();
+        let content = json(&assessed(&text, None, 1, &[]).unwrap()).unwrap();
         let got: serde_json::Value = serde_json::from_slice(&content).unwrap();
         let expected = case["expected"].as_object().unwrap();
         assert_eq!(expected.len(), 13);
@@ -62,7 +62,7 @@ fn small() -> serde_json::Value {
 }
 
 fn trained(case: &serde_json::Value) -> Trained {
-    match assessed(&case.to_string(), None, 1).unwrap() {
+    match assessed(&case.to_string(), None, 1, &[]).unwrap() {
         Found::Trained(found) => *found,
         Found::Untrained(found) => panic!("{found:?}"),
     }
@@ -96,13 +96,15 @@ fn bad_cases_are_refused_by_name() {
         ("`x_pas` holds no record", with("/x_pas", json!([]))),
         ("expected f64", with("/x_pas/1/0", json!(null))),
         ("expected f64", with("/w_pas/0/0", json!("1"))),
+        ("bits must be finite and at least 0", with("/bits", json!([-1]))),
+        ("expected f64", with("/bits", json!([null]))),
         ("number out of range", with("/x_pas/1/0", json!(0.123)).replace("0.123", "1e999")),
         ("expected value", with("/x_pas/1/0", json!(0.123)).replace("0.123", "NaN")),
         ("moments of the records overflow", with("/x_pas/1/0", json!(1e200))),
         ("differences of passive weights overflow", with("/w_pas", json!([[1e308, 0, 0], [-1e308, 0, 0]]))),
         ("EOF", String::new()),
     ] {
-        let reason = assessed(&text, None, 1).unwrap_err();
+        let reason = assessed(&text, None, 1, &[]).unwrap_err();
         assert!(reason.contains(names), "{text}: {reason:?} does not say {names:?}");
     }
 }
@@ -153,14 +155,12 @@ fn the_table_is_aligned_and_holds_both_columns() {
         ("half_star", found.mse_half_star, found.empirical.half_star),
         ("half ", found.mse_half, found.empirical.half),
         ("zero", found.mse_zero, found.empirical.zero),
+        ("informed_linear", found.mse_informed_linear, found.empirical.informed_linear),
+        ("informed_control", found.mse_informed_control, found.empirical.informed_control),
     ] {
         let cells: Vec<&str> = row(name).split_whitespace().collect();
         assert_eq!(row(name).len(), head.len(), "{text}");
-        assert_eq!(
-            (cells.len(), cells[1], cells[2]),
-            (5, &*format!("{closed:.6}"), &*format!("{empirical:.6}")),
-            "{text}"
-        );
+        assert_eq!((cells.len(), cells[1], cells[2]), (5, number(closed).trim(), number(empirical).trim()), "{text}");
     }
     assert!(text.contains("rank 1, nullity 2") && !text.contains("come back"), "{text}");
     let full = trained(&serde_json::json!({"schema": 1, "kind": "assess", "w_pas": [[1], [0]], "x_pas": [[0.5]]}));
@@ -196,7 +196,7 @@ fn candidates_are_in_the_table_with_what_fits() {
 fn before_training_there_are_bounds_for_each_rank() {
     use serde_json::json;
     let with_classes = json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": small()["x_pas"]});
-    let of = |case: &serde_json::Value, before| match assessed(&case.to_string(), before, 1).unwrap() {
+    let of = |case: &serde_json::Value, before| match assessed(&case.to_string(), before, 1, &[]).unwrap() {
         Found::Untrained(found) => found,
         Found::Trained(found) => panic!("{found:?}"),
     };
@@ -208,14 +208,75 @@ fn before_training_there_are_bounds_for_each_rank() {
         (last.rank, last.nul, last.lb_ls, last.ub_ls, last.lb_half_star, last.ub_half_star),
         (trained.rank, trained.nul, trained.lb_ls, trained.ub_ls, trained.lb_half_star, trained.ub_half_star)
     );
+    for (found, trained) in [
+        (last.lb_informed_linear, trained.lb_informed_linear),
+        (last.ub_informed_linear, trained.ub_informed_linear),
+        (found.bounds.mse_informed_control, trained.mse_informed_control),
+    ] {
+        assert!((found - trained).abs() < 1e-15, "{found} {trained}");
+    }
     let none = &found.bounds.by_rank[0];
     assert!((none.lb_ls - trained.mse_zero).abs() < 1e-12 && (none.ub_half_star - trained.mse_half).abs() < 1e-12);
     let many = of(&small(), Some(9)).bounds.by_rank;
     assert_eq!((many.len(), many[3].nul, many[3].ub_ls), (4, 0, 0.0));
     let text = bounds_table(&found);
-    let rows: Vec<&str> = text.lines().filter(|line| line.len() == 66).collect();
+    let rows: Vec<&str> = text.lines().filter(|line| line.len() == 92).collect();
     assert!(rows.len() >= 3, "{text}");
     for (classes, said) in [(0, "at least 2 classes"), (1, "at least 2 classes")] {
-        assert!(assessed(&small().to_string(), Some(classes), 1).unwrap_err().contains(said));
+        assert!(assessed(&small().to_string(), Some(classes), 1, &[]).unwrap_err().contains(said));
     }
+}
+
+/// Bits come from the option, else from the case, else from the number of classes.
+#[test]
+fn bits_are_asked_for_in_three_ways() {
+    let bits = |found: Found| match found {
+        Found::Trained(found) => found.informed_bits.iter().map(|b| b.bits).collect::<Vec<_>>(),
+        Found::Untrained(found) => panic!("{found:?}"),
+    };
+    let (mut case, asked) =
+        (small(), |case: &serde_json::Value, bits: &[f64]| assessed(&case.to_string(), None, 1, bits));
+    assert_eq!(bits(asked(&case, &[]).unwrap()), [1.0, 5.0, 10.0]);
+    case["bits"] = serde_json::json!([0.5]);
+    assert_eq!(bits(asked(&case, &[]).unwrap()), [0.5]);
+    assert_eq!(bits(asked(&case, &[3.0, 2.0]).unwrap()), [3.0, 2.0]);
+    case["bits"] = serde_json::json!([]);
+    assert!(bits(asked(&case, &[]).unwrap()).is_empty());
+    let (label, ranking) = (6f64.log2(), 720f64.log2());
+    let usual = usual_bits(6);
+    assert_eq!(usual.len(), 5);
+    for (got, want) in usual.iter().zip([1.0, label, 5.0, ranking, 10.0]) {
+        assert!((got - want).abs() < 1e-12, "{usual:?}");
+    }
+    for refused in [&[-1.0][..], &[f64::NAN], &[f64::INFINITY]] {
+        assert!(asked(&case, refused).unwrap_err().contains("finite and at least 0"));
+    }
+    assert!(asked(&case, &[1.0; 65]).unwrap_err().contains("at most 64"));
+    let untrained = serde_json::json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": [[0.5]]});
+    assert!(asked(&untrained, &[1.0]).unwrap_err().contains("--bits needs `w_pas`"));
+}
+
+/// The table has a row for each number of bits, as wide as its head, between the control and exact scores.
+#[test]
+fn the_table_says_what_bits_leave() {
+    let mut case = small();
+    case["x_pas"] = serde_json::json!([[0.2, 0.9, 0.1], [0.4, 0.1, 1.0], [0.9, 0.3, 0.6], [0.1, 0.2, 0.3]]);
+    let found = trained(&case);
+    let (a, text) = (&found.assessment, table(&found));
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("bits     at least")).collect();
+    assert!(lines.len() > 3, "{text}");
+    for (line, bound) in lines[1..].iter().zip(&found.informed_bits) {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let risk = format!("{:.1}", 100.0 * bound.added_risk.unwrap());
+        assert_eq!(cells, [&*format!("{:.6}", bound.bits), &*format!("{:.6}", bound.mse), &*risk, "%"], "{text}");
+        assert_eq!(line.len(), lines[0].len(), "{text}");
+        assert!(a.mse_informed_linear < bound.mse && bound.mse < a.mse_informed_control, "{text}");
+    }
+    let risk = 100.0 * (1.0 - a.mse_informed_linear / a.mse_informed_control);
+    assert!(text.contains(&format!("Exact scores take {risk:.1} % of its error away")), "{text}");
+    assert!(text.contains("proved for Gaussian features"), "{text}");
+    // No feature varies: there is no ratio to tell.
+    case["x_pas"] = serde_json::json!([[0.2, 0.9, 0.1]]);
+    let still = table(&trained(&case));
+    assert!(!still.contains("of its error away") && still.contains("    0.000000              -"), "{still}");
 }
