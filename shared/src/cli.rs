@@ -182,6 +182,8 @@ pub enum CliError {
     Input(String),
     /// The work failed. Exit code 1.
     Failed(String),
+    /// The work is done, and what came of it is not what was demanded: which demand, and what to do next. Exit code 3.
+    Unmet(String),
 }
 
 impl CliError {
@@ -199,22 +201,27 @@ impl CliError {
 impl std::fmt::Display for CliError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Input(message) | Self::Failed(message) => f.write_str(message),
+            Self::Input(message) | Self::Failed(message) | Self::Unmet(message) => f.write_str(message),
         }
     }
 }
 
 impl std::error::Error for CliError {}
 
-/// The exit code of a command: 0 done, 1 failed, 2 bad input; a failure is told on standard error.
+/// The exit code of a command: 0 done, 1 failed, 2 bad input, 3 a demand is not met; all but the first are told on standard error.
 #[must_use]
 pub fn exit(result: Result<(), CliError>) -> ExitCode {
     use std::io::Write;
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            ExitCode::from(if matches!(error, CliError::Input(_)) { 2 } else { 1 })
+            let (kind, code) = match error {
+                CliError::Failed(_) => ("error", 1),
+                CliError::Input(_) => ("error", 2),
+                CliError::Unmet(_) => ("not met", 3),
+            };
+            let _ = writeln!(std::io::stderr(), "{kind}: {error}");
+            ExitCode::from(code)
         }
     }
 }

@@ -7,6 +7,7 @@ mod demo;
 mod metrics;
 mod parameters;
 mod reproduce;
+mod thresholds;
 mod transcript;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use data::{BankChoice, DataArgs};
 pub use demo::DemoArgs;
 pub use parameters::SplitParametersArgs;
 pub use reproduce::ReproduceArgs;
+pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
 use crate::progress::say;
@@ -44,7 +46,7 @@ Examples:
   cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
   cloison load                                                rows and calls per second, beside a bare echo
 
-Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default warn)."
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 done and a threshold is not met (demo, audit). RUST_LOG sets the log filter (default warn)."
 )]
 pub struct Cli {
     #[command(subcommand)]
