@@ -88,7 +88,7 @@ status=$(timeout 600 docker wait "$(container demo)") || die 'the demo did not e
 docker logs "$(container operator)"
 docker logs "$(container demo)"
 expect 'exit code of the demo' "$status" 0
-for file in report.json report.html scores.csv; do
+for file in report.json report.html report.csv scores.csv; do
   [[ -s "$CLOISON_OUT/$file" ]] || die "no $file in the output directory"
   expect "owner of $file" "$(stat -c '%u:%g' "$CLOISON_OUT/$file")" "$owner"
 done

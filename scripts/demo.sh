@@ -15,7 +15,7 @@ predict 120 "$out/scores.csv" || die "prediction failed; see $logs"
 say 'attacking and auditing'
 bounded 600 "$bin/cloison" audit --config "$(config audit)" --out "$out" || die "the audit failed; see $logs"
 
-for file in report.json report.html scores.csv; do
+for file in report.json report.html report.csv scores.csv; do
   [[ -s "$out/$file" ]] || die "$out/$file was not written"
 done
 stop_all

@@ -34,6 +34,7 @@ pub use helped::informed_attacks;
 pub use model::{Model, Training};
 pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
 pub use policy::facts;
+pub use scoring::DEFAULT_METRICS;
 
 use crate::report::{Audit, Baselines, ScoringFacts};
 
@@ -71,6 +72,7 @@ pub async fn run(
         let behind = Behind { subject: &subject, adversaries: &adversaries, policy, undefended };
         audits.extend(behind.run(&mut scorings, on_stage).await?);
     }
+    tell_costs(&mut audits);
     let mut of_training = Vec::new();
     if let Some(agnostic) = adversaries.agnostic {
         on_stage(total, total, "estimating scores instead of asking");
@@ -85,6 +87,15 @@ pub async fn run(
     scoring.extend(of_training);
     let (feature_names, metrics) = (scorings.feature_names(), scorings.metrics().to_vec());
     Ok(Findings { model: subject.model, feature_names, shown, audits, scoring, metrics })
+}
+
+/// Says what policies cost in accuracy that were audited before the scores without a defense were.
+fn tell_costs(audits: &mut [Audit]) {
+    let Some(undefended) = audits.iter().find(|a| a.policy.is_none()).and_then(|a| a.utility.accuracy) else { return };
+    for audit in audits.iter_mut().filter(|audit| !audit.policy.is_none()) {
+        let utility = &mut audit.utility;
+        utility.accuracy_change = utility.accuracy_change.or(utility.accuracy.map(|accuracy| accuracy - undefended));
+    }
 }
 
 /// Runs the audits of records that the active party has no score of: without asking, if `refined` having asked for some, and of

@@ -31,7 +31,7 @@ use crate::deployment::{Deployment, DeploymentSpec, Help, WholeModel, active_nam
 use crate::progress::{Progress, say};
 use crate::report::{
     DataFacts, DefenseKnowledge, Generated, MetricFacts, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint,
-    ThreatModel,
+    ThreatModel, Thresholds,
 };
 
 /// What the demo is to run.
@@ -60,6 +60,8 @@ pub struct DemoPlan {
     pub training_transform: TransformConfig,
     /// What attacks are measured by beside the mean squared error; `None`: the default of an audit.
     pub metrics: Option<Vec<&'static dyn Metric>>,
+    /// What is demanded of the first policy.
+    pub thresholds: Thresholds,
     /// Whether to measure the error by number of passive features: with true parameters of a model of the features themselves.
     pub sweep: bool,
     /// Seed of everything random.
@@ -397,6 +399,9 @@ fn report(
         let named = if metrics.is_empty() { "none".to_owned() } else { names(metrics).join(",") };
         command.push_str(&format!(" --metrics {named}"));
     }
+    for (threshold, limit) in plan.thresholds.given() {
+        command.push_str(&format!(" --{} {limit}", threshold.name().replace('_', "-")));
+    }
     if plan.records != DEFAULT_RECORDS {
         command.push_str(&format!(" --records {}", plan.records));
     }
@@ -415,6 +420,7 @@ fn report(
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::general().map(Method::as_str).collect::<Vec<_>>(),
         "metrics": names(&findings.metrics),
+        "thresholds": plan.thresholds,
         "transform": plan.transform.to_string(),
         "training_transform": plan.training_transform.to_string(),
     });
@@ -437,7 +443,9 @@ fn report(
     let deployment = deployment_facts(findings, test_accuracy);
     let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
     report.surfaces = surfaces(findings);
+    report.in_service = plan.policies.first().map(audit::facts);
     report.audits = findings.audits.clone();
+    report.demand(plan.thresholds);
     report.scoring = findings.scoring.clone();
     report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
     report.sweep = sweep;

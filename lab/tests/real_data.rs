@@ -3,7 +3,7 @@
 
 use vfl_coordinator::training::check_residuals;
 use vfl_lab::demo::{DemoPlan, default_policies, every_policy, run};
-use vfl_lab::report::{Audit, Outcome, Report};
+use vfl_lab::report::{Audit, Outcome, Report, Thresholds};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, BankColumns, DatasetName, DatasetSpec};
 use vfl_shared::model::{TrainingConfig, TrainingValues, cross_entropy, train_converged};
@@ -37,6 +37,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
         known_records: 0,
         records,
         metrics: None,
+        thresholds: Thresholds::default(),
         policies: default_policies(),
         sweep: false,
         seed: 7,

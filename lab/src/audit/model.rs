@@ -1,5 +1,6 @@
 //! The model that is audited.
 
+use vfl_shared::policy::Policy;
 use vfl_shared::types::ModelVersion;
 
 /// A model, as the coordinator that serves it describes it.
@@ -13,6 +14,8 @@ pub struct Model {
     pub active_features: usize,
     /// Names of the passive parties, in the order in which their logit shares are summed.
     pub passive_parties: Vec<String>,
+    /// What is done to the scores of the live service.
+    pub policy: Policy,
     /// How it came about.
     pub training: Training,
 }

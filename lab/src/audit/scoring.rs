@@ -291,7 +291,7 @@ impl Scorings {
 const BASELINES: usize = 2;
 
 /// What attacks are measured by where nothing else is asked for and no noise has to be paid for.
-const DEFAULT_METRICS: [&dyn Metric; 2] = [&AttackAccuracy, &Correlation];
+pub const DEFAULT_METRICS: [&'static dyn Metric; 2] = [&AttackAccuracy, &Correlation];
 
 /// The least ρ of a part that is worth asking for: σ of an error over n records is then 70 / n.
 const LEAST_PART: f64 = 1e-4;

@@ -15,10 +15,12 @@ use vfl_shared::policy::Policy;
 use vfl_shared::service::Role;
 use vfl_shared::types::{PartyName, RecordIds};
 
-use crate::audit::{Help, Plan, Targets, run};
+use super::deliver::OutputArgs;
+use super::thresholds::{ThresholdArgs, measured};
+use crate::audit::{Help, Plan, Targets, facts, run};
 use crate::demo::{deployment_facts, surfaces};
 use crate::progress::Progress;
-use crate::report::{DataFacts, Generated, MetricFacts, Report};
+use crate::report::{DataFacts, Generated, MetricFacts, Policy as PolicyFacts, Report, Thresholds};
 
 /// `cloison audit`
 #[derive(Debug, Args)]
@@ -34,19 +36,20 @@ audit then shows the best attack of each session and its error with sigma, and `
 Two kinds of help make further audits behind each policy. `auxiliary_ids` names a file with ids of records whose passive features
 the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them; `gaussian` and
 `posterior_mean` take their means and covariances, beside `imputation`, which has no score. `colluding` lists passive
-parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.")]
+parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.
+
+Thresholds (`--max-added-risk`, `--max-exact-share`, or `max_added_risk` and `max_exact_share` in the config) are demanded of the
+policy that the coordinator has in service, or if that is not audited of the first policy audited.")]
 pub struct AuditArgs {
     /// The config file (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// Where report.json and report.html go.
-    #[arg(long, value_name = "DIR", default_value = "out")]
-    out: PathBuf,
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics::metrics_help("Overrides `metrics` in the config. "))]
     metrics: Option<Vec<String>>,
-    /// Print the report as JSON instead of tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// The config file as it stands.
@@ -88,6 +91,10 @@ pub struct AuditConfig {
     rho: Option<f64>,
     /// Metrics beside the mean squared error, as `--metrics` has them.
     metrics: Option<Vec<String>>,
+    /// As `--max-added-risk`.
+    max_added_risk: Option<f64>,
+    /// As `--max-exact-share`. Without `metrics` the audit then measures `records_within` alone.
+    max_exact_share: Option<f64>,
 }
 
 /// A scalar as text; anything else as it is written, which no setting takes.
@@ -127,6 +134,7 @@ impl AuditConfig {
         if let Some(names) = &self.metrics {
             super::metrics::metrics_of(names).map_err(|e| e.to_string())?;
         }
+        Thresholds::new(self.max_added_risk, self.max_exact_share)?;
         self.check_help()?;
         for policy in &policies {
             Pipeline::check(&policy.defenses).map_err(|e| format!("policy `{policy}`: {e}"))?;
@@ -160,16 +168,18 @@ pub(super) struct Audited {
     pub(super) targets: Targets,
     /// What to audit.
     pub(super) plan: Plan,
+    /// What is demanded of the policy in service.
+    thresholds: Thresholds,
     /// The text of the file with the ids of the records.
     text: String,
 }
 
 impl Audited {
-    /// Reads a config file and those that it names; `metrics` stands above what it says of metrics.
+    /// Reads a config file and those that it names; `metrics` and `thresholds` stand above what it says of them.
     ///
     /// # Errors
     /// [`CliError::Input`] naming the file and what is wrong in it.
-    pub(super) fn read(config: &Path, metrics: Option<&[String]>) -> Result<Self, CliError> {
+    pub(super) fn read(config: &Path, metrics: Option<&[String]>, thresholds: ThresholdArgs) -> Result<Self, CliError> {
         let file = ConfigFile::<AuditConfig>::read(config).map_err(CliError::input)?;
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::Auditor).map_err(CliError::input)?;
@@ -191,6 +201,9 @@ impl Audited {
         let auxiliary_ids = v.auxiliary_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
         let help = Help { auxiliary_ids, colluding: v.colluding.clone() };
         let metrics = metrics.or(v.metrics.as_deref()).map(super::metrics::metrics_of).transpose()?;
+        let thresholds = thresholds.or(ThresholdArgs::of_config(v.max_added_risk, v.max_exact_share))?;
+        // Whether a party answers with noise, and which metrics it would refuse, is not known yet.
+        let metrics = measured(&thresholds, metrics, &[]);
         let plan = Plan {
             ids,
             policies,
@@ -204,13 +217,14 @@ impl Audited {
             help,
             seed: v.seed,
         };
-        Ok(Self { targets, plan, text })
+        Ok(Self { targets, plan, thresholds, text })
     }
 }
 
 impl AuditArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        let Audited { targets, plan, text } = Audited::read(&self.config, self.metrics.as_deref())?;
+        let Audited { targets, plan, thresholds, text } =
+            Audited::read(&self.config, self.metrics.as_deref(), self.thresholds)?;
         let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
         let findings = run(&targets, &plan, |done, _, stage| bar.at(done as u64, stage)).await;
         let findings = findings.map_err(CliError::failed)?;
@@ -238,6 +252,8 @@ impl AuditArgs {
             "attacks": plan.attacks.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "features": plan.features.pairs().collect::<BTreeMap<_, _>>(),
             "rho": plan.rho,
+            "max_added_risk": thresholds.max_added_risk,
+            "max_exact_share": thresholds.max_exact_share,
             "metrics": findings.metrics.iter().map(|m| m.name()).collect::<Vec<_>>(),
             "auxiliary_records": plan.help.auxiliary_ids.as_ref().map(RecordIds::len),
             "colluding": plan.help.colluding.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -246,13 +262,22 @@ impl AuditArgs {
         let command = "cloison audit --config audit.toml";
         let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
         report.surfaces = surfaces(&findings);
+        report.in_service = Some(in_service(&findings.model.policy, &plan.policies));
         report.audits = findings.audits;
         report.scoring = findings.scoring;
         report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
         if none_missing(&report) {
             report.notes.push("No audit without a defense was made: accuracy is that of the first defense.".into());
         }
-        super::deliver::deliver(&report, &self.out, self.json)
+        report.demand(thresholds);
+        if !thresholds.is_empty() && report.judged() != report.in_service.as_ref() {
+            let live = report.in_service.as_ref().map(PolicyFacts::label).unwrap_or_default();
+            report.notes.push(format!(
+                "The coordinator has `{live}` in service, which this audit does not have: the thresholds are demanded of the first policy \
+                 audited instead."
+            ));
+        }
+        self.output.deliver(&report)
     }
 }
 
@@ -263,6 +288,16 @@ fn read_ids(path: &Path) -> Result<(String, RecordIds), CliError> {
     let ids = RecordIds::new(text.lines().filter(|l| !l.is_empty()))
         .map_err(|e| CliError::Input(format!("{}: {e}", path.display())))?;
     Ok((text, ids))
+}
+
+/// The policy in service as the report has it: as it stands among the audited ones, so that the two can be compared.
+fn in_service(live: &Policy, audited: &[Policy]) -> PolicyFacts {
+    let same = |policy: &&Policy| **policy == *live || (policy.is_none() && live.is_none());
+    match audited.iter().find(same) {
+        Some(policy) => facts(policy),
+        // In words, which no audited policy of one defense goes by.
+        None => PolicyFacts::new(live.to_string()),
+    }
 }
 
 fn none_missing(report: &Report) -> bool {

@@ -1,25 +1,54 @@
 //! A report on the screen and in files.
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::PathBuf;
 
+use clap::Args;
 use vfl_shared::cli::CliError;
 
 use crate::progress::say;
-use crate::report::{Report, render_table, write};
+use crate::report::{Report, not_met, render_summary, render_table, write};
 
-/// Prints the table and writes the report's files.
-pub(super) fn deliver(report: &Report, out: &Path, json: bool) -> Result<(), CliError> {
-    let written = write(report, out).map_err(CliError::failed)?;
-    let mut stdout = std::io::stdout();
-    let text = if json {
-        report.to_json().map_err(CliError::failed)?
-    } else {
-        let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(100);
-        render_table(report, width, stdout.is_terminal())
-    };
-    // A reader that has seen enough (`| head`) is no failure.
-    let _ = writeln!(stdout, "{}", text.trim_end());
-    say(&format!("report: {} and {}", written.html.display(), written.json.display()));
-    Ok(())
+/// Where a report goes.
+#[derive(Debug, Clone, Args)]
+pub(super) struct OutputArgs {
+    /// Where report.html, report.json and report.csv go.
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+    /// Print every table before the verdict.
+    #[arg(long)]
+    details: bool,
+    /// Print the report as JSON instead of the verdict.
+    #[arg(long, conflicts_with = "details")]
+    json: bool,
+}
+
+impl Default for OutputArgs {
+    fn default() -> Self {
+        Self { out: "out".into(), details: false, json: false }
+    }
+}
+
+impl OutputArgs {
+    /// Writes the report's files and prints the verdict.
+    ///
+    /// # Errors
+    /// [`CliError::Failed`] if the report cannot be written; [`CliError::Unmet`], once everything is, if the policy in service does
+    /// not meet a threshold.
+    pub(super) fn deliver(&self, report: &Report) -> Result<(), CliError> {
+        let written = write(report, &self.out).map_err(CliError::failed)?;
+        let mut stdout = std::io::stdout();
+        let text = if self.json {
+            report.to_json().map_err(CliError::failed)?
+        } else {
+            let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(100);
+            let colour = stdout.is_terminal();
+            let details = if self.details { render_table(report, width, colour) + "\n" } else { String::new() };
+            details + &render_summary(report, width, colour)
+        };
+        // A reader that has seen enough (`| head`) is no failure.
+        let _ = writeln!(stdout, "{}", text.trim_end());
+        say(&format!("report: {}, {} and {}", written.html.display(), written.json.display(), written.csv.display()));
+        not_met(report).map_or(Ok(()), |what| Err(CliError::Unmet(what)))
+    }
 }

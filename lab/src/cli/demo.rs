@@ -1,7 +1,5 @@
 //! `cloison demo`
 
-use std::path::PathBuf;
-
 use clap::Args;
 use vfl_shared::cli::CliError;
 use vfl_shared::data::VerticalSplit;
@@ -14,7 +12,9 @@ use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::policy::Policy;
 
 use super::data::DataArgs;
-use super::deliver::deliver;
+use super::deliver::OutputArgs;
+use super::thresholds::{ThresholdArgs, measured};
+use crate::audit::DEFAULT_METRICS;
 use crate::demo::{DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run};
 
 /// `cloison demo`
@@ -22,6 +22,7 @@ use crate::demo::{DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_poli
 #[command(after_help = "\
 Examples:
   cloison demo                                                       embedded data, report in out/
+  cloison demo --policy 'rounding (decimals = 2)' --policy none --max-added-risk 0.1
   cloison demo --dataset satellite --passive-features 12
   cloison demo --dataset satellite --passive-features 18 --policy all --no-sweep
   cloison demo --passive-features 6 --transform complement --no-sweep
@@ -40,7 +41,8 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 150)]
     epochs: u32,
     /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
-    /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label.
+    /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label. The first one counts as in service: the
+    /// thresholds are demanded of it.
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
     /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon = 0.1)`. Default: the true ones.
@@ -54,12 +56,10 @@ pub struct DemoArgs {
     /// Leave out the error by number of passive features.
     #[arg(long)]
     no_sweep: bool,
-    /// Where report.json and report.html go.
-    #[arg(long, value_name = "DIR", default_value = "out")]
-    out: PathBuf,
-    /// Print the report as JSON instead of tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Default for DemoArgs {
@@ -74,8 +74,8 @@ impl Default for DemoArgs {
             train_transform: "none".into(),
             metrics: None,
             no_sweep: false,
-            out: "out".into(),
-            json: false,
+            thresholds: ThresholdArgs::default(),
+            output: OutputArgs::default(),
         }
     }
 }
@@ -88,7 +88,7 @@ impl DemoArgs {
 
     pub(super) async fn run(self) -> Result<(), CliError> {
         let report = run(&self.plan()?).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
-        deliver(&report, &self.out, self.json)
+        self.output.deliver(&report)
     }
 
     /// What the options ask for.
@@ -116,6 +116,8 @@ impl DemoArgs {
             return Err(CliError::Input("an audit takes at least 100 test records; raise --records".into()));
         }
         let policies = policies(&self.policies, dataset.class_names().len())?;
+        let thresholds = self.thresholds.or(ThresholdArgs::default())?;
+        let metrics = self.metrics.as_deref().map(super::metrics::metrics_of).transpose()?;
         drop(dataset);
         Ok(DemoPlan {
             data,
@@ -128,7 +130,9 @@ impl DemoArgs {
             policies,
             transform,
             training_transform,
-            metrics: self.metrics.as_deref().map(super::metrics::metrics_of).transpose()?,
+            // The passive parties of a demonstration answer without noise.
+            metrics: measured(&thresholds, metrics, &DEFAULT_METRICS),
+            thresholds,
             sweep: !self.no_sweep,
             seed: self.data.seed,
         })

@@ -8,6 +8,7 @@ mod metrics;
 mod parameters;
 mod recommend;
 mod reproduce;
+mod thresholds;
 mod transcript;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub use demo::DemoArgs;
 pub use parameters::SplitParametersArgs;
 pub use recommend::RecommendArgs;
 pub use reproduce::ReproduceArgs;
+pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
 use crate::progress::say;

@@ -10,6 +10,7 @@ use vfl_shared::cli::CliError;
 use super::audit::Audited;
 use super::data::DataArgs;
 use super::demo::DemoArgs;
+use super::thresholds::ThresholdArgs;
 use crate::audit::{Help, Plan, Targets};
 use crate::demo;
 use crate::progress::{Progress, say};
@@ -69,7 +70,7 @@ impl RecommendArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let found = match &self.config {
             Some(config) => {
-                let Audited { targets, plan, .. } = Audited::read(config, None)?;
+                let Audited { targets, plan, .. } = Audited::read(config, None, ThresholdArgs::default())?;
                 self.search(&targets, &plan).await?
             }
             None => self.demonstrate().await?,

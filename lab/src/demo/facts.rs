@@ -11,7 +11,8 @@ use crate::report::{
 /// What the audits have measured: the releases, records without a score, and the parameters as they are shown.
 #[must_use]
 pub fn surfaces(findings: &Findings) -> Vec<Surface> {
-    let mut audited = vec![SurfaceKind::ClassLabel, SurfaceKind::RoundedScore, SurfaceKind::ScoreVector];
+    let seen = findings.audits.iter().filter(|audit| audit.threat_model.sees_scores());
+    let mut audited: Vec<SurfaceKind> = seen.map(|audit| SurfaceKind::of_policy(&audit.policy.name)).collect();
     if findings.audits.iter().any(|a| a.threat_model.observations == Observations::NoScore) {
         audited.push(SurfaceKind::Nothing);
     }

@@ -18,7 +18,7 @@ pub(crate) struct Shell<'a> {
     pub(crate) generator: &'a str,
     /// A sentence below the heading; empty: none.
     pub(crate) lead: &'a str,
-    /// What the page is about, by label.
+    /// What the page is about, by label; empty: none.
     pub(crate) facts: Vec<(&'static str, Markup)>,
     /// The file with the same content for programs.
     pub(crate) source: String,
@@ -50,8 +50,10 @@ impl Shell<'_> {
                         header {
                             h1 { (said(self.title)) }
                             @if !self.lead.is_empty() { p class="lead" { (self.lead) } }
-                            div class="card" {
-                                dl { @for (label, value) in &self.facts { dt { (label) } dd { (value) } } }
+                            @if !self.facts.is_empty() {
+                                div class="card" {
+                                    dl { @for (label, value) in &self.facts { dt { (label) } dd { (value) } } }
+                                }
                             }
                         }
                         (content)

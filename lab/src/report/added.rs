@@ -19,12 +19,10 @@ pub(crate) struct AddedLine {
     pub(crate) added: String,
     /// Its interval.
     pub(crate) interval: String,
-    /// How bad that is.
-    pub(super) level: Level,
 }
 
 /// The strongest attack of an audit that has a control, with what it adds.
-fn strongest(audit: &Audit) -> Option<(&str, &Errors, &AddedRisk)> {
+pub(super) fn strongest(audit: &Audit) -> Option<(&str, &Errors, &AddedRisk)> {
     let (name, errors) = audit.strongest()?;
     let risk = audit.attacks.iter().find(|a| a.name == name)?.added_risk.as_ref()?;
     Some((name, errors, risk))
@@ -41,7 +39,6 @@ pub(crate) fn lines(report: &Report) -> Vec<AddedLine> {
             control: significant(risk.control_mse),
             added: risk.value.map_or_else(|| super::facts::NONE.into(), percent),
             interval: interval(risk).unwrap_or_else(|| "not bounded".into()),
-            level: level(errors, risk),
         })
     };
     report.audits.iter().filter_map(line).collect()
@@ -90,12 +87,12 @@ fn level(errors: &Errors, risk: &AddedRisk) -> Level {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-fn interval(risk: &AddedRisk) -> Option<String> {
+pub(super) fn interval(risk: &AddedRisk) -> Option<String> {
     let (low, high) = risk.low.zip(risk.high)?;
     let end = |share: f64| percent(share).replace(" %", "");
     Some(format!("{} to {} %", end(low), end(high)))

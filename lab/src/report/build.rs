@@ -38,6 +38,8 @@ impl Report {
             data,
             deployment,
             surfaces: Surface::list(&[]),
+            in_service: None,
+            thresholds: None,
             audits: Vec::new(),
             scoring: Vec::new(),
             metrics: Vec::new(),
@@ -155,6 +157,12 @@ impl Policy {
         self
     }
 
+    /// Whether scores leave as they are.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.name == "none"
+    }
+
     /// For people: `rounding (decimals = 2)`.
     #[must_use]
     pub fn label(&self) -> String {
@@ -176,7 +184,16 @@ impl Audit {
         utility: Utility,
         baselines: Baselines,
     ) -> Self {
-        Self { policy, threat_model, records, utility, baselines, attacks: Vec::new(), remarks: Vec::new() }
+        Self {
+            policy,
+            threat_model,
+            records,
+            utility,
+            baselines,
+            attacks: Vec::new(),
+            thresholds: Vec::new(),
+            remarks: Vec::new(),
+        }
     }
 
     /// Number of features under attack, where the scorer gave errors by feature.

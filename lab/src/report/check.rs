@@ -5,8 +5,10 @@ use super::build::config_sha256;
 use super::document::{
     AddedRisk, Audit, Errors, MetricFigure, Outcome, Party, Report, Role, SCHEMA_VERSION, Status, SweepPoint,
 };
+use super::judge;
 use super::surface::SurfaceKind;
 use super::threat::ThreatModel;
+use super::thresholds::Thresholds;
 
 type Checked = Result<(), ReportError>;
 
@@ -62,8 +64,18 @@ impl Report {
         if training.imported && (training.epochs, training.steps) != (0, 0) {
             return refuse("deployment.training", "counts epochs or steps of a model that was imported");
         }
+        let thresholds = self.thresholds.unwrap_or_default();
+        if let Err(problem) = Thresholds::new(thresholds.max_added_risk, thresholds.max_exact_share) {
+            return refuse("thresholds", problem);
+        }
         for (i, audit) in self.audits.iter().enumerate() {
             self.check_audit(&format!("audits[{i}]"), audit)?;
+            if audit.thresholds != judge::results(&thresholds, audit) {
+                return refuse(
+                    format!("audits[{i}].thresholds"),
+                    "are not what the thresholds and figures of the audit give",
+                );
+            }
         }
         for (i, scoring) in self.scoring.iter().enumerate() {
             let field = format!("scoring[{i}]");

@@ -8,6 +8,7 @@ use vfl_shared::metrics::{Direction, Unit};
 
 use super::surface::Surface;
 use super::threat::ThreatModel;
+use super::thresholds::{ThresholdResult, Thresholds};
 
 /// Version of the document's schema. It goes up with any change that an old reader would misread or refuse. Since 2 there are
 /// audits of records without a score, and parties say what they show of their parameters. Since 3 a model may be imported, errors
@@ -15,8 +16,9 @@ use super::threat::ThreatModel;
 /// attacks say which of many solutions they take and what kept them from running, and errors have a list of metrics beside the
 /// mean squared error, which the report describes; shares within a tolerance are among them.
 /// Threat models say what is known of the features. Since 5 an adversary may know moments of the features from records, and its
-/// attacks say what they add to a control that has no scores.
-pub const SCHEMA_VERSION: u32 = 5;
+/// attacks say what they add to a control that has no scores. Since 6 a report may name the policy in service and thresholds, and its
+/// audits say whether they meet them.
+pub const SCHEMA_VERSION: u32 = 6;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +42,13 @@ pub struct Report {
     pub deployment: Deployment,
     /// Every release surface, audited or not; each kind exactly once.
     pub surfaces: Vec<Surface>,
+    /// The policy in service, where the report knows: the one that the coordinator applies to live requests. Of a demonstration it
+    /// is the first policy named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_service: Option<Policy>,
+    /// What is demanded of the policy in service, if anything; see [`Report::judged`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thresholds: Option<Thresholds>,
     /// One entry per defense (and threat model).
     pub audits: Vec<Audit>,
     /// How the passive parties scored the attacks, where the report knows: one entry per party and set of records.
@@ -242,6 +251,9 @@ pub struct Audit {
     pub baselines: Baselines,
     /// The attacks, in the order they are to be shown.
     pub attacks: Vec<AttackResult>,
+    /// Whether it meets each of the report's thresholds, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<ThresholdResult>,
     /// Remarks on this audit, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,

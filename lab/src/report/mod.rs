@@ -1,28 +1,37 @@
-//! The audit report: one JSON document, and the table and the page rendered from it.
+//! The audit report: one JSON document, and what is rendered from it.
 //!
-//! [`Report`] is the source. `report.json` is the document itself, [`render_table`] prints it for a terminal and
-//! [`render_html`] makes a page that needs no network and no script. Nothing is computed from private data here: the
+//! [`Report`] is the source. `report.json` is the document itself. [`render_summary`] prints the verdict for a terminal and
+//! [`render_table`] every table, [`render_html`] makes a page that needs no network and no script, and [`render_csv`] a table of all
+//! figures for other programs. Nothing is computed from private data here: the
 //! figures come from the passive party's scorer, and the renderers only compare and format them.
 //!
 //! The document holds nothing that differs between two runs with the same seed (no clock, no host, no path), so the
-//! same seed gives the same bytes of `report.json` and `report.html`.
+//! same seed gives the same bytes of all files.
 
 pub(crate) mod added;
+mod brief;
 mod build;
 mod check;
+mod defense;
 mod document;
 mod facts;
 mod html;
+mod judge;
 mod level;
+mod next;
 mod noised;
 pub(crate) mod number;
 pub(crate) mod plot;
+mod summary;
 mod surface;
 mod table;
+mod terminal;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
 mod threat;
+mod thresholds;
+mod tidy;
 mod verdict;
 mod write;
 
@@ -36,9 +45,13 @@ pub use document::{
 };
 pub use html::render_html;
 pub use level::{EXACT_MSE, Level, Verdict};
+pub use next::not_met;
+pub use summary::render_summary;
 pub use surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};
 pub use table::render_table;
 pub use threat::{DefenseKnowledge, Observations, ParameterKnowledge, Shares, ThreatModel};
+pub use thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};
+pub use tidy::render_csv;
 pub use verdict::verdict;
 pub use write::{Written, write};
 
@@ -71,6 +84,12 @@ pub enum ReportError {
         field: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// The table of all figures could not be written.
+    #[error("cannot write the table of all figures: {reason}")]
+    Csv {
+        /// What the writer said.
+        reason: String,
     },
     /// A plot could not be drawn.
     #[error("cannot draw the plot of {plot}: {reason}")]

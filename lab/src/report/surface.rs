@@ -50,6 +50,25 @@ impl SurfaceKind {
         Self::Training,
     ];
 
+    /// The surface of the scores behind a policy: what its defenses leave. `name` is the policy's name in a report, which of several
+    /// defenses has all of them.
+    #[must_use]
+    pub fn of_policy(name: &str) -> Self {
+        let has = |defense: &str| {
+            name.split(" then ").any(|part| part.split([' ', '(', ',']).next().is_some_and(|word| word == defense))
+        };
+        // The last step of a policy may only take away: the least revealing one decides.
+        if has("class_label") {
+            Self::ClassLabel
+        } else if has("ranking") {
+            Self::Ranking
+        } else if has("rounding") {
+            Self::RoundedScore
+        } else {
+            Self::ScoreVector
+        }
+    }
+
     /// Name for people.
     #[must_use]
     pub fn label(self) -> &'static str {

@@ -1,33 +1,30 @@
-//! The report for a terminal.
+//! Every table of the report, for a terminal.
 
-use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{ColumnConstraint, Table, Width};
 
 use super::added;
 use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
 use super::level::Level;
-use super::number::{align_left, figure, four, significant};
+use super::number::{figure, four, significant};
 use super::surface::TRAINING_DISCLOSURE;
-use super::text::{printable, shortened, wrapped};
+use super::terminal::{Frame, Page, Paint};
+use super::text::{printable, shortened};
 use super::verdict::verdict;
 
-/// Narrower than this a table is no longer one.
-const MIN_WIDTH: usize = 60;
-/// Prose in lines longer than this is hard to read, however wide the terminal.
-const MAX_PROSE: usize = 110;
 /// Longest name in a column of names, in terminal columns.
 const MAX_NAME: usize = 28;
 /// Longest defense with its parameters.
 const MAX_LABEL: usize = 40;
 
-/// The report for a terminal of `width` columns (at least 60 are used): per defense its cost, the attacks with their
+/// Every table for a terminal of `width` columns (at least 60 are used): per defense its cost, the attacks with their
 /// errors beside both baselines, and a verdict in words. ANSI colours only if `colour`; pass whether the output is a
 /// terminal that wants them. Ends with a newline.
 ///
 /// It shows what the document holds without checking it; [`Report::check`] does that.
 #[must_use]
 pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
-    let page = Page { width: width.max(MIN_WIDTH), colour };
+    let page = Page::new(width, colour);
     let mut out = String::new();
     let mut line = |text: String| {
         out.push_str(&text);
@@ -80,33 +77,7 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
     out
 }
 
-struct Page {
-    width: usize,
-    colour: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Paint {
-    Bold,
-    Red,
-    Yellow,
-}
-
 impl Page {
-    fn prose(&self, text: &str, indent: usize) -> String {
-        wrapped(text, self.width.min(MAX_PROSE), indent)
-    }
-
-    /// Colours a text that is printable already.
-    fn paint(&self, text: &str, paint: Paint) -> String {
-        let code = match paint {
-            Paint::Bold => "1",
-            Paint::Red => "1;31",
-            Paint::Yellow => "33",
-        };
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-    }
-
     fn audit(&self, report: &Report, audit: &Audit, line: &mut impl FnMut(String)) {
         let rows = Rows::of(report, audit);
         line(self.paint(
@@ -168,7 +139,7 @@ impl Page {
             let name = line.strongest().map_or_else(|| facts::NONE.into(), |best| shortened(&best.name, MAX_NAME));
             (vec![shortened(&line.audit.policy.label(), MAX_LABEL), name], RowKind::Attack)
         });
-        self.table(&["defense", "strongest attack"], figures, rows.collect())
+        self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
     }
 
     /// What the scores of each defense add, for an adversary with a control.
@@ -184,7 +155,7 @@ impl Page {
         let rows = lines.iter().map(|line| {
             (vec![shortened(&line.defense, MAX_LABEL), shortened(&line.attack, MAX_NAME)], RowKind::Attack)
         });
-        self.table(&["defense", "strongest attack"], figures, rows.collect())
+        self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
     }
 
     fn attacks(&self, rows: &Rows) -> Table {
@@ -194,7 +165,8 @@ impl Page {
             ("ratio to mean", rows.column(|r| &r.vs_mean)),
         ];
         let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME), printable(&row.how)], row.kind);
-        let mut table = self.table(&["attack", "equations"], columns, rows.rows.iter().map(texts).collect());
+        let mut table =
+            self.table(Frame::Full, &["attack", "equations"], columns, rows.rows.iter().map(texts).collect());
         if let Some(how) = table.column_mut(1) {
             how.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(26)));
         }
@@ -208,7 +180,7 @@ impl Page {
             .enumerate()
             .map(|(i, name)| (name.as_str(), rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
         let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME)], row.kind);
-        self.table(&["attack"], columns.collect(), rows.rows.iter().map(texts).collect())
+        self.table(Frame::Full, &["attack"], columns.collect(), rows.rows.iter().map(texts).collect())
     }
 
     /// Attacks that have figures, by the metrics beside the error.
@@ -222,35 +194,6 @@ impl Page {
         });
         let texts = shown.iter().filter_map(|&at| rows.rows.get(at));
         let texts = texts.map(|row| (vec![shortened(&row.name, MAX_NAME)], row.kind));
-        self.table(&["attack"], columns.collect(), texts.collect())
-    }
-
-    /// A table of texts on the left and figures, decimal points aligned, on the right.
-    fn table(&self, texts: &[&str], figures: Vec<(&str, Vec<String>)>, rows: Vec<(Vec<String>, RowKind)>) -> Table {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).force_no_tty();
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(u16::try_from(self.width).unwrap_or(u16::MAX));
-        if self.colour {
-            table.enforce_styling();
-        }
-        let header = texts.iter().copied().chain(figures.iter().map(|(title, _)| *title));
-        table.set_header(header.map(|title| self.cell(title.into(), RowKind::Attack)));
-        let aligned: Vec<Vec<String>> = figures.iter().map(|(_, cells)| align_left(cells, ' ')).collect();
-        for (i, (left, kind)) in rows.into_iter().enumerate() {
-            let numbers = aligned.iter().map(|column| column.get(i).cloned().unwrap_or_default());
-            table.add_row(left.into_iter().chain(numbers).map(|text| self.cell(text, kind)));
-        }
-        table
-    }
-
-    fn cell(&self, text: String, kind: RowKind) -> Cell {
-        let cell = Cell::new(text);
-        match kind {
-            _ if !self.colour => cell,
-            RowKind::Strongest => cell.add_attribute(Attribute::Bold),
-            RowKind::Guess | RowKind::NotRun => cell.fg(Color::DarkGrey),
-            RowKind::Attack => cell,
-        }
+        self.table(Frame::Full, &["attack"], columns.collect(), texts.collect())
     }
 }

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
+mod opening;
+mod thresholds;
+mod tidy;
 
 use std::path::Path;
 
@@ -20,7 +23,7 @@ fn invalid(report: &Report) -> String {
 
 #[test]
 fn json_round_trip_gives_the_same_report_and_bytes() {
-    for report in [fixture::report(), fixture::hostile()] {
+    for report in [fixture::report(), fixture::informed(), fixture::hostile()] {
         let text = report.to_json().unwrap();
         let again = Report::from_json(&text).unwrap();
         assert_eq!(again, report);
@@ -86,10 +89,10 @@ fn an_imported_model_was_not_trained_here() {
 #[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(6);
-    document["new_in_6"] = json!(true);
+    document["schema_version"] = json!(7);
+    document["new_in_7"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 6, this program reads version 5");
+    assert_eq!(error, "the report has schema version 7, this program reads version 6");
 }
 
 #[test]
@@ -208,9 +211,11 @@ fn decimal_points_of_a_column_line_up() {
 #[test]
 fn the_table_has_no_escape_codes_unless_asked() {
     for report in [fixture::report(), fixture::hostile()] {
-        let plain = render_table(&report, 100, false);
-        assert!(plain.chars().all(|c| c == '\n' || !c.is_control()), "{plain:?}");
-        assert!(render_table(&report, 100, true).contains("\x1b["));
+        for render in [render_table, render_summary] {
+            let plain = render(&report, 100, false);
+            assert!(plain.chars().all(|c| c == '\n' || !c.is_control()), "{plain:?}");
+            assert!(render(&report, 100, true).contains("\x1b["));
+        }
     }
 }
 
@@ -272,7 +277,7 @@ fn both_renderings_show_the_metrics_of_the_list() {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for metric in METRICS {
         assert!(flat.contains(metric.meaning()) && page.contains(metric.meaning()), "{}", metric.name());
-        assert!(page.contains(&format!("<th>{}</th>", metric.title())), "{}", metric.name());
+        assert!(page.contains(&format!("<th scope=\"col\">{}</th>", metric.title())), "{}", metric.name());
     }
     let defined = METRICS.len() - 1;
     assert_eq!((text.matches("0.876").count(), text.matches("0.125").count()), (defined, defined), "{text}");
@@ -325,6 +330,7 @@ fn hostile_names_are_text_and_nothing_else() {
         "br",
         "section",
         "table",
+        "caption",
         "thead",
         "tbody",
         "tr",
@@ -354,15 +360,17 @@ fn hostile_names_are_text_and_nothing_else() {
     assert_eq!(html.matches("<title>").count(), 1);
 }
 
-fn svgs(html: &str) -> Vec<&str> {
-    html.split("<svg").skip(1).filter_map(|rest| rest.split("</svg>").next()).collect()
+/// The plot of the sweep.
+fn sweep_plot(html: &str) -> &str {
+    let mut svgs = html.split("<svg").skip(1).filter_map(|rest| rest.split("</svg>").next());
+    svgs.find(|svg| svg.contains("by number of passive features, one line per attack")).unwrap()
 }
 
 #[test]
 fn the_sweep_has_one_line_per_attack_and_a_marker_per_point() {
     let report = fixture::report();
     let html = render_html(&report).unwrap();
-    let plot = svgs(&html)[0];
+    let plot = sweep_plot(&html);
     for ink in &plot::ink::SERIES[..4] {
         let line = format!("stroke=\"{}\"", ink.hex());
         let lines: Vec<&str> = plot.lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).collect();
@@ -382,7 +390,7 @@ fn a_missing_figure_is_a_gap_in_its_line() {
     report.sweep.as_mut().unwrap().points[7].attacks[2].mse = None;
     let html = render_html(&report).unwrap();
     let line = format!("stroke=\"{}\"", plot::ink::SERIES[2].hex());
-    let lines = svgs(&html)[0].lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).count();
+    let lines = sweep_plot(&html).lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).count();
     assert_eq!(lines, 2);
 }
 
@@ -393,7 +401,7 @@ fn an_error_of_zero_is_drawn_in_the_band_and_labelled() {
         point.attacks.iter_mut().for_each(|attack| attack.mse = Some(0.0));
     }
     let html = render_html(&report).unwrap();
-    assert!(svgs(&html)[0].contains("0 or below 1e-16"));
+    assert!(sweep_plot(&html).contains("0 or below 1e-16"));
     assert!(!html.contains("NaN") && !html.contains("inf,") && !html.contains("-2147483648"));
 }
 
@@ -429,8 +437,9 @@ fn degenerate_reports_render() {
     case(&|r| r.sweep.as_mut().unwrap().points.iter_mut().for_each(|p| p.d *= usize::MAX / 100));
     for report in cases {
         let html = render_html(&report).unwrap();
-        let table = render_table(&report, 100, false);
+        let table = render_table(&report, 100, false) + &render_summary(&report, 100, false);
         assert!(!html.contains("NaN") && !table.contains("NaN"));
+        render_csv(&report).unwrap();
         assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
     }
 }
@@ -512,22 +521,22 @@ fn files_are_replaced_whole_and_leave_nothing_behind() {
     let out = dir.path().join("a/b");
     let report = fixture::report();
     let written = write(&report, &out).unwrap();
-    assert_eq!(
-        (written.json.as_path(), written.html.as_path()),
-        (&*out.join("report.json"), &*out.join("report.html"))
-    );
-    let bytes = |path: &Path| std::fs::read(path).unwrap();
-    let first = (bytes(&written.json), bytes(&written.html));
-    assert_eq!(Report::from_json(std::str::from_utf8(&first.0).unwrap()).unwrap(), report);
+    let Written { json, html, csv } = written;
+    for (path, name) in [(&json, "report.json"), (&html, "report.html"), (&csv, "report.csv")] {
+        assert_eq!(*path, out.join(name));
+    }
+    let bytes = || [&json, &html, &csv].map(|path| std::fs::read(path).unwrap());
+    let first = bytes();
+    assert_eq!(Report::from_json(std::str::from_utf8(&first[0]).unwrap()).unwrap(), report);
     write(&report, &out).unwrap();
-    assert_eq!((bytes(&written.json), bytes(&written.html)), first, "the same report gave other bytes");
+    assert_eq!(bytes(), first, "the same report gave other bytes");
 
     // A report that cannot be rendered touches nothing.
     let mut broken = report.clone();
     broken.audits[0].baselines.half.mse = f64::NAN;
     write(&broken, &out).unwrap_err();
-    assert_eq!((bytes(&written.json), bytes(&written.html)), first);
-    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2, "a temporary file was left behind");
+    assert_eq!(bytes(), first);
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "a temporary file was left behind");
 
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -539,9 +548,12 @@ fn files_are_replaced_whole_and_leave_nothing_behind() {
 #[test]
 fn preview() {
     let Some(dir) = std::env::var_os("CLOISON_REPORT_PREVIEW") else { return };
-    for (name, report) in [("report", fixture::report()), ("hostile", fixture::hostile())] {
+    for (name, report) in
+        [("report", fixture::report()), ("informed", fixture::informed()), ("hostile", fixture::hostile())]
+    {
         let out = Path::new(&dir).join(name);
         write(&report, &out).unwrap();
+        std::fs::write(out.join("summary.txt"), render_summary(&report, 100, false)).unwrap();
         std::fs::write(out.join("table.txt"), render_table(&report, 100, false)).unwrap();
         std::fs::write(out.join("colour.txt"), render_table(&report, 100, true)).unwrap();
     }

@@ -106,6 +106,12 @@ impl ThreatModel {
         }
     }
 
+    /// Whether the scores of all attacked records are released to it. If not, the audit is of what it knows without them.
+    #[must_use]
+    pub fn sees_scores(&self) -> bool {
+        !matches!(self.observations, Observations::NoScore | Observations::ScoresOfSome { .. })
+    }
+
     /// What the adversary knows and does, one phrase per point.
     #[must_use]
     pub fn phrases(&self) -> Vec<String> {

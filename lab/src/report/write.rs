@@ -1,10 +1,10 @@
-//! `report.json` and `report.html` on disk: each whole or not at all.
+//! `report.json`, `report.html` and `report.csv` on disk: each whole or not at all.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{Report, ReportError, render_html};
+use super::{Report, ReportError, render_csv, render_html};
 
 /// Where a report was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,24 +13,31 @@ pub struct Written {
     pub json: PathBuf,
     /// The page.
     pub html: PathBuf,
+    /// The table of all figures.
+    pub csv: PathBuf,
 }
 
-/// Writes `report.json` and `report.html` into `out_dir`, which is made if need be. Each file is written beside its
-/// name and moved into place, so that a reader sees the old one or the new one; nothing is touched unless both can be
+/// Writes `report.json`, `report.html` and `report.csv` into `out_dir`, which is made if need be. Each file is written beside its
+/// name and moved into place, so that a reader sees the old one or the new one; nothing is touched unless all can be
 /// rendered.
 ///
 /// # Errors
-/// [`ReportError::Invalid`] or [`ReportError::Plot`] if the report cannot be rendered; [`ReportError::Io`] with the path
+/// [`ReportError::Invalid`], [`ReportError::Plot`] or [`ReportError::Csv`] if the report cannot be rendered; [`ReportError::Io`] with the path
 /// if it cannot be written.
 pub fn write(report: &Report, out_dir: &Path) -> Result<Written, ReportError> {
     let json = report.to_json()?;
     let html = render_html(report)?;
+    let csv = render_csv(report)?;
     fs::create_dir_all(out_dir).map_err(|source| ReportError::Io {
         action: "create the directory",
         path: out_dir.to_owned(),
         source,
     })?;
-    Ok(Written { json: replace(out_dir, "report.json", &json)?, html: replace(out_dir, "report.html", &html)? })
+    Ok(Written {
+        json: replace(out_dir, "report.json", &json)?,
+        html: replace(out_dir, "report.html", &html)?,
+        csv: replace(out_dir, "report.csv", &csv)?,
+    })
 }
 
 fn replace(dir: &Path, name: &str, text: &str) -> Result<PathBuf, ReportError> {

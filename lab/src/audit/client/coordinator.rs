@@ -57,11 +57,13 @@ impl Coordinator {
         let described = self.client.clone().describe_model(pb::DescribeModelRequest {}).await;
         let described = described.map_err(refused(&self.peer))?.into_inner();
         let training = described.training.unwrap_or_default();
+        let policy = described.policy.as_ref().map(Policy::try_from).transpose().map_err(nonsense(&self.peer))?;
         Ok(Model {
             version: WireError::model_version(described.model_version).map_err(nonsense(&self.peer))?,
             class_names: described.class_names,
             active_features: described.active_features as usize,
             passive_parties: described.passive_parties.into_iter().map(|party| party.name).collect(),
+            policy: policy.unwrap_or_default(),
             training: Training {
                 epochs: training.epochs,
                 steps: training.steps,

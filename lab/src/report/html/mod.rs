@@ -1,13 +1,17 @@
 //! The report as one page.
 
+mod figures;
+mod method;
+mod opening;
 mod plots;
-mod sections;
+mod tables;
+mod widgets;
 
 use maud::html;
 
 use super::document::Report;
-use super::plot::{self, Series};
-use super::{ReportError, facts};
+use super::plot::{self, Series, Size};
+use super::{ReportError, defense, facts};
 use crate::page::Shell;
 use plots::Plots;
 
@@ -18,7 +22,11 @@ use plots::Plots;
 pub fn render_html(report: &Report) -> Result<String, ReportError> {
     report.check()?;
     let series = Series::of(report);
+    let limit = report.thresholds.and_then(|thresholds| thresholds.max_added_risk);
+    let lines = defense::lines(report);
+    let frontier = |size| plot::frontier(&lines, limit, size);
     let plots = Plots {
+        frontier: frontier(Size::Wide)?.zip(frontier(Size::Narrow)?),
         sweep: match &report.sweep {
             Some(sweep) => plot::sweep(sweep, report.deployment.classes, &series)?,
             None => None,
@@ -49,19 +57,19 @@ fn page(report: &Report, plots: &Plots) -> String {
     let shell = Shell {
         title: &report.title,
         generator: &tool,
-        lead: "What the active party can rebuild of the passive parties' features from the answers it is given, defense by \
-               defense, and what each defense costs.",
-        facts: sections::about(report),
+        lead: "What the active party can rebuild of the passive parties' features from the answers it is given.",
+        facts: Vec::new(),
         source: "report.json".into(),
         schema_version: report.schema_version,
     };
+    // In the order of a reader's questions: what came out, at what cost, how sure, how again, and every figure.
     shell.page(&html! {
-        (sections::added(report))
-        (sections::summary(report))
-        (sections::plots(report, plots))
-        (sections::audits(report, &plots.features))
-        (sections::surfaces(report))
-        (sections::threat_models(report))
-        (sections::reproduce(report))
+        (opening::verdict(report))
+        (figures::plots(report, plots))
+        (method::threat_models(report))
+        (method::surfaces(report))
+        (method::measured(report))
+        (method::reproduce(report))
+        (tables::all(report, plots))
     })
 }

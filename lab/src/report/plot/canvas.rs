@@ -121,6 +121,14 @@ impl Canvas<'_> {
         Ok(())
     }
 
+    /// A ring, the hollow form of the round marker.
+    pub(crate) fn ring(&self, (x, y): At, ink: Ink) -> Drawn {
+        for (radius, ink) in [(6, PAPER), (5, ink), (3, PAPER)] {
+            self.area.draw(&Circle::new((x, y), radius, ink.rgb().filled())).map_err(|e| self.failed(&e))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn text(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
         self.text_of_size(text, at, ink, anchor, TEXT_SIZE)
     }

@@ -38,7 +38,7 @@ pub(in crate::report) fn defenses(report: &Report, series: &Series) -> Result<Op
     let svg = svg("error by defense", label, (WIDTH, bottom + 48), |canvas| {
         let x = |position: f64| LEFT + (f64::from(RIGHT - LEFT) * position).round() as i32;
         frame(canvas, &axis, TOP, bottom)?;
-        legend(canvas, None)?;
+        legend(canvas, None, false)?;
         let mut y = TOP;
         for (audit, attacks) in &groups {
             let title = shortened(&format!("{}{}", audit.policy.label(), against(audit)), 100);
@@ -86,10 +86,11 @@ pub(super) fn frame(canvas: &Canvas<'_>, axis: &ErrorAxis, top: i32, bottom: i32
     canvas.small("mean squared error per feature", (RIGHT, bottom + 36), ink::TEXT, Anchor::End)
 }
 
-/// Keys of the two baselines, and of one attack, above the plot.
+/// Keys of the two baselines, of one attack and of its control, above the plot.
 pub(super) fn legend(
     canvas: &Canvas<'_>,
     attack: Option<(&str, ink::Ink, super::canvas::Marker)>,
+    control: bool,
 ) -> Result<(), ReportError> {
     let (mut x, y) = (LEFT, 24);
     if let Some((name, ink, marker)) = attack {
@@ -97,6 +98,11 @@ pub(super) fn legend(
         canvas.marker((x + 6, y), marker, ink)?;
         canvas.text(&name, (x + 20, y), ink::TEXT, Anchor::Start)?;
         x += 48 + text_width(&name);
+    }
+    if control {
+        canvas.ring((x + 6, y), ink::GUESS)?;
+        canvas.text("without scores", (x + 20, y), ink::TEXT, Anchor::Start)?;
+        x += 48 + text_width("without scores");
     }
     for (ink, name) in [(ink::HALF, "guessing ½"), (ink::MEAN, "guessing the mean")] {
         canvas.line(vec![(x, y), (x + 28, y)], ink, 2)?;

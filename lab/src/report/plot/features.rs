@@ -1,11 +1,12 @@
-//! Error of the strongest attack by feature, beside both guesses.
+//! Error of the strongest attack by feature, beside both guesses, and beside the same adversary without scores where there is one.
 
 use super::axis::ErrorAxis;
 use super::canvas::{Anchor, svg};
 use super::defenses::{PLOT_LEFT, PLOT_RIGHT, PLOT_WIDTH, frame, legend};
 use super::{MAX_NAME, Series, ink};
 use crate::report::ReportError;
-use crate::report::document::Audit;
+use crate::report::added;
+use crate::report::document::{Audit, Outcome};
 use crate::report::text::shortened;
 
 const TOP: i32 = 46;
@@ -25,7 +26,8 @@ pub(in crate::report) fn features(
     if rows.is_empty() {
         return Ok(None);
     }
-    let axis = ErrorAxis::covering(rows.iter().flatten().copied());
+    let control = control(audit).filter(|control| control.len() == rows.len()).unwrap_or_default();
+    let axis = ErrorAxis::covering(rows.iter().flatten().chain(control).copied());
     let bottom = TOP + ROW * i32::try_from(rows.len()).unwrap_or(1000).min(1000);
     let (ink, marker) = series.look(attack);
 
@@ -33,7 +35,7 @@ pub(in crate::report) fn features(
     let svg = svg("error by feature", label, (PLOT_WIDTH, bottom + 48), |canvas| {
         let x = |error: f64| PLOT_LEFT + (f64::from(PLOT_RIGHT - PLOT_LEFT) * axis.position(error, 0.5)).round() as i32;
         frame(canvas, &axis, TOP, bottom)?;
-        legend(canvas, Some((attack, ink, marker)))?;
+        legend(canvas, Some((attack, ink, marker)), !control.is_empty())?;
         for (i, [error, half, mean]) in rows.iter().enumerate() {
             let top = TOP + ROW * i32::try_from(i).unwrap_or(1000);
             let middle = top + ROW / 2;
@@ -43,9 +45,24 @@ pub(in crate::report) fn features(
             for (ink, guess) in [(ink::HALF, half), (ink::MEAN, mean)] {
                 canvas.line(vec![(x(*guess), top + 3), (x(*guess), top + ROW - 3)], ink, 2)?;
             }
+            if let Some(control) = control.get(i) {
+                // What lies between the two is what the scores tell.
+                canvas.line(vec![(x(*error), middle), (x(*control), middle)], ink, 2)?;
+                canvas.ring((x(*control), middle), ink::GUESS)?;
+            }
             canvas.marker((x(*error), middle), marker, ink)?;
         }
         Ok(())
     })?;
     Ok(Some(svg))
+}
+
+/// Errors by feature of the control of the strongest attack, if it has one.
+fn control(audit: &Audit) -> Option<&[f64]> {
+    let (_, _, risk) = added::strongest(audit)?;
+    let control = audit.attacks.iter().find(|attack| attack.name == risk.control)?;
+    match &control.outcome {
+        Outcome::Ran { errors, .. } => Some(&errors.per_feature),
+        Outcome::NotScored { .. } | Outcome::NotRun { .. } => None,
+    }
 }

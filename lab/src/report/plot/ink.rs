@@ -38,6 +38,8 @@ pub(crate) const HALF: Ink = Ink { light: (0x3A, 0x43, 0x4F), dark: "#c9d2dc", d
 pub(crate) const MEAN: Ink = Ink { light: (0x3B, 0x44, 0x50), dark: "#c8d1db", dash: Some("2 4") };
 /// The number of features that k classes determine.
 pub(crate) const LIMIT: Ink = Ink { light: (0x9B, 0xA6, 0xB2), dark: "#5b6775", dash: Some("3 3") };
+/// A threshold that a user has set.
+pub(crate) const THRESHOLD: Ink = Ink { light: (0xA4, 0x22, 0x1B), dark: "#ffb3ad", dash: Some("6 4") };
 /// The attacks: eight hues told apart under the common colour vision deficiencies (after Okabe and Ito, darkened to be
 /// legible on white), each with a marker of its own.
 pub(crate) const SERIES: [Ink; 8] = [
@@ -51,7 +53,7 @@ pub(crate) const SERIES: [Ink; 8] = [
     ink((0x66, 0x7A, 0x1E), "#bcd06a"),
 ];
 
-const ALL: [Ink; 10] = [TEXT, MUTED, GRID, AXIS, BAND, PAPER, GUESS, HALF, MEAN, LIMIT];
+const ALL: [Ink; 11] = [TEXT, MUTED, GRID, AXIS, BAND, PAPER, GUESS, HALF, MEAN, LIMIT, THRESHOLD];
 
 impl Ink {
     /// A colour that is data: the same on a dark page.
@@ -71,7 +73,7 @@ impl Ink {
     }
 }
 
-/// Style rules for the plots: dashes, and inside a dark media query the dark colours.
+/// Style rules for the plots: dashes, and inside a dark media query for screens the dark colours.
 pub(crate) fn style_sheet() -> String {
     let inks = || ALL.iter().chain(&SERIES);
     let mut css = String::new();
@@ -80,7 +82,7 @@ pub(crate) fn style_sheet() -> String {
             css.push_str(&format!(".plot [stroke=\"{}\"]{{stroke-dasharray:{dash}}}\n", ink.hex()));
         }
     }
-    css.push_str("@media (prefers-color-scheme: dark){\n");
+    css.push_str("@media screen and (prefers-color-scheme: dark){\n");
     for ink in inks() {
         let (light, dark) = (ink.hex(), ink.dark);
         css.push_str(&format!(".plot [stroke=\"{light}\"]{{stroke:{dark}}} .plot [fill=\"{light}\"]{{fill:{dark}}}\n"));

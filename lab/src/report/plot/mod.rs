@@ -5,11 +5,13 @@ pub(crate) mod axis;
 pub(crate) mod canvas;
 mod defenses;
 mod features;
+mod frontier;
 pub(crate) mod ink;
 mod sweep;
 
 pub(super) use defenses::defenses;
 pub(super) use features::features;
+pub(super) use frontier::{Size, frontier};
 pub(super) use sweep::sweep;
 
 use super::document::{AttackResult, Outcome, Report, Status};

@@ -1,0 +1,143 @@
+//! One line for each policy: what the strongest attack rebuilds behind it, what the scores add, and what the policy costs.
+
+use super::added;
+use super::document::{AddedRisk, Audit, Errors, Policy, Report};
+use super::facts::NONE;
+use super::level::Level;
+use super::number::{figure, significant};
+use super::text::printable;
+use super::thresholds::{Compliance, ThresholdResult};
+use super::verdict::verdict;
+
+/// One policy.
+pub(super) struct DefenseLine<'a> {
+    pub(super) policy: &'a Policy,
+    /// A name without the names of its parameters, unique in the report.
+    pub(super) short: String,
+    /// Whether it is the policy that the report judges.
+    pub(super) judged: bool,
+    /// How far the strongest attack got: the informed one where it was measured.
+    pub(super) level: Level,
+    /// The attack of the figures, if one ran.
+    pub(super) attack: Option<&'a str>,
+    /// Its errors.
+    errors: Option<&'a Errors>,
+    /// Those of guessing the column mean.
+    mean: Option<&'a Errors>,
+    /// What it adds to its control, where it has one.
+    pub(super) risk: Option<&'a AddedRisk>,
+    /// The accuracy that the policy costs, in shares; below 0 it gains. Absent where the accuracy without a defense is not known.
+    pub(super) accuracy_lost: Option<f64>,
+    /// How it stands to each threshold.
+    pub(super) results: Vec<ThresholdResult>,
+}
+
+/// The policies whose scores were attacked, in the order of the report.
+pub(super) fn lines(report: &Report) -> Vec<DefenseLine<'_>> {
+    let mut policies: Vec<&Policy> = Vec::new();
+    for audit in report.audits.iter().filter(|audit| audit.threat_model.sees_scores()) {
+        if !policies.contains(&&audit.policy) {
+            policies.push(&audit.policy);
+        }
+    }
+    let shorts = short_names(&policies);
+    policies.into_iter().zip(shorts).map(|(policy, short)| line(report, policy, short)).collect()
+}
+
+fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLine<'a> {
+    let audits: Vec<&Audit> =
+        report.audits.iter().filter(|a| a.policy == *policy && a.threat_model.sees_scores()).collect();
+    let informed = audits.iter().find(|audit| added::strongest(audit).is_some());
+    let strongest = || {
+        let found = audits.iter().filter_map(|audit| Some((audit, audit.strongest()?.1.mse)));
+        found.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(audit, _)| audit)
+    };
+    let shown: Option<&Audit> = informed.or_else(strongest).copied();
+    let best = shown.and_then(Audit::strongest);
+    let utility = audits.first().map(|audit| audit.utility).unwrap_or_default();
+    DefenseLine {
+        policy,
+        short,
+        judged: report.judged() == Some(policy),
+        level: shown.map_or(Level::Unmeasured, |audit| verdict(audit).level),
+        attack: best.map(|(name, _)| name),
+        errors: best.map(|(_, errors)| errors),
+        mean: audits.first().map(|audit| &audit.baselines.column_mean),
+        risk: shown.and_then(added::strongest).map(|(_, _, risk)| risk),
+        accuracy_lost: match policy.is_none() {
+            true => utility.accuracy.map(|_| 0.0),
+            false => utility.accuracy_change.map(|change| -change),
+        },
+        results: report.compliance(policy),
+    }
+}
+
+impl DefenseLine<'_> {
+    /// Error of the strongest attack.
+    pub(super) fn error(&self) -> String {
+        self.errors.map_or_else(|| NONE.into(), |errors| figure(errors.mse, errors.sigma))
+    }
+
+    /// Error of guessing the column mean.
+    pub(super) fn guess(&self) -> String {
+        self.mean.map_or_else(|| NONE.into(), |errors| figure(errors.mse, errors.sigma))
+    }
+
+    /// Error of the control.
+    pub(super) fn control(&self) -> String {
+        self.risk.map_or_else(|| NONE.into(), |risk| significant(risk.control_mse))
+    }
+
+    /// The added risk.
+    pub(super) fn added(&self) -> String {
+        match self.risk {
+            Some(risk) => risk.value.map_or_else(|| NONE.into(), added::percent),
+            None => Compliance::NotMeasured.label().into(),
+        }
+    }
+
+    /// Its interval of 95 %.
+    pub(super) fn interval(&self) -> String {
+        match self.risk {
+            Some(risk) => added::interval(risk).unwrap_or_else(|| "not bounded".into()),
+            None => NONE.into(),
+        }
+    }
+
+    /// The added risk with its interval: `71 % (69 to 74 %)`.
+    pub(super) fn added_with_interval(&self) -> String {
+        match self.risk {
+            Some(_) => format!("{} ({})", self.added(), self.interval()),
+            None => self.added(),
+        }
+    }
+
+    /// The accuracy that the policy costs, in percentage points: `0.2 points`.
+    pub(super) fn cost(&self) -> String {
+        self.accuracy_lost.map_or_else(|| NONE.into(), points)
+    }
+
+    /// Whether it meets all thresholds: the worst of its results; `None` if nothing is demanded.
+    pub(super) fn compliance(&self) -> Option<Compliance> {
+        let has = |compliance| self.results.iter().any(|result| result.compliance == compliance);
+        [Compliance::NotMet, Compliance::NotMeasured, Compliance::Met].into_iter().find(|c| has(*c))
+    }
+}
+
+/// A share as percentage points with a decimal, as `0.2`. What rounds to nothing has no sign.
+pub(super) fn points(share: f64) -> String {
+    let text = format!("{:.1}", 100.0 * share);
+    if text == "-0.0" { "0.0".into() } else { text }
+}
+
+/// Names of the policies with the numbers among their parameters alone; in full where two would be the same.
+fn short_names(policies: &[&Policy]) -> Vec<String> {
+    let short = |policy: &Policy| {
+        let numbers: Vec<String> =
+            policy.parameters.values().filter(|value| value.is_number()).map(ToString::to_string).collect();
+        printable([policy.name.as_str(), &numbers.join(", ")].join(" ").trim_end())
+    };
+    let all: Vec<String> = policies.iter().map(|policy| short(policy)).collect();
+    let unique = |name: &String| all.iter().filter(|other| *other == name).count() == 1;
+    all.iter().zip(policies).map(|(name, p)| if unique(name) { name.clone() } else { printable(&p.label()) }).collect()
+}

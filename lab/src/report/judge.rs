@@ -1,0 +1,112 @@
+//! Whether audits meet thresholds.
+
+use super::added;
+use super::document::{Audit, MetricFigure, Policy, Report};
+use super::thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};
+use vfl_shared::metrics::{Metric, RecordsWithin};
+
+/// Standard deviations of the noise that are added to a figure before it is compared: the upper end of a two-sided interval of 95 %.
+const Z: f64 = 1.96;
+
+impl Report {
+    /// Demands these thresholds: puts them into the report, and into each audit whether it meets them. Call it once all audits are
+    /// there. Nothing changes if nothing is demanded.
+    pub fn demand(&mut self, thresholds: Thresholds) {
+        self.thresholds = (!thresholds.is_empty()).then_some(thresholds);
+        for audit in &mut self.audits {
+            audit.thresholds = results(&thresholds, audit);
+        }
+    }
+
+    /// The policy that is judged: the one in service if it was audited, else the first audited.
+    #[must_use]
+    pub fn judged(&self) -> Option<&Policy> {
+        let mut audited =
+            self.audits.iter().filter(|audit| audit.threat_model.sees_scores()).map(|audit| &audit.policy);
+        let first = audited.clone().next();
+        audited.find(|policy| Some(*policy) == self.in_service.as_ref()).or(first)
+    }
+
+    /// How a policy stands to the thresholds: all its audits together, a line for each demand. Empty if nothing is demanded.
+    #[must_use]
+    pub fn compliance(&self, policy: &Policy) -> Vec<ThresholdResult> {
+        let given = self.thresholds.iter().flat_map(Thresholds::given);
+        let worst = given.map(|(threshold, _)| {
+            let of_audits = self.audits.iter().filter(|audit| audit.policy == *policy);
+            let results = of_audits.flat_map(|audit| &audit.thresholds).filter(|r| r.threshold == threshold);
+            let found = results.max_by(|a, b| severity(a).total_cmp(&severity(b))).cloned();
+            found.unwrap_or_else(|| unmeasured(threshold))
+        });
+        worst.collect()
+    }
+
+    /// The demands that the judged policy does not meet; empty if it meets all of them, or if nothing is demanded.
+    #[must_use]
+    pub fn unmet(&self) -> Vec<ThresholdResult> {
+        let results = match self.judged() {
+            Some(policy) => self.compliance(policy),
+            // Nothing was audited: nothing is met.
+            None => self.thresholds.iter().flat_map(Thresholds::given).map(|(t, _)| unmeasured(t)).collect(),
+        };
+        results.into_iter().filter(|result| result.compliance != Compliance::Met).collect()
+    }
+}
+
+/// Which of several results counts: the worst that was measured.
+fn severity(result: &ThresholdResult) -> f64 {
+    match result.compliance {
+        Compliance::NotMeasured => f64::NEG_INFINITY,
+        Compliance::Met => result.figure.unwrap_or(-1.0),
+        // Above every figure that meets a threshold; a figure without a bound is the worst.
+        Compliance::NotMet => 2.0 + result.figure.unwrap_or(f64::INFINITY),
+    }
+}
+
+fn unmeasured(threshold: Threshold) -> ThresholdResult {
+    ThresholdResult { threshold, compliance: Compliance::NotMeasured, figure: None, attack: None }
+}
+
+/// How an audit stands to each threshold that is given.
+pub(super) fn results(thresholds: &Thresholds, audit: &Audit) -> Vec<ThresholdResult> {
+    let of = |(threshold, limit): (Threshold, f64)| match threshold {
+        Threshold::MaxAddedRisk => added_risk(audit, limit),
+        Threshold::MaxExactShare => exact_share(audit, limit),
+    };
+    thresholds.given().map(of).collect()
+}
+
+fn compared(threshold: Threshold, attack: &str, figure: Option<f64>, limit: f64) -> ThresholdResult {
+    let met = figure.is_some_and(|figure| figure <= limit);
+    let compliance = if met { Compliance::Met } else { Compliance::NotMet };
+    ThresholdResult { threshold, compliance, figure, attack: Some(attack.to_owned()) }
+}
+
+/// The upper end of the interval of the strongest attack that has a control. An interval that the noise leaves open meets nothing.
+fn added_risk(audit: &Audit, limit: f64) -> ThresholdResult {
+    match added::strongest(audit) {
+        // A control without error leaves nothing to be added, and says nothing.
+        Some((_, _, risk)) if risk.value.is_none() && risk.high.is_none() && risk.control_mse == 0.0 => {
+            unmeasured(Threshold::MaxAddedRisk)
+        }
+        Some((name, _, risk)) => compared(Threshold::MaxAddedRisk, name, risk.high, limit),
+        None => unmeasured(Threshold::MaxAddedRisk),
+    }
+}
+
+/// The largest share of any attack and any party: the mean over parties would hide a party whose records are rebuilt.
+fn exact_share(audit: &Audit, limit: f64) -> ThresholdResult {
+    let figures = audit.scored().filter_map(|(name, errors)| {
+        let figure = errors.metrics.iter().find(|m| m.name == RecordsWithin.name())?;
+        Some((name, largest(figure)?))
+    });
+    match figures.max_by(|a, b| a.1.total_cmp(&b.1)) {
+        Some((name, share)) => compared(Threshold::MaxExactShare, name, Some(share), limit),
+        None => unmeasured(Threshold::MaxExactShare),
+    }
+}
+
+fn largest(figure: &MetricFigure) -> Option<f64> {
+    let upper = |value: f64, sigma: Option<f64>| value + Z * sigma.unwrap_or(0.0);
+    let parties = figure.per_party.iter().map(|part| upper(part.value, part.sigma));
+    figure.value.map(|value| upper(value, figure.sigma)).into_iter().chain(parties).max_by(f64::total_cmp)
+}

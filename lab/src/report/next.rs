@@ -1,0 +1,134 @@
+//! What to do next, in one sentence, and which threshold is not met.
+
+use super::added::percent;
+use super::defense::{DefenseLine, points};
+use super::document::Report;
+use super::level::Level;
+use super::text::printable;
+use super::thresholds::{Compliance, Threshold, ThresholdResult};
+
+/// Accuracy that a policy may cost to be named where no threshold is given, as a share.
+const AFFORDABLE: f64 = 0.01;
+
+/// What to do next. Holds names as they stand in the document, unescaped.
+pub(super) fn step(report: &Report, lines: &[DefenseLine<'_>]) -> String {
+    let Some(judged) = lines.iter().find(|line| line.judged) else {
+        return "Audit at least one policy.".into();
+    };
+    if report.thresholds.is_none() {
+        return without_thresholds(judged, lines);
+    }
+    match judged.compliance() {
+        Some(Compliance::Met) | None => format!(
+            "Serve {}: it meets every threshold; audit again when the model, the policy or the data change.",
+            judged.short
+        ),
+        Some(Compliance::NotMeasured) => measure(&judged.results),
+        Some(Compliance::NotMet) => instead(lines),
+    }
+}
+
+/// What to measure first.
+fn measure(results: &[ThresholdResult]) -> String {
+    let missing = results.iter().find(|result| result.compliance == Compliance::NotMeasured);
+    match missing.map(|result| result.threshold) {
+        Some(Threshold::MaxExactShare) => "Measure the metric records_within (`--metrics`) and audit again.".into(),
+        _ => "Name records that the active party may know whole (`auxiliary_ids` of an audit, `--known-records` of a demonstration), \
+              so that what the scores add is measured."
+            .into(),
+    }
+}
+
+/// Which policy to serve instead of one that does not meet the thresholds.
+fn instead(lines: &[DefenseLine<'_>]) -> String {
+    let meets = |line: &&DefenseLine<'_>| line.compliance() == Some(Compliance::Met);
+    let cost = |line: &DefenseLine<'_>| line.accuracy_lost.unwrap_or(f64::INFINITY);
+    let value = |line: &DefenseLine<'_>| line.risk.and_then(|risk| risk.value).unwrap_or(f64::INFINITY);
+    let cheapest = lines.iter().filter(meets).min_by(|a, b| {
+        // Of equal costs the one that adds less.
+        let rounded = |line: &DefenseLine<'_>| (1000.0 * cost(line)).round();
+        rounded(a).total_cmp(&rounded(b)).then(value(a).total_cmp(&value(b)))
+    });
+    match cheapest {
+        Some(line) => {
+            let cost = line.accuracy_lost.map_or_else(String::new, |_| {
+                format!(", at a cost of {} points of accuracy", line.cost())
+            });
+            format!("Serve {} instead: of the policies audited that meet every threshold it costs least{cost}.", line.short)
+        }
+        None => "No policy audited meets every threshold: audit stronger ones, make fewer features passive or show less of the parameters."
+            .into(),
+    }
+}
+
+fn without_thresholds(judged: &DefenseLine<'_>, lines: &[DefenseLine<'_>]) -> String {
+    let value = |line: &DefenseLine<'_>| line.risk.and_then(|risk| risk.value);
+    let affordable = |line: &&DefenseLine<'_>| line.accuracy_lost.is_none_or(|lost| lost <= AFFORDABLE);
+    let measured = lines.iter().filter(affordable).filter_map(|line| Some((line, value(line)?)));
+    let least = measured.min_by(|a, b| a.1.total_cmp(&b.1));
+    let exact = judged.level == Level::Exact || judged.level == Level::SomeExact;
+    match least {
+        Some((line, value)) if line.judged => format!(
+            "Decide how much added risk you accept and demand it with `--max-added-risk`: no policy audited that costs at most {} point \
+             of accuracy adds less than {} ({}).",
+            100.0 * AFFORDABLE,
+            line.short,
+            percent(value)
+        ),
+        Some((line, value)) => format!(
+            "{}ecide how much added risk you accept and demand it with `--max-added-risk`: of the policies that cost at most {} point of \
+             accuracy, {} adds least ({}).",
+            if exact { format!("Do not serve {}, and d", judged.short) } else { "D".to_owned() },
+            100.0 * AFFORDABLE,
+            line.short,
+            percent(value)
+        ),
+        None if exact => format!(
+            "Do not serve {} as it is: add a defense, or make at least as many features passive as there are classes.",
+            judged.short
+        ),
+        None => measure(&[]),
+    }
+}
+
+/// How the judged policy stands to each threshold, in words.
+pub(super) fn demands(report: &Report, lines: &[DefenseLine<'_>]) -> Vec<(Compliance, String)> {
+    let judged = lines.iter().find(|line| line.judged);
+    let name = judged.map_or("no policy", |line| line.short.as_str());
+    let results = judged.map_or_else(|| report.unmet(), |line| line.results.clone());
+    let limits = report.thresholds.unwrap_or_default();
+    let said = results.iter().filter_map(|result| {
+        let limit = limits.given().find(|(threshold, _)| *threshold == result.threshold)?.1;
+        Some((result.compliance, format!("{} = {limit}: {}", result.threshold.name(), found(name, result))))
+    });
+    said.collect()
+}
+
+/// Which thresholds the judged policy does not meet and what to do next, in one line; `None` if it meets all, or if none is given.
+#[must_use]
+pub fn not_met(report: &Report) -> Option<String> {
+    let lines = super::defense::lines(report);
+    let unmet = demands(report, &lines).into_iter().filter(|(compliance, _)| *compliance != Compliance::Met);
+    let said: Vec<String> = unmet.map(|(_, said)| said).collect();
+    (!said.is_empty()).then(|| printable(&format!("{}. {}", said.join("; "), step(report, &lines))))
+}
+
+fn found(policy: &str, result: &ThresholdResult) -> String {
+    let attack = result.attack.as_deref().unwrap_or("an attack");
+    match (result.threshold, result.compliance, result.figure) {
+        (Threshold::MaxAddedRisk, Compliance::NotMeasured, _) => {
+            format!("nothing measures what the scores behind {policy} add")
+        }
+        (Threshold::MaxAddedRisk, _, Some(figure)) => {
+            format!("the scores behind {policy} add up to {} ({attack}, upper end of 95 %)", percent(figure))
+        }
+        (Threshold::MaxAddedRisk, _, None) => format!("the noise bounds nothing that the scores behind {policy} add"),
+        (Threshold::MaxExactShare, Compliance::NotMeasured, _) => {
+            format!("nothing measures the share of records that come back behind {policy}")
+        }
+        (Threshold::MaxExactShare, _, figure) => format!(
+            "behind {policy}, {attack} estimates every value of {} % of the records to within 0.1",
+            figure.map_or_else(|| "?".into(), points)
+        ),
+    }
+}

@@ -1,0 +1,142 @@
+//! Thresholds: what meets them, what the document says of it, and what the reader is told.
+
+use super::{fixture, invalid};
+use crate::report::{
+    AttackResult, Compliance, Errors, MetricFigure, PartyFigure, Policy, Report, Status, Threshold, Thresholds,
+    not_met, render_html, render_summary,
+};
+
+fn demanded(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Report {
+    let mut report = fixture::informed();
+    report.demand(Thresholds::new(max_added_risk, max_exact_share).unwrap());
+    report
+}
+
+fn of(report: &Report, name: &str) -> Vec<(Threshold, Compliance, Option<f64>)> {
+    let policy = report.audits.iter().map(|a| &a.policy).find(|p| p.name == name).unwrap();
+    report.compliance(policy).into_iter().map(|r| (r.threshold, r.compliance, r.figure)).collect()
+}
+
+/// The upper end of the strongest informed attack decides, not its value and not the interval of a weaker attack.
+#[test]
+fn the_upper_end_of_the_interval_is_compared() {
+    use {
+        Compliance::{Met, NotMet},
+        Threshold::MaxAddedRisk as Risk,
+    };
+    for (limit, compliance) in [(0.092, NotMet), (0.093, Met), (0.1, Met), (0.07, NotMet)] {
+        let report = demanded(Some(limit), None);
+        assert_eq!(of(&report, "class_label"), [(Risk, compliance, Some(0.093))], "{limit}");
+        assert_eq!(of(&report, "none"), [(Risk, NotMet, Some(0.74))]);
+        report.check().unwrap();
+        assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+    }
+    // The audits without a control measure nothing, each by itself.
+    let report = demanded(Some(0.1), None);
+    let measured: Vec<Compliance> = report.audits.iter().map(|a| a.thresholds[0].compliance).collect();
+    assert_eq!(measured, [vec![Compliance::NotMeasured; 4], vec![NotMet, NotMet, NotMet, Met]].concat());
+}
+
+#[test]
+fn the_largest_share_of_any_attack_is_compared_and_not_that_of_the_control() {
+    use {
+        Compliance::{Met, NotMet},
+        Threshold::MaxExactShare as Share,
+    };
+    let report = demanded(None, Some(0.05));
+    // The control reaches 0.12 everywhere; `gaussian` 0.31 of what is added.
+    assert_eq!(of(&report, "class_label"), [(Share, Met, Some(0.31 * 0.063))]);
+    assert_eq!(of(&report, "none"), [(Share, NotMet, Some(0.31 * 0.71))]);
+
+    // With noise the upper end counts, and of several parties the worst.
+    let mut noised = fixture::informed();
+    let attack = &mut noised.audits[7].attacks[2];
+    let mut errors = Errors::new(0.004, Vec::new());
+    errors.metrics = vec![MetricFigure {
+        name: "records_within".into(),
+        value: Some(0.02),
+        sigma: Some(0.01),
+        per_party: vec![PartyFigure { party: "insurer".into(), value: 0.03, sigma: Some(0.02) }],
+    }];
+    *attack = AttackResult::ran("posterior_mean", Status::Unique, errors);
+    noised.demand(Thresholds::new(None, Some(0.069)).unwrap());
+    let [(_, compliance, Some(figure))] = of(&noised, "class_label")[..] else { panic!("one figure") };
+    assert!(compliance == NotMet && (figure - (0.03 + 1.96 * 0.02)).abs() < 1e-12, "{figure}");
+}
+
+#[test]
+fn noise_without_a_bound_meets_nothing_and_what_is_not_measured_is_not_met() {
+    let mut open = fixture::informed();
+    let risk = open.audits[7].attacks[2].added_risk.as_mut().unwrap();
+    (risk.low, risk.high) = (None, None);
+    open.demand(Thresholds::new(Some(1.0), None).unwrap());
+    assert_eq!(of(&open, "class_label"), [(Threshold::MaxAddedRisk, Compliance::NotMet, None)]);
+
+    let mut unmeasured = fixture::report();
+    unmeasured.demand(Thresholds::new(Some(1.0), Some(1.0)).unwrap());
+    let results: Vec<Compliance> = unmeasured.unmet().iter().map(|r| r.compliance).collect();
+    assert_eq!(results, [Compliance::NotMeasured; 2]);
+    let said = not_met(&unmeasured).unwrap();
+    assert!(said.contains("max_added_risk = 1: nothing measures") && said.contains("`auxiliary_ids`"), "{said}");
+
+    let mut empty = fixture::report();
+    empty.audits.clear();
+    empty.demand(Thresholds::new(Some(0.1), None).unwrap());
+    assert_eq!(empty.unmet().len(), 1, "where nothing was audited nothing is met");
+    assert!(not_met(&empty).unwrap().ends_with("Audit at least one policy."));
+}
+
+#[test]
+fn the_policy_in_service_is_judged_or_else_the_first_audited() {
+    let mut report = demanded(Some(0.1), None);
+    assert_eq!(report.judged(), Some(&Policy::new("none")));
+    let said = not_met(&report).unwrap();
+    assert!(said.starts_with("max_added_risk = 0.1: the scores behind none add up to 74 % (posterior_mean"), "{said}");
+    assert!(said.ends_with("that meet every threshold it costs least, at a cost of 0.0 points of accuracy."), "{said}");
+    assert!(said.contains("Serve class_label instead") && said.lines().count() == 1, "{said}");
+
+    report.in_service = Some(Policy::new("class_label"));
+    assert!(report.unmet().is_empty() && not_met(&report).is_none());
+    assert!(render_summary(&report, 100, false).contains("Next: Serve class_label: it meets every threshold"));
+    report.in_service = Some(Policy::new("nothing of these"));
+    assert_eq!(report.judged(), Some(&Policy::new("none")));
+
+    // Nothing is demanded: nothing fails, and nothing is written.
+    let plain = fixture::informed();
+    assert!(not_met(&plain).is_none() && !plain.to_json().unwrap().contains("threshold"));
+    let strict = demanded(Some(0.0), None);
+    assert!(not_met(&strict).unwrap().contains("No policy audited meets every threshold"));
+}
+
+#[test]
+fn a_document_that_says_otherwise_than_its_figures_is_refused() {
+    let mut lies = demanded(Some(0.1), None);
+    lies.audits[4].thresholds[0].compliance = Compliance::Met;
+    assert!(invalid(&lies).starts_with("audits[4].thresholds are not what"));
+    let mut silent = demanded(Some(0.1), None);
+    silent.audits[4].thresholds.clear();
+    assert!(invalid(&silent).starts_with("audits[4].thresholds are not what"));
+    let mut undemanded = demanded(Some(0.1), None);
+    undemanded.thresholds = None;
+    assert!(invalid(&undemanded).starts_with("audits[0].thresholds are not what"));
+    let mut beyond = demanded(Some(0.1), None);
+    beyond.thresholds = Some(Thresholds { max_added_risk: Some(1.5), max_exact_share: None });
+    assert_eq!(invalid(&beyond), "thresholds max_added_risk is 1.5; give a number from 0 to 1, as 0.1 for 10 %");
+}
+
+#[test]
+fn both_renderings_say_what_is_demanded_and_whether_it_is_met() {
+    let report = demanded(Some(0.1), Some(0.05));
+    let flat = render_summary(&report, 100, false).split_whitespace().collect::<Vec<_>>().join(" ");
+    let html = render_html(&report).unwrap();
+    for said in [
+        "max_added_risk = 0.1: the scores behind none add up to 74 %",
+        "max_exact_share = 0.05: behind none, gaussian estimates every value of 22.0 % of the records to within 0.1",
+        "Serve class_label instead",
+    ] {
+        assert!(flat.contains(said), "{said}: {flat}");
+        assert!(html.contains(said), "{said}");
+    }
+    assert!(flat.contains("Threshold not met: max_added_risk"));
+    assert!(html.contains("accepted: 10 %") && !render_html(&fixture::informed()).unwrap().contains("accepted: "));
+}

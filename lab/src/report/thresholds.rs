@@ -1,0 +1,125 @@
+//! What a user demands of a defense, and whether it is met: plain data.
+
+use serde::{Deserialize, Serialize};
+
+/// What is demanded of the policy that a report judges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// The largest added risk of the strongest informed attack, in [0, 1]. The upper end of its interval of 95 % must not be above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_added_risk: Option<f64>,
+    /// The largest share of records of which any attack estimates every value to within 0.1 (the metric `records_within`), in [0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_exact_share: Option<f64>,
+}
+
+/// One of the demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Threshold {
+    /// [`Thresholds::max_added_risk`].
+    MaxAddedRisk,
+    /// [`Thresholds::max_exact_share`].
+    MaxExactShare,
+}
+
+/// Whether a demand is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compliance {
+    /// The figure is not above the threshold.
+    Met,
+    /// The figure is above the threshold, or the noise sets it no bound.
+    NotMet,
+    /// Nothing in the audit measures it.
+    NotMeasured,
+}
+
+/// How one audit, or all audits of one policy together, stand to one demand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThresholdResult {
+    /// The demand.
+    pub threshold: Threshold,
+    /// Whether it is met.
+    pub compliance: Compliance,
+    /// What was compared with the threshold: the upper end of the 95 % interval of the added risk, or the largest share of records.
+    /// Where the share carries noise, 1.96 standard deviations of it are added. Absent where nothing was measured or noise sets no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<f64>,
+    /// The attack that the figure is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attack: Option<String>,
+}
+
+impl Thresholds {
+    /// Thresholds within their range.
+    ///
+    /// # Errors
+    /// Which of the two is no number from 0 to 1.
+    pub fn new(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Result<Self, String> {
+        let thresholds = Self { max_added_risk, max_exact_share };
+        for (threshold, limit) in thresholds.given() {
+            if !(0.0..=1.0).contains(&limit) {
+                return Err(format!("{} is {limit}; give a number from 0 to 1, as 0.1 for 10 %", threshold.name()));
+            }
+        }
+        Ok(thresholds)
+    }
+
+    /// Those that are given, with their limits.
+    pub fn given(&self) -> impl Iterator<Item = (Threshold, f64)> {
+        let all = [(Threshold::MaxAddedRisk, self.max_added_risk), (Threshold::MaxExactShare, self.max_exact_share)];
+        all.into_iter().filter_map(|(threshold, limit)| Some((threshold, limit?)))
+    }
+
+    /// Whether nothing is demanded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.given().next().is_none()
+    }
+}
+
+impl Threshold {
+    /// Its name in options, configurations and documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaxAddedRisk => "max_added_risk",
+            Self::MaxExactShare => "max_exact_share",
+        }
+    }
+}
+
+impl Compliance {
+    /// For a table.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::NotMet => "not met",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn thresholds_are_shares() {
+        for good in [0.0, 0.1, 1.0] {
+            assert!(!Thresholds::new(Some(good), Some(good)).unwrap().is_empty());
+        }
+        for bad in [-0.1, 1.001, f64::NAN, f64::INFINITY] {
+            let refused = Thresholds::new(None, Some(bad)).unwrap_err();
+            assert!(refused.starts_with("max_exact_share is ") && refused.contains("from 0 to 1"), "{refused}");
+            assert!(Thresholds::new(Some(bad), None).unwrap_err().starts_with("max_added_risk is "));
+        }
+        assert!(Thresholds::new(None, None).unwrap().is_empty());
+    }
+}

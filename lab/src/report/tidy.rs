@@ -1,0 +1,159 @@
+//! All figures of a report as one table in long format, for other programs: one figure a row.
+
+use super::ReportError;
+use super::document::{AddedRisk, Audit, Errors, Outcome, Party, Report};
+use super::facts::adversary;
+use super::surface::SurfaceKind;
+use super::text::printable;
+
+/// The columns.
+const COLUMNS: [&str; 13] = [
+    "surface",
+    "defense",
+    "knowledge",
+    "attack",
+    "metric",
+    "party",
+    "feature",
+    "value",
+    "sigma",
+    "control",
+    "added_risk",
+    "low",
+    "high",
+];
+
+/// The report's figures as CSV (RFC 4180, UTF-8), one a row. Columns: the release surface; the defense with its parameters; what the
+/// adversary knows (`unaware`, `aware`, `informed`); the attack, or `guessing ½` and `guessing the column mean`, empty for what the
+/// defense costs; the metric (`mse`, those of the report, `accuracy`, `accuracy_change`, `mean_kl_nats`, `total_variation`, `bits`,
+/// `arg_max_kept`); passive party and feature, empty for all of them together; the figure; the standard deviation of its noise. The
+/// last four are of the error over all features of an attack with a control: the control's error, the added risk, and its interval
+/// of 95 %. What is not known is empty. Attacks without figures have no row.
+///
+/// A text that a spreadsheet would take for a formula has an apostrophe in front.
+///
+/// # Errors
+/// [`ReportError::Csv`] if it cannot be written, which memory never refuses.
+pub fn render_csv(report: &Report) -> Result<String, ReportError> {
+    let mut table = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    let failed = |e: &dyn std::fmt::Display| ReportError::Csv { reason: e.to_string() };
+    table.write_record(COLUMNS).map_err(|e| failed(&e))?;
+    for audit in &report.audits {
+        for row in rows(report, audit) {
+            table.write_record(row.cells()).map_err(|e| failed(&e))?;
+        }
+    }
+    let bytes = table.into_inner().map_err(|e| failed(&e))?;
+    String::from_utf8(bytes).map_err(|e| failed(&e))
+}
+
+/// One figure.
+#[derive(Clone, Default)]
+struct Row<'a> {
+    surface: &'static str,
+    defense: String,
+    knowledge: &'static str,
+    attack: &'a str,
+    metric: &'a str,
+    party: &'a str,
+    feature: String,
+    value: Option<f64>,
+    sigma: Option<f64>,
+    risk: Option<&'a AddedRisk>,
+}
+
+impl Row<'_> {
+    fn cells(&self) -> [String; 13] {
+        let number = |x: Option<f64>| x.map_or_else(String::new, |x| x.to_string());
+        let risk = |of: fn(&AddedRisk) -> Option<f64>| number(self.risk.and_then(of));
+        [
+            self.surface.to_owned(),
+            text(&self.defense),
+            self.knowledge.to_owned(),
+            text(self.attack),
+            text(self.metric),
+            text(self.party),
+            text(&self.feature),
+            number(self.value),
+            number(self.sigma),
+            risk(|r| Some(r.control_mse)),
+            risk(|r| r.value),
+            risk(|r| r.low),
+            risk(|r| r.high),
+        ]
+    }
+}
+
+/// Text of a document, which other parties may have written.
+fn text(text: &str) -> String {
+    let text = printable(text);
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
+}
+
+/// What the defense costs, the baselines, and the attacks of one audit.
+fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
+    let surface = match audit.threat_model.sees_scores() {
+        true => SurfaceKind::of_policy(&audit.policy.name),
+        false => SurfaceKind::Nothing,
+    };
+    let of_audit =
+        Row { surface: surface.label(), defense: audit.policy.label(), knowledge: adversary(audit), ..Row::default() };
+    let utility = &audit.utility;
+    let costs = [
+        ("accuracy", utility.accuracy),
+        ("accuracy_change", utility.accuracy_change),
+        ("mean_kl_nats", utility.mean_kl_nats),
+        ("total_variation", utility.total_variation),
+        ("bits", utility.bits),
+        ("arg_max_kept", utility.arg_max_kept),
+    ];
+    let known = costs.into_iter().filter(|(_, value)| value.is_some());
+    let mut rows: Vec<Row<'a>> = known.map(|(metric, value)| Row { metric, value, ..of_audit.clone() }).collect();
+    let targets = report.targets(&audit.threat_model);
+    let guesses = [("guessing ½", &audit.baselines.half), ("guessing the column mean", &audit.baselines.column_mean)];
+    for (attack, errors) in guesses {
+        rows.extend(figures(Row { attack, ..of_audit.clone() }, errors, &targets));
+    }
+    for attack in &audit.attacks {
+        let Outcome::Ran { errors, .. } = &attack.outcome else { continue };
+        let of = Row { attack: &attack.name, risk: attack.added_risk.as_ref(), ..of_audit.clone() };
+        rows.extend(figures(of, errors, &targets));
+    }
+    rows
+}
+
+/// All figures of one reconstruction: errors of all features, of each party and of each feature, then the metrics.
+fn figures<'a>(of: Row<'a>, errors: &'a Errors, targets: &[&'a Party]) -> Vec<Row<'a>> {
+    let plain = Row { risk: None, ..of.clone() };
+    let mut rows = vec![Row { metric: "mse", value: Some(errors.mse), sigma: errors.sigma, ..of }];
+    rows.extend(errors.per_party.iter().map(|part| Row {
+        metric: "mse",
+        party: &part.party,
+        value: Some(part.mse),
+        sigma: part.sigma,
+        ..plain.clone()
+    }));
+    let features = targets.iter().flat_map(|party| (0..party.features).map(|at| (*party, at)));
+    for (i, ((party, at), mse)) in features.zip(&errors.per_feature).enumerate() {
+        rows.push(Row {
+            metric: "mse",
+            party: &party.name,
+            // Features without a name are numbered, as on the page.
+            feature: party.feature_names.get(at).cloned().unwrap_or_else(|| format!("feature {}", i + 1)),
+            value: Some(*mse),
+            sigma: errors.per_feature_sigma.get(i).copied(),
+            ..plain.clone()
+        });
+    }
+    for figure in &errors.metrics {
+        let metric = Row { metric: &figure.name, ..plain.clone() };
+        rows.push(Row { value: figure.value, sigma: figure.sigma, ..metric.clone() });
+        rows.extend(figure.per_party.iter().map(|part| Row {
+            party: &part.party,
+            value: Some(part.value),
+            sigma: part.sigma,
+            ..metric.clone()
+        }));
+    }
+    rows
+}
