@@ -89,6 +89,7 @@ messages![
     Score,
     Scored,
     Gain,
+    Halves,
     Transform,
     MetricFigure,
     LendSharesRequest,

@@ -99,11 +99,11 @@ impl<'a> Helped<'a> {
     /// The request for the attacks that know moments, and their controls before them.
     fn informed(&self, mut ask: Ask, session: Option<&str>, policy: &Policy) -> Ask {
         // A regression learns what the policy does from the records that are known.
-        let known =
-            |attack: &AttackConfig| match attack.method().takes("policy", attack.settings()) && !policy.is_none() {
-                true => Spec::of(attack, self.plan).with("policy", policy),
-                false => Spec::behind(attack, self.plan, policy),
-            };
+        let learns = |attack: &AttackConfig| !attack.method().build(attack.settings()).needs().white_box();
+        let known = |attack: &AttackConfig| match policy.is_none() || learns(attack) {
+            true => Spec::behind(attack, self.plan, policy),
+            false => Spec::of(attack, self.plan).with("policy", policy),
+        };
         let controls = controls();
         ask.helper = Helper::KnownMoments { controls: controls.len() };
         ask.names = controls.iter().chain(&self.informed).map(ToString::to_string).collect();

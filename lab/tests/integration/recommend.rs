@@ -25,16 +25,16 @@ fn of(here: &Trained) -> Plan {
 async fn a_threshold_decides_which_defense_is_recommended() {
     let here = informed_about(BOTH, Grant::TrueParameters).await;
     let plan = of(&here);
-    // Whoever accepts nearly everything needs no defense.
+    // Exact scores rebuild these features: nearly everything is their doing, and the least that is done to them is the cheapest.
     let lax = search(&here, &plan, 0.999).await;
     let chosen = lax.recommended().unwrap();
-    assert!(chosen.policy.is_none(), "{}", lax.text());
-    assert_eq!(chosen.utility.total_variation, Some(0.0));
+    assert!(!chosen.policy.is_none(), "{}", lax.text());
+    assert!(chosen.utility.total_variation.unwrap() < 0.01, "{}", lax.text());
     assert_eq!((lax.records, lax.known_records), ((BOTH / 2, BOTH / 2), KNOWN));
 
     // Whoever accepts less gets something that met the threshold on fresh records, and nothing cheaper did.
     let none = lax.tried.iter().find(|t| t.policy.is_none()).unwrap().added.clone().unwrap();
-    let strict = search(&here, &plan, 0.8 * none.interval.0).await;
+    let strict = search(&here, &plan, 0.5 * none.interval.0).await;
     assert!(strict.tried.iter().any(|t| t.policy.is_none() && !t.meets(strict.max_added_risk)));
     assert!(strict.confirmed.len() <= CONFIRMED);
     let text = strict.text();

@@ -345,7 +345,7 @@ fn estimates_do_not_change_when_the_truth_does() {
     // Those with moments as well.
     let run = |case: &serde_json::Value| {
         // Those that need records whole are not there.
-        let moments = |m: &Method| m.build(&Settings::default()).needs().prior == Need::Yes;
+        let moments = |m: &Method| m.build(&Settings::default()).needs().prior == crate::attack::Need::Yes;
         let methods: Vec<Method> = Method::informed().filter(moments).collect();
         attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap()
     };

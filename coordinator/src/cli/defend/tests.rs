@@ -55,7 +55,7 @@ impl Bench {
     fn error(&self, more: &[&str]) -> String {
         match self.args(more).run().unwrap_err() {
             CliError::Input(message) => message,
-            CliError::Failed(message) => panic!("failed, not refused: {message}"),
+            other => panic!("not refused: {other}"),
         }
     }
 }

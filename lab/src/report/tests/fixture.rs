@@ -4,9 +4,10 @@ use serde_json::json;
 use vfl_shared::metrics::{METRICS, Metric, RecordsWithin};
 
 use crate::report::{
-    AddedRisk, AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, MetricFacts,
-    MetricFigure, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, ScoringFacts, ScoringMode, Status,
-    Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, Thresholds, TrainingFacts, Utility,
+    AddedRisk, AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, HeldOut,
+    MetricFacts, MetricFigure, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, ScoringFacts,
+    ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, Thresholds, TrainingFacts,
+    Utility,
 };
 
 /// MSE by d, from 1: least_squares, clamped_least_squares, half_star, clamped_half_star.
@@ -143,6 +144,7 @@ pub(super) fn informed() -> Report {
             value: Some(value),
             low: Some(low),
             high: Some(high),
+            held_out: Some(HeldOut { choice: value, value, low: low - 0.02, high: high + 0.02 }),
         };
         let error = control * (1.0 - value);
         audit.attacks = vec![
@@ -237,6 +239,7 @@ pub(super) fn hostile() -> Report {
             value: Some(0.387),
             low: None,
             high: None,
+            held_out: None,
         })),
         AttackResult::not_run("rcc2", Refused::Numerics, EVIL),
     ];
