@@ -26,7 +26,7 @@ Examples:
 The added risk of a policy is 1 - (error of the strongest attack) / (error of its control). Attack and control know the same records
 whole; the control has no score. A policy meets the threshold if the upper end of the 95 % interval does. The search tries every defense
 that needs no parameters, with several settings each, on one half of the records. The cheapest three that meet the threshold are scored
-again on the other half. Cheapest: the least accuracy lost, then the least total variation distance of the scores.
+again on the other half. Cheapest: the fewest records whose predicted class changes, then the least total variation distance.
 
 With --config, the deployment, the records and the known records (`auxiliary_ids`) are those of the config of `cloison audit`; its
 attacks and defenses are not looked at. Passive parties must score without noise (mode = \"trusted\") or leave enough budget, and

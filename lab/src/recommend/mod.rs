@@ -54,10 +54,11 @@ impl Trial {
         self.added.as_ref().is_some_and(|added| added.interval.1 <= max)
     }
 
-    /// What the policy costs, to be compared: the share of records whose class changes, then the distance of the scores.
+    /// What the policy costs, to be compared: the share of records whose class changes, then the distance of the scores. A change of the
+    /// accuracy would be that of single records, which may come to be right by chance.
     fn cost(&self) -> (f64, f64) {
         let Utility { accuracy, arg_max_kept, total_variation, .. } = self.utility;
-        (1.0 - accuracy.or(arg_max_kept).unwrap_or(0.0), total_variation.unwrap_or(1.0))
+        (1.0 - arg_max_kept.or(accuracy).unwrap_or(0.0), total_variation.unwrap_or(f64::INFINITY))
     }
 
     /// The trials of an audit, one for each policy.

@@ -82,9 +82,11 @@ impl Recommendation {
             let _ = writeln!(out, "None of them meets it. Whoever may not exceed {limit} % releases no scores.");
             return out;
         }
-        let count = self.confirmed.len();
-        let noun = if count == 1 { "candidate" } else { "cheapest candidates" };
-        let _ = writeln!(out, "The {count} {noun}, on {fresh} fresh records:\n\n{}\n", table(&self.confirmed));
+        let candidates = match self.confirmed.len() {
+            1 => "The only candidate".to_owned(),
+            count => format!("The {count} cheapest candidates"),
+        };
+        let _ = writeln!(out, "{candidates}, on {fresh} fresh records:\n\n{}\n", table(&self.confirmed));
         match self.recommended() {
             None => {
                 let _ = writeln!(
@@ -93,7 +95,11 @@ impl Recommendation {
                 );
             }
             Some(trial) => {
-                let _ = writeln!(out, "Recommended: {}. In the coordinator's config:\n", trial.policy);
+                let changed = trial.utility.arg_max_kept.map(|kept| 1.0 - kept).filter(|changed| *changed > 0.0);
+                let changed = changed.map_or_else(String::new, |share| {
+                    format!(" It changes the predicted class of {} % of the records.", percent(share))
+                });
+                let _ = writeln!(out, "Recommended: {}.{changed} In the coordinator's config:\n", trial.policy);
                 let config = coordinator_config(&trial.policy).unwrap_or_else(|e| format!("# {e}\n"));
                 out.extend(config.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n"));
                 let _ = writeln!(out, "\n{NOT_COVERED}");
@@ -165,7 +171,7 @@ mod tests {
         );
         assert!(text.contains("7.0 % (4.0 to 10)") && text.contains("This does not cover"), "{text}");
         assert_eq!(found.json()["recommended"], "class_label");
-        let none = of(&[near.clone()], &[near]);
+        let none = of(std::slice::from_ref(&near), std::slice::from_ref(&near));
         assert!(
             none.recommended().is_none() && none.text().contains("None meets it on fresh records"),
             "{}",

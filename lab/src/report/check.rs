@@ -134,7 +134,7 @@ impl Report {
                 }
                 let held = held_out.map(|held| (held.low, held.high));
                 if low.zip(*high).into_iter().chain(held).any(|(low, high)| low > high) {
-                    return refuse(&format!("{field}.added_risk"), "has an interval that ends before it begins");
+                    return refuse(format!("{field}.added_risk"), "has an interval that ends before it begins");
                 }
                 for (name, figure) in held_out.iter().flat_map(|h| [("choice", h.choice), ("value", h.value)]) {
                     within(&format!("{field}.added_risk.held_out.{name}"), figure, f64::NEG_INFINITY, f64::INFINITY)?;

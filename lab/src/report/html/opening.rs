@@ -34,11 +34,14 @@ pub(super) fn verdict(report: &Report) -> Markup {
     }
 }
 
+/// The heading of a column, and what it says of a policy.
+type Column = (&'static str, fn(&DefenseLine<'_>) -> String);
+
 /// One policy a row; on a narrow screen each is a card. Roles are stated because the cards would lose them.
 fn table(report: &Report, lines: &[DefenseLine<'_>]) -> Markup {
     let informed = lines.iter().any(|line| line.risk.is_some());
     let demanded = report.thresholds.is_some();
-    let mut columns: Vec<(&str, fn(&DefenseLine<'_>) -> String)> = Vec::new();
+    let mut columns: Vec<Column> = Vec::new();
     if informed {
         columns.push(("added risk (95 %)", |line| line.added_with_interval()));
     }

@@ -17,8 +17,11 @@ fn number(text: &str) -> Option<f64> {
     (!text.is_empty()).then(|| text.parse().unwrap())
 }
 
-/// Figures of one reconstruction in the JSON: (metric, party, position of the feature, value, sigma).
-fn figures(errors: &Value) -> Vec<(String, String, Option<usize>, Option<f64>, Option<f64>)> {
+/// Metric, party, position of the feature, value, sigma.
+type Figure = (String, String, Option<usize>, Option<f64>, Option<f64>);
+
+/// Figures of one reconstruction in the JSON.
+fn figures(errors: &Value) -> Vec<Figure> {
     let text = |v: &Value| v.as_str().unwrap().to_owned();
     let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
     let mut all = vec![("mse".into(), String::new(), None, errors["mse"].as_f64(), errors["sigma"].as_f64())];
