@@ -28,6 +28,9 @@ enum Spectrum {
     Equal,
 }
 
+/// The place of a spectrum; errors over bounds, with exact scores and with the best channel.
+type Ratios = (usize, Option<f64>, Option<f64>);
+
 const SPECTRA: [Spectrum; 5] =
     [Spectrum::Alike, Spectrum::Falling, Spectrum::OneLarge, Spectrum::Singular, Spectrum::Equal];
 
@@ -350,7 +353,7 @@ fn no_attack_on_gaussian_features_errs_less() {
         })
         .collect();
     for (at, spectrum) in SPECTRA.iter().enumerate() {
-        let of = |pick: fn(&(usize, Option<f64>, Option<f64>)) -> Option<f64>| -> Vec<f64> {
+        let of = |pick: fn(&Ratios) -> Option<f64>| -> Vec<f64> {
             ratios.iter().filter(|r| r.0 == at).filter_map(pick).collect()
         };
         for (what, ratios) in [("exact scores", of(|r| r.1)), ("the best channel", of(|r| r.2))] {
