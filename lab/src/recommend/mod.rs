@@ -1,6 +1,6 @@
 //! Which policy keeps the added risk of the scores below a threshold at the least cost.
 //!
-//! Policies are ordered in [ladders](ladders), each from the one that tells most to the one that tells least. The search finds the
+//! Policies are ordered in ladders, each from the one that tells most to the one that tells least. The search finds the
 //! first rung of each ladder that meets the threshold on one half of the records, and at most three of these, the cheapest ones, are
 //! scored again on the other half: among many policies one may meet a threshold by chance, on records that had no part in the
 //! choice it may not. The truth stays where it is: a passive party scores each attempt as in any audit.
