@@ -17,6 +17,7 @@ use vfl_active_party::attack::agnostic::AdversaryModel;
 use vfl_active_party::attack::{
     AdversaryView, AgnosticSettings, HalfStar, KnownModel, LabelledRecords, Replacement, Seen,
 };
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
 use crate::support::published_model;
@@ -47,8 +48,10 @@ fn fit(c: &mut Criterion) {
     group.throughput(Throughput::Elements(RECORDS as u64)).sample_size(10);
     for (name, seen) in [("am", None), ("ram", Some(Seen { y: &seen, released: &released }))] {
         group.bench_function(BenchmarkId::new(name, format!("n={RECORDS},d_act=18")), |bencher| {
-            let settings = AgnosticSettings::default();
-            bencher.iter(|| AdversaryModel::fit(&settings, w.nrows(), black_box(&own), seen, Replacement::default()));
+            let (settings, recipe) = (AgnosticSettings::default(), TrainingConfig::default());
+            bencher.iter(|| {
+                AdversaryModel::fit(&settings, &recipe, w.nrows(), black_box(&own), seen, Replacement::default())
+            });
         });
     }
 }

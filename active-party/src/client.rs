@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_statuses, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
@@ -96,10 +97,12 @@ impl Coordinator {
         if k < 2 {
             return Err(Refusal::internal(format!("{} describes a model of {k} classes", self.peer)));
         }
+        let config = answer.training.and_then(|training| training.config);
         Ok(ModelDescription {
             version: WireError::model_version(answer.model_version)?,
             class_names: answer.class_names,
             passive_parties: answer.passive_parties.into_iter().map(|p| (p.name, p.features as usize)).collect(),
+            training: config.as_ref().map(TrainingConfig::try_from).transpose()?,
         })
     }
 

@@ -137,7 +137,8 @@ impl Reconstructor {
             ids: job.ids.clone(),
             runtime: tokio::runtime::Handle::current(),
         });
-        Ok(Supply { known, lent, undone, y, released, mean, labelled, session, auxiliary, colluders })
+        let recipe = model.training.clone();
+        Ok(Supply { known, lent, undone, y, released, mean, labelled, recipe, session, auxiliary, colluders })
     }
 
     /// Runs one attack when its turn comes.

@@ -87,6 +87,7 @@ pub fn published(version: &ModelVersion, training: Option<&TrainingSummary>, tra
             training_records: summary.training_records,
             validation_records: summary.validation_records,
             imported: false,
+            config: Some(summary.config.clone()),
         },
         None => Published {
             version,
@@ -96,6 +97,7 @@ pub fn published(version: &ModelVersion, training: Option<&TrainingSummary>, tra
             training_records: training_ids as u32,
             validation_records: 0,
             imported: true,
+            config: None,
         },
     }
 }

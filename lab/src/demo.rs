@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use vfl_active_party::attack::{AttackConfig, Method, Settings};
+use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::transform::TransformConfig;
@@ -197,17 +197,12 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed);
     let attacks: Vec<AttackConfig> = attacks.collect();
     let audit_plan = Plan {
-        ids: audited.clone(),
-        policies: plan.policies.clone(),
-        attacks: attacks.clone(),
-        features: Settings::default(),
         training_ids: Some(training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100),
         aware: true,
         queries: 100,
-        rho: None,
         metrics: plan.metrics.clone(),
         help: audit::Help { auxiliary_ids: known, ..Default::default() },
-        seed: plan.seed,
+        ..Plan::of(audited.clone(), plan.policies.clone(), attacks.clone(), plan.seed)
     };
     let mut bar =
         Progress::start("attacking and scoring", (audit_plan.policies.len() * Method::general().count()) as u64);
@@ -327,19 +322,9 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
         let none = TransformConfig::None {};
         let shown = (white_box(), none);
         let deployment = deploy(dataset, &split, state.path(), plan.seed, shown, Help::default()).await?;
-        let audit_plan = Plan {
-            ids: ids.clone(),
-            policies: vec![Policy::default()],
-            attacks: SWEPT.map(AttackConfig::from).to_vec(),
-            features: Settings::default(),
-            training_ids: None,
-            aware: false,
-            queries: 1,
-            rho: None,
-            metrics: Some(Vec::new()),
-            help: Default::default(),
-            seed: plan.seed,
-        };
+        let attacks = SWEPT.map(AttackConfig::from).to_vec();
+        let audit_plan =
+            Plan { metrics: Some(Vec::new()), ..Plan::of(ids.clone(), vec![Policy::default()], attacks, plan.seed) };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
         deployment.stop().await?;
         let Some(audit) = findings.audits.into_iter().next() else { continue };

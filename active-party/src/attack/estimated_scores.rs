@@ -10,9 +10,9 @@ pub struct AdversaryFit {
     pub objective: f64,
     /// Largest magnitude of an entry of its gradient there.
     pub gradient_norm: f64,
-    /// Steps taken.
+    /// Steps taken; epochs of a model that was trained as the joint one.
     pub iterations: u32,
-    /// Whether the gradient fell to the tolerance. If not, the model is where the steps led.
+    /// Whether the gradient fell to the tolerance, or the training ended as the joint one does. If not, the model is where the steps led.
     pub converged: bool,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::affine::affine;
@@ -23,6 +24,8 @@ pub struct SideInformation<'a> {
     pub oracle: Option<&'a dyn ShareOracle>,
     /// Records of its own with their labels.
     pub labelled: Option<&'a LabelledRecords>,
+    /// How the joint model was trained.
+    pub recipe: Option<&'a TrainingConfig>,
     /// Records asked about before.
     pub seen: Option<Seen<'a>>,
     /// Whether these are the first of the records under attack.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
@@ -32,6 +33,8 @@ pub(super) struct Supply {
     pub(super) mean: Option<(Arc<ReleasedScores>, Averaged)>,
     /// Its own records with labels.
     pub(super) labelled: Option<Arc<LabelledRecords>>,
+    /// How the model was trained.
+    pub(super) recipe: Option<TrainingConfig>,
     /// The coordinator, to ask.
     pub(super) session: Arc<Session>,
     /// Records whose passive features it knows.
@@ -85,6 +88,7 @@ impl Supply {
             repeated: mean.map(|(_, averaged)| *averaged),
             oracle: needs.chosen_shares.wanted().then_some(&*self.session),
             labelled: self.labelled.as_deref().filter(|_| needs.labelled.wanted()),
+            recipe: self.recipe.as_ref(),
             seen: seen.as_ref().map(|(y, released)| Seen { y, released }),
             // An adversary does not estimate the scores that it has.
             seen_are_targets: true,

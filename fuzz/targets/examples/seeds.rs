@@ -240,7 +240,7 @@ fn scorings() -> Vec<Seed> {
             metrics: vec![figure.clone()],
         })
     };
-    let halves = pb::Halves { choice: 0.5, value: 0.25, low: 0.0, high: 0.5 };
+    let halves = pb::Halves { first: 0.5, second: 0.25 };
     let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75), halves: Some(halves) };
     let scored = pb::Scored {
         best: Some(1),

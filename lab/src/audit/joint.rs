@@ -3,7 +3,7 @@
 use vfl_shared::numerics::three_significant_digits;
 
 use super::told::{ErrorsTold, GainTold};
-use crate::report::{AddedRisk, Errors, HeldOut, MetricFigure, PartyError, PartyFigure};
+use crate::report::{AddedRisk, Errors, Halves, MetricFigure, PartyError, PartyFigure};
 
 /// Puts the errors of several passive parties together: the mean over all features, and each feature's own. Noise of different parties is
 /// independent.
@@ -48,7 +48,7 @@ pub(super) fn added_risk(
         value: (guess > 0.0).then(|| three_significant_digits(1.0 - error / guess)),
         low: None,
         high: None,
-        held_out: None,
+        halves: None,
     };
     if let [Some(gain)] = gains {
         risk.value = gain.value;
@@ -61,16 +61,13 @@ pub(super) fn added_risk(
     }
     // Of each half as of all records; the controls of all weight them.
     let halves: Option<Vec<_>> = gains.iter().map(|gain| gain.and_then(|g| g.halves)).collect();
-    risk.held_out = halves.filter(|_| guess > 0.0).map(|halves| {
+    risk.halves = halves.filter(|_| guess > 0.0).map(|halves| {
         let weights = controls.iter().map(|(_, e)| e.mse * e.features() / guess);
-        let mut all = HeldOut { choice: 0.0, value: 0.0, low: 0.0, high: 0.0 };
-        for (w, half) in weights.zip(halves) {
-            all.choice += w * half.choice;
-            all.value += w * half.value;
-            all.low += w * half.interval.0;
-            all.high += w * half.interval.1;
-        }
-        all
+        let add = |all: Halves, (w, of): (f64, Halves)| Halves {
+            first: all.first + w * of.first,
+            second: all.second + w * of.second,
+        };
+        weights.zip(halves).fold(Halves { first: 0.0, second: 0.0 }, add)
     });
     risk
 }
@@ -113,7 +110,6 @@ fn joint_metrics(parties: &[(String, ErrorsTold)]) -> Vec<MetricFigure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::told::HalvesTold;
 
     fn told(party: &str, mse: f64, features: usize) -> (String, ErrorsTold) {
         let by_feature = vec![mse; features];
@@ -125,7 +121,7 @@ mod tests {
     fn what_is_added_of_two_parties_is_that_of_all_features() {
         let attack = [told("a", 0.02, 3), told("b", 0.01, 1)];
         let control = [told("a", 0.04, 3), told("b", 0.08, 1)];
-        let halves = |value| HalvesTold { choice: value, value, interval: (value, value) };
+        let halves = |value| Halves { first: value, second: value + 0.1 };
         let gain = |value, low, high| {
             Some(GainTold { value: Some(value), interval: Some((low, high)), halves: Some(halves(value)) })
         };
@@ -134,11 +130,12 @@ mod tests {
         assert_eq!((risk.value, risk.control_mse), (Some(0.65), 0.05));
         let (low, high) = (risk.low.unwrap(), risk.high.unwrap());
         assert!((low - (0.6 * 0.4 + 0.4 * 0.8)).abs() < 1e-12 && (high - (0.6 * 0.6 + 0.4 * 0.95)).abs() < 1e-12);
-        let held = risk.held_out.unwrap();
-        assert!((held.choice - (0.6 * 0.5 + 0.4 * 0.875)).abs() < 1e-12 && held.value == held.choice);
+        let halves = risk.halves.unwrap();
+        let first = 0.6 * 0.5 + 0.4 * 0.875;
+        assert!((halves.first - first).abs() < 1e-12 && (halves.second - first - 0.1).abs() < 1e-12);
         // Nothing is claimed where one party excludes nothing, or where there is nothing to compare with.
         let open = added_risk("imputation", &attack, &control, &[gain(0.5, 0.4, 0.6), None]);
-        assert_eq!((open.value, open.low, open.high, open.held_out), (Some(0.65), None, None, None));
+        assert_eq!((open.value, open.low, open.high, open.halves), (Some(0.65), None, None, None));
         let sure = [told("a", 0.0, 3), told("b", 0.0, 1)];
         let none = added_risk("imputation", &attack, &sure, &[None, None]);
         assert_eq!((none.value, none.low, none.high), (None, None, None));

@@ -50,6 +50,24 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What is left is the least: nobody knows or helps, each record is asked for once, and no adversary knows the policy.
+    #[must_use]
+    pub fn of(ids: RecordIds, policies: Vec<Policy>, attacks: Vec<AttackConfig>, seed: u64) -> Self {
+        Self {
+            ids,
+            policies,
+            attacks,
+            features: Settings::default(),
+            training_ids: None,
+            aware: false,
+            queries: 1,
+            rho: None,
+            metrics: None,
+            help: Help::default(),
+            seed,
+        }
+    }
+
     /// What every adversary knows of the passive features, in words.
     pub(super) fn knows(&self) -> Vec<String> {
         self.features.pairs().map(|(key, value)| format!("{key} = {value}")).collect()

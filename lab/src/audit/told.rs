@@ -1,5 +1,7 @@
 //! What a passive party tells of estimates of its features.
 
+use crate::report::Halves;
+
 /// Errors of one set of estimates.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ErrorsTold {
@@ -30,18 +32,7 @@ pub(super) struct GainTold {
     /// The interval that holds it in 95 of 100 cases, where it is bounded.
     pub(super) interval: Option<(f64, f64)>,
     /// The same of two halves of the records, where there is no noise.
-    pub(super) halves: Option<HalvesTold>,
-}
-
-/// The figure on two halves of the records: one to choose an attack by, the other to read off what the chosen one achieves.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct HalvesTold {
-    /// On the half for the choice.
-    pub(super) choice: f64,
-    /// On the other.
-    pub(super) value: f64,
-    /// The interval of `value`.
-    pub(super) interval: (f64, f64),
+    pub(super) halves: Option<Halves>,
 }
 
 /// How estimates do by a metric.

@@ -169,7 +169,7 @@ pub(super) struct Audited {
     /// What to audit.
     pub(super) plan: Plan,
     /// What is demanded of the policy in service.
-    thresholds: Thresholds,
+    pub(super) thresholds: Thresholds,
     /// The text of the file with the ids of the records.
     text: String,
 }

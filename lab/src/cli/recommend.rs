@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_active_party::attack::Settings;
 use vfl_shared::cli::CliError;
 
 use super::audit::Audited;
@@ -14,7 +13,8 @@ use super::thresholds::ThresholdArgs;
 use crate::audit::{Help, Plan, Targets};
 use crate::demo;
 use crate::progress::{Progress, say};
-use crate::recommend::{self, Recommendation};
+use crate::recommend::{self, Demands, Recommendation};
+use crate::report::Thresholds;
 
 /// `cloison recommend`
 #[derive(Debug, Args)]
@@ -25,16 +25,18 @@ Examples:
 
 The added risk of a policy is 1 - (error of the strongest attack) / (error of its control). Attack and control know the same records
 whole; the control has no score. A policy meets the threshold if the upper end of the 95 % interval does. The search tries every defense
-that needs no parameters, with several settings each, on one half of the records. The cheapest three that meet the threshold are scored
+that needs no parameters, with several settings each, on one half of the records. The cheapest three that meet all demands are scored
 again on the other half. Cheapest: the fewest records whose predicted class changes, then the least total variation distance.
 
-With --config, the deployment, the records and the known records (`auxiliary_ids`) are those of the config of `cloison audit`; its
-attacks and defenses are not looked at. Passive parties must score without noise (mode = \"trusted\") or leave enough budget, and
-allow up to 350 scorings (max_scorings). Exit code 3: no policy meets the threshold.")]
+With --config, the deployment, the records, the known records (`auxiliary_ids`) and thresholds that are not given here are those of the
+config of `cloison audit`; its attacks and defenses are not looked at. Passive parties must score without noise (mode = \"trusted\") or
+leave enough budget, and allow up to 350 scorings (max_scorings). Exit code 3: no policy meets the demands.")]
 pub struct RecommendArgs {
-    /// The most that the scores may add: above 0 and below 1. 0.1 stands for: errors at most a tenth below those of the control.
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    max_added_risk: f64,
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+    /// The accuracy that the policy may cost, from 0 to 1, as a share of the records: 0.02 stands for two points.
+    #[arg(long, value_name = "L", allow_negative_numbers = true)]
+    max_accuracy_loss: Option<f64>,
     /// The config of an audit of a running deployment. Without it, a demonstration is started on a data set.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "data_dir", "records", "known_records", "epochs"])]
     config: Option<PathBuf>,
@@ -57,23 +59,14 @@ pub struct RecommendArgs {
     json: bool,
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "expected a number such as 0.1".to_owned())?;
-    if value > 0.0 && value < 1.0 {
-        Ok(value)
-    } else {
-        Err("expected a number above 0 and below 1, such as 0.1".into())
-    }
-}
-
 impl RecommendArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let found = match &self.config {
             Some(config) => {
-                let Audited { targets, plan, .. } = Audited::read(config, None, ThresholdArgs::default())?;
-                self.search(&targets, &plan).await?
+                let Audited { targets, plan, thresholds, .. } = Audited::read(config, None, self.thresholds)?;
+                self.search(&targets, &plan, self.demands(thresholds)?).await?
             }
-            None => self.demonstrate().await?,
+            None => self.demonstrate(self.demands(self.thresholds.or(ThresholdArgs::default())?)?).await?,
         };
         std::fs::create_dir_all(&self.out)
             .map_err(|e| CliError::Failed(format!("cannot make {}: {e}", self.out.display())))?;
@@ -86,40 +79,42 @@ impl RecommendArgs {
         say(&format!("written: {}", path.display()));
         match found.recommended() {
             Some(_) => Ok(()),
-            None => Err(CliError::Unmet(format!(
-                "no policy that was tried keeps the added risk at or below {}",
-                self.max_added_risk
+            None => Err(CliError::Unmet("no policy that was tried meets the demands".into())),
+        }
+    }
+
+    /// What is demanded, checked.
+    fn demands(&self, thresholds: Thresholds) -> Result<Demands, CliError> {
+        if thresholds.is_empty() {
+            let message = "say what a policy must meet: --max-added-risk 0.1, --max-exact-share 0.05, or both";
+            return Err(CliError::Input(message.into()));
+        }
+        match self.max_accuracy_loss {
+            Some(loss) if !(0.0..=1.0).contains(&loss) => Err(CliError::Input(format!(
+                "max_accuracy_loss is {loss}; give a number from 0 to 1, as 0.02 for two points"
             ))),
+            max_accuracy_loss => Ok(Demands { thresholds, max_accuracy_loss }),
         }
     }
 
     /// On a demonstration of a data set.
-    async fn demonstrate(&self) -> Result<Recommendation, CliError> {
+    async fn demonstrate(&self, demands: Demands) -> Result<Recommendation, CliError> {
         let args = DemoArgs::of(self.data.clone(), self.records, self.known_records, self.epochs);
         let plan = args.plan()?;
         let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
         let served = demo::serve(&plan).await.map_err(failed)?;
         let audit = Plan {
-            ids: served.audited(),
-            policies: Vec::new(),
-            attacks: Vec::new(),
-            features: Settings::default(),
-            training_ids: None,
-            aware: false,
-            queries: 1,
-            rho: None,
-            metrics: Some(Vec::new()),
             help: Help { auxiliary_ids: served.known(), ..Help::default() },
-            seed: plan.seed,
+            ..Plan::of(served.audited(), Vec::new(), Vec::new(), plan.seed)
         };
-        let found = self.search(&served.deployment.targets(), &audit).await;
+        let found = self.search(&served.deployment.targets(), &audit, demands).await;
         served.deployment.stop().await.map_err(failed)?;
         found
     }
 
-    async fn search(&self, targets: &Targets, plan: &Plan) -> Result<Recommendation, CliError> {
+    async fn search(&self, targets: &Targets, plan: &Plan, demands: Demands) -> Result<Recommendation, CliError> {
         let mut bar = Progress::start("searching", 0);
-        let found = recommend::run(targets, plan, self.max_added_risk, |done, _, stage| {
+        let found = recommend::run(targets, plan, demands, |done, _, stage| {
             bar.at(done as u64, stage);
         })
         .await

@@ -1,4 +1,4 @@
-//! Which policy keeps the added risk of the scores below a threshold at the least cost.
+//! Which policy meets thresholds at the least cost.
 //!
 //! Policies are ordered in ladders, each from the one that tells most to the one that tells least. The search finds the
 //! first rung of each ladder that meets the threshold on one half of the records, and at most three of these, the cheapest ones, are
@@ -17,13 +17,23 @@ use ladders::{Ladder, ladders};
 pub use text::coordinator_config;
 
 use crate::audit::{self, Findings, Plan, Targets};
-use crate::report::{Audit, Utility};
+use crate::report::{Audit, Compliance, ThresholdResult, Thresholds, Utility, together};
+use vfl_shared::metrics::{Metric, RecordsWithin};
 
 /// The most candidates that are scored again on fresh records.
 pub const CONFIRMED: usize = 3;
 
 /// The fewest records of each half.
 pub const LEAST_RECORDS: usize = 100;
+
+/// What is demanded of a policy.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Demands {
+    /// What an adversary may achieve; one of the two at least.
+    pub thresholds: Thresholds,
+    /// The accuracy that the policy may cost, as a share of the records.
+    pub max_accuracy_loss: Option<f64>,
+}
 
 /// A policy, what it costs, and what its scores add.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +44,8 @@ pub struct Trial {
     pub utility: Utility,
     /// Added risk of the strongest attack, with the ends of its 95 % interval; `None` if no attack could be compared with its control.
     pub added: Option<Added>,
+    /// How it stands to each threshold: all audits of it together.
+    pub results: Vec<ThresholdResult>,
 }
 
 /// What the scores of a policy add for the strongest attack that was tried.
@@ -48,10 +60,24 @@ pub struct Added {
 }
 
 impl Trial {
-    /// Whether the upper end of the interval is at most `max`: what could not be measured meets nothing.
+    /// Whether it meets every threshold, upper ends of intervals included: what could not be measured meets nothing.
     #[must_use]
-    pub fn meets(&self, max: f64) -> bool {
-        self.added.as_ref().is_some_and(|added| added.interval.1 <= max)
+    pub fn meets(&self) -> bool {
+        self.results.iter().all(|result| result.compliance == Compliance::Met)
+    }
+
+    /// The accuracy that it costs, as a share of the records; below 0 it gains. Where the accuracy is not known, the share of
+    /// records whose class changes, which it is never above.
+    #[must_use]
+    pub fn accuracy_loss(&self) -> Option<f64> {
+        let Utility { accuracy_change, arg_max_kept, .. } = self.utility;
+        accuracy_change.map(|change| -change).or(arg_max_kept.map(|kept| 1.0 - kept))
+    }
+
+    /// Whether it costs no more accuracy than `max`, where there is a limit.
+    #[must_use]
+    pub fn affordable(&self, max: Option<f64>) -> bool {
+        max.is_none_or(|max| self.accuracy_loss().is_some_and(|loss| loss <= max))
     }
 
     /// What the policy costs, to be compared: the share of records whose class changes, then the distance of the scores. A change of the
@@ -62,13 +88,17 @@ impl Trial {
     }
 
     /// The trials of an audit, one for each policy.
-    fn of(findings: &Findings, policies: &[Policy]) -> Vec<Self> {
+    fn of(findings: &Findings, policies: &[Policy], thresholds: &Thresholds) -> Vec<Self> {
         let one = |policy: &Policy| {
             let facts = audit::facts(policy);
-            let of_policy = || findings.audits.iter().filter(|audit| audit.policy == facts);
-            let utility = of_policy().map(|audit| audit.utility).next().unwrap_or_default();
-            let informed = of_policy().find(|audit| audit.threat_model.known_records > 0);
-            Self { policy: policy.clone(), utility, added: informed.and_then(Added::of) }
+            let audits: Vec<&Audit> = findings.audits.iter().filter(|audit| audit.policy == facts).collect();
+            let informed = audits.iter().find(|audit| audit.threat_model.known_records > 0);
+            Self {
+                policy: policy.clone(),
+                utility: audits.first().map(|audit| audit.utility).unwrap_or_default(),
+                added: informed.and_then(|audit| Added::of(audit)),
+                results: together(thresholds, &audits),
+            }
         };
         policies.iter().map(one).collect()
     }
@@ -77,8 +107,7 @@ impl Trial {
 impl Added {
     /// Of the strongest attack of an audit; `None` if it has no control, or no interval.
     fn of(audit: &Audit) -> Option<Self> {
-        let (name, _) = audit.strongest()?;
-        let risk = audit.attacks.iter().find(|a| a.name == name)?.added_risk.as_ref()?;
+        let (name, _, risk) = audit.added_risk()?;
         let interval = risk.low.zip(risk.high)?;
         Some(Self { attack: name.to_owned(), value: risk.value?, interval })
     }
@@ -87,8 +116,8 @@ impl Added {
 /// What a search found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {
-    /// The threshold.
-    pub max_added_risk: f64,
+    /// What was demanded.
+    pub demands: Demands,
     /// Records that the adversary knows whole.
     pub known_records: usize,
     /// Records of the search, and fresh ones.
@@ -100,10 +129,18 @@ pub struct Recommendation {
 }
 
 impl Recommendation {
-    /// The cheapest policy that met the threshold on fresh records too; `None`: none does.
+    /// The cheapest policy that met all demands on fresh records too; `None`: none does.
     #[must_use]
     pub fn recommended(&self) -> Option<&Trial> {
-        self.confirmed.iter().find(|trial| trial.meets(self.max_added_risk))
+        self.confirmed.iter().find(|trial| self.demands.met_by(trial))
+    }
+}
+
+impl Demands {
+    /// Whether a trial meets every threshold and costs no more than it may.
+    #[must_use]
+    pub fn met_by(&self, trial: &Trial) -> bool {
+        trial.meets() && trial.affordable(self.max_accuracy_loss)
     }
 }
 
@@ -117,17 +154,21 @@ fn attacks() -> Vec<AttackConfig> {
 /// names the records that the adversary knows whole. `on_stage` is told what is done, as (done, total, words).
 ///
 /// # Errors
-/// [`Refusal`] if there are too few records, or no known ones, and as an audit.
+/// [`Refusal`] if no threshold is given, if there are too few records, or no known ones, and as an audit.
 pub async fn run(
     targets: &Targets,
     plan: &Plan,
-    max_added_risk: f64,
+    demands: Demands,
     mut on_stage: impl FnMut(usize, usize, &str),
 ) -> Result<Recommendation, Refusal> {
     let Some(known) = plan.help.auxiliary_ids.as_ref().map(RecordIds::len) else {
         let message = "added risk is that of an adversary that knows some records whole: name them (`auxiliary_ids`)";
         return Err(Refusal::invalid(message));
     };
+    let thresholds = &demands.thresholds;
+    if thresholds.is_empty() {
+        return Err(Refusal::invalid("nothing is demanded: give `max_added_risk`, `max_exact_share` or both"));
+    }
     let half = plan.ids.len() / 2;
     if half < LEAST_RECORDS {
         let (least, got) = (2 * LEAST_RECORDS, plan.ids.len());
@@ -142,7 +183,7 @@ pub async fn run(
         attacks: attacks(),
         training_ids: None,
         aware: false,
-        metrics: Some(Vec::new()),
+        metrics: Some(thresholds.max_exact_share.map(|_| &RecordsWithin as &dyn Metric).into_iter().collect()),
         ..plan.clone()
     };
     let mut ladders = ladders(audit::model(targets).await?.class_names.len());
@@ -163,10 +204,10 @@ pub async fn run(
         let findings = audit::run(targets, &plan, |done, of, stage| {
             on_stage(asked + policies.len() * done / of.max(1), total, stage);
         });
-        let trials = Trial::of(&findings.await?, &policies);
+        let trials = Trial::of(&findings.await?, &policies, thresholds);
         asked += trials.len();
         for ((at, rung, _), trial) in next.into_iter().zip(trials) {
-            ladders[at].told(rung, trial.meets(max_added_risk));
+            ladders[at].told(rung, trial.meets());
             tried.push((at, rung, trial));
         }
     }
@@ -183,6 +224,7 @@ pub async fn run(
         let ((a, far), (b, off)) = (a.cost(), b.cost());
         a.total_cmp(&b).then(far.total_cmp(&off))
     };
+    candidates.retain(|trial| demands.met_by(trial));
     candidates.sort_by(cheaper);
     candidates.truncate(CONFIRMED);
     let mut confirmed = Vec::new();
@@ -192,11 +234,11 @@ pub async fn run(
         let findings = audit::run(targets, &plan, |_, _, stage| {
             on_stage(total - CONFIRMED, total, &format!("fresh records, {stage}"));
         });
-        confirmed = Trial::of(&findings.await?, &policies);
+        confirmed = Trial::of(&findings.await?, &policies, thresholds);
         confirmed.sort_by(cheaper);
     }
     Ok(Recommendation {
-        max_added_risk,
+        demands,
         known_records: known,
         records: (searched.len(), fresh.len()),
         tried: tried.into_iter().map(|(.., trial)| trial).collect(),

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use vfl_shared::policy::{DefenseConfig, Policy};
 
-use super::{Recommendation, Trial};
+use super::{Demands, Recommendation, Trial};
+use crate::report::Threshold;
 
 /// What no recommendation covers.
 const NOT_COVERED: &str = "\
@@ -42,34 +43,67 @@ fn added(trial: &Trial) -> String {
     format!("{} % ({} to {})", percent(added.value), percent(low), percent(high))
 }
 
+/// The share of records that come back to within 0.1, as it was compared.
+fn exact_share(trial: &Trial) -> String {
+    trial.exact_share().map_or_else(|| "not measured".into(), |share| format!("{} %", percent(share)))
+}
+
 fn share(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "–".into(), |value| format!("{value:.decimals$}"))
+}
+
+impl Trial {
+    fn exact_share(&self) -> Option<f64> {
+        self.results.iter().find(|result| result.threshold == Threshold::MaxExactShare)?.figure
+    }
+}
+
+impl Demands {
+    /// Each demand in words.
+    fn words(&self) -> Vec<String> {
+        let threshold = |(threshold, limit): (Threshold, f64)| match threshold {
+            Threshold::MaxAddedRisk => {
+                format!("the scores add at most {} % (upper end of the interval)", percent(limit))
+            }
+            Threshold::MaxExactShare => {
+                format!("at most {} % of the records come back with every value to within 0.1", percent(limit))
+            }
+        };
+        let loss =
+            self.max_accuracy_loss.map(|limit| format!("at most {} points of accuracy are lost", percent(limit)));
+        self.thresholds.given().map(threshold).chain(loss).collect()
+    }
 }
 
 impl Recommendation {
     /// A table of what was tried, the recommendation, what to paste, and what it does not cover. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
-        let limit = percent(self.max_added_risk);
         let (searched, fresh) = self.records;
         let mut out = format!(
-            "Searched on {searched} records, for an adversary that knows {} others whole and the policy. A policy meets the threshold \
-             if the upper\nend of its interval is at most {limit} %.\n\n",
-            self.known_records
+            "Searched on {searched} records, for an adversary that knows {} others whole and the policy.\nDemanded: {}.\n\n",
+            self.known_records,
+            self.demands.words().join(";\n")
         );
+        let shares = self.demands.thresholds.max_exact_share.is_some();
         let table = |trials: &[Trial]| {
             let mut table = Table::new();
             table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-            table.set_header(["policy", "added risk (95 %)", "meets", "accuracy", "total variation"]);
+            let exact = |cell: String| shares.then_some(cell);
+            let head = ["policy".into(), "added risk (95 %)".into()].into_iter().chain(exact("exact".into()));
+            table.set_header(head.chain(["meets", "accuracy", "total variation"].map(String::from)));
             for trial in trials {
-                let meets = if trial.meets(self.max_added_risk) { "yes" } else { "no" };
-                table.add_row([
-                    trial.policy.to_string(),
-                    added(trial),
+                let meets = match (trial.meets(), trial.affordable(self.demands.max_accuracy_loss)) {
+                    (false, _) => "no",
+                    (true, false) => "costs too much",
+                    (true, true) => "yes",
+                };
+                let found = [trial.policy.to_string(), added(trial)].into_iter().chain(exact(exact_share(trial)));
+                table.add_row(found.chain([
                     meets.into(),
                     share(trial.utility.accuracy, 4),
                     share(trial.utility.total_variation, 3),
-                ]);
+                ]));
             }
             for column in table.column_iter_mut().skip(1) {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -79,7 +113,7 @@ impl Recommendation {
         };
         let _ = writeln!(out, "{}\n", table(&self.tried));
         if self.confirmed.is_empty() {
-            let _ = writeln!(out, "None of them meets it. Whoever may not exceed {limit} % releases no scores.");
+            let _ = writeln!(out, "None of them meets that. Demand less, or release no scores.");
             return out;
         }
         let candidates = match self.confirmed.len() {
@@ -91,7 +125,7 @@ impl Recommendation {
             None => {
                 let _ = writeln!(
                     out,
-                    "None meets it on fresh records. Audit more records, which makes the interval narrower, or release no scores."
+                    "None meets that on fresh records. Audit more records, which makes intervals narrower, or release no scores."
                 );
             }
             Some(trial) => {
@@ -119,12 +153,15 @@ impl Recommendation {
                 "added_risk": trial.added.as_ref().map(|added| added.value),
                 "low": trial.added.as_ref().map(|added| added.interval.0),
                 "high": trial.added.as_ref().map(|added| added.interval.1),
-                "meets": trial.meets(self.max_added_risk),
+                "exact_share": trial.exact_share(),
+                "meets": self.demands.met_by(trial),
             })
         };
         let all = |trials: &[Trial]| trials.iter().map(trial).collect::<Vec<_>>();
         json!({
-            "max_added_risk": self.max_added_risk,
+            "max_added_risk": self.demands.thresholds.max_added_risk,
+            "max_exact_share": self.demands.thresholds.max_exact_share,
+            "max_accuracy_loss": self.demands.max_accuracy_loss,
             "known_records": self.known_records,
             "records": self.records.0,
             "fresh_records": self.records.1,
@@ -140,17 +177,29 @@ impl Recommendation {
 mod tests {
     use super::*;
     use crate::recommend::Added;
-    use crate::report::Utility;
+    use crate::report::{Compliance, ThresholdResult, Thresholds, Utility};
 
+    /// A trial against a threshold of 0.2, which costs five points of accuracy.
     fn trial(policy: &str, high: f64, accuracy: f64) -> Trial {
         let added = Added { attack: "gaussian".into(), value: high - 0.03, interval: (high - 0.06, high) };
-        let utility = Utility { accuracy: Some(accuracy), total_variation: Some(0.1), ..Utility::default() };
-        Trial { policy: policy.parse().unwrap(), utility, added: Some(added) }
+        let utility = Utility {
+            accuracy: Some(accuracy),
+            accuracy_change: Some(-0.05),
+            total_variation: Some(0.1),
+            ..Utility::default()
+        };
+        let result = ThresholdResult {
+            threshold: Threshold::MaxAddedRisk,
+            compliance: if high <= 0.2 { Compliance::Met } else { Compliance::NotMet },
+            figure: Some(high),
+            attack: Some("gaussian".into()),
+        };
+        Trial { policy: policy.parse().unwrap(), utility, added: Some(added), results: vec![result] }
     }
 
     fn of(tried: &[Trial], confirmed: &[Trial]) -> Recommendation {
         Recommendation {
-            max_added_risk: 0.2,
+            demands: Demands { thresholds: Thresholds::new(Some(0.2), None).unwrap(), max_accuracy_loss: None },
             known_records: 200,
             records: (500, 500),
             tried: tried.to_vec(),
@@ -173,12 +222,19 @@ mod tests {
         assert_eq!(found.json()["recommended"], "class_label");
         let none = of(std::slice::from_ref(&near), std::slice::from_ref(&near));
         assert!(
-            none.recommended().is_none() && none.text().contains("None meets it on fresh records"),
+            none.recommended().is_none() && none.text().contains("None meets that on fresh records"),
             "{}",
             none.text()
         );
+        let mut frugal = of(std::slice::from_ref(&far), std::slice::from_ref(&far));
+        frugal.demands.max_accuracy_loss = Some(0.049);
+        let text = frugal.text();
+        assert!(frugal.recommended().is_none() && text.contains("costs too much"), "{text}");
+        assert!(text.contains("at most 4.9 points of accuracy are lost"), "{text}");
+        frugal.demands.max_accuracy_loss = Some(0.05);
+        assert_eq!(frugal.recommended(), Some(&far));
         let nothing = of(&[Trial { added: None, ..far }], &[]);
-        assert!(nothing.text().contains("not measured") && nothing.text().contains("releases no scores"));
+        assert!(nothing.text().contains("not measured") && nothing.text().contains("release no scores"));
     }
 
     /// What is to be pasted reads back as the same policy.

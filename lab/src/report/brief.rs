@@ -50,7 +50,7 @@ pub(super) fn brief(report: &Report) -> Brief {
 fn scores(kind: SurfaceKind, lines: &[&DefenseLine<'_>]) -> Option<Sentence> {
     let worst = lines.iter().min_by_key(|line| line.level)?;
     let whom = "of the error without scores";
-    let value = |line: &DefenseLine<'_>| line.risk.and_then(|risk| risk.value);
+    let value = |line: &DefenseLine<'_>| line.risk.as_ref().and_then(|risk| risk.value);
     let by_value = |a: &&&DefenseLine<'_>, b: &&&DefenseLine<'_>| {
         value(a).unwrap_or(f64::NEG_INFINITY).total_cmp(&value(b).unwrap_or(f64::NEG_INFINITY))
     };
@@ -91,8 +91,8 @@ fn exactly(worst: &DefenseLine<'_>) -> String {
 /// What the scores behind one policy give away.
 fn one(line: &DefenseLine<'_>, whom: &str) -> String {
     let behind = &line.short;
-    let interval = line.risk.and_then(added::interval).map_or_else(String::new, |range| format!(" ({range})"));
-    match (line.level, line.risk) {
+    let interval = line.risk.as_ref().and_then(added::interval).map_or_else(String::new, |range| format!(" ({range})"));
+    match (line.level, &line.risk) {
         (Level::Exact, _) => {
             format!("behind {behind}, {} rebuilds all passive features exactly", line.attack.unwrap_or(NONE))
         }

@@ -127,17 +127,16 @@ impl Report {
         self.check_errors(&format!("{field}.baselines.column_mean"), audit, &audit.baselines.column_mean)?;
         for attack in &audit.attacks {
             let field = format!("{field}.attacks[{:?}]", attack.name);
-            if let Some(AddedRisk { control_mse, value, low, high, held_out, .. }) = &attack.added_risk {
+            if let Some(AddedRisk { control_mse, value, low, high, halves, .. }) = &attack.added_risk {
                 within(&format!("{field}.added_risk.control_mse"), *control_mse, f64::NEG_INFINITY, f64::INFINITY)?;
                 for (name, figure) in [("value", value), ("low", low), ("high", high)] {
                     optional(&format!("{field}.added_risk.{name}"), *figure, f64::NEG_INFINITY, f64::INFINITY)?;
                 }
-                let held = held_out.map(|held| (held.low, held.high));
-                if low.zip(*high).into_iter().chain(held).any(|(low, high)| low > high) {
+                if low.zip(*high).is_some_and(|(low, high)| low > high) {
                     return refuse(format!("{field}.added_risk"), "has an interval that ends before it begins");
                 }
-                for (name, figure) in held_out.iter().flat_map(|h| [("choice", h.choice), ("value", h.value)]) {
-                    within(&format!("{field}.added_risk.held_out.{name}"), figure, f64::NEG_INFINITY, f64::INFINITY)?;
+                for (name, figure) in halves.iter().flat_map(|h| [("first", h.first), ("second", h.second)]) {
+                    within(&format!("{field}.added_risk.halves.{name}"), figure, f64::NEG_INFINITY, f64::INFINITY)?;
                 }
             }
             let Outcome::Ran { status, errors } = &attack.outcome else { continue };

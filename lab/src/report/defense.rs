@@ -25,7 +25,7 @@ pub(super) struct DefenseLine<'a> {
     /// Those of guessing the column mean.
     mean: Option<&'a Errors>,
     /// What it adds to its control, where it has one.
-    pub(super) risk: Option<&'a AddedRisk>,
+    pub(super) risk: Option<AddedRisk>,
     /// The accuracy that the policy costs, in shares; below 0 it gains. Absent where the accuracy without a defense is not known.
     pub(super) accuracy_lost: Option<f64>,
     /// How it stands to each threshold.
@@ -47,7 +47,7 @@ pub(super) fn lines(report: &Report) -> Vec<DefenseLine<'_>> {
 fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLine<'a> {
     let audits: Vec<&Audit> =
         report.audits.iter().filter(|a| a.policy == *policy && a.threat_model.sees_scores()).collect();
-    let informed = audits.iter().find(|audit| added::strongest(audit).is_some());
+    let informed = audits.iter().find(|audit| audit.added_risk().is_some());
     let strongest = || {
         let found = audits.iter().filter_map(|audit| Some((audit, audit.strongest()?.1.mse)));
         found.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(audit, _)| audit)
@@ -63,7 +63,7 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
         attack: best.map(|(name, _)| name),
         errors: best.map(|(_, errors)| errors),
         mean: audits.first().map(|audit| &audit.baselines.column_mean),
-        risk: shown.and_then(added::strongest).map(|(_, _, risk)| risk),
+        risk: shown.and_then(Audit::added_risk).map(|(_, _, risk)| risk),
         accuracy_lost: match policy.is_none() {
             true => utility.accuracy.map(|_| 0.0),
             false => utility.accuracy_change.map(|change| -change),
@@ -85,12 +85,12 @@ impl DefenseLine<'_> {
 
     /// Error of the control.
     pub(super) fn control(&self) -> String {
-        self.risk.map_or_else(|| NONE.into(), |risk| significant(risk.control_mse))
+        self.risk.as_ref().map_or_else(|| NONE.into(), |risk| significant(risk.control_mse))
     }
 
     /// The added risk.
     pub(super) fn added(&self) -> String {
-        match self.risk {
+        match &self.risk {
             Some(risk) => risk.value.map_or_else(|| NONE.into(), added::percent),
             None => Compliance::NotMeasured.label().into(),
         }
@@ -98,7 +98,7 @@ impl DefenseLine<'_> {
 
     /// Its interval of 95 %.
     pub(super) fn interval(&self) -> String {
-        match self.risk {
+        match &self.risk {
             Some(risk) => added::interval(risk).unwrap_or_else(|| "not bounded".into()),
             None => NONE.into(),
         }
@@ -106,7 +106,7 @@ impl DefenseLine<'_> {
 
     /// The added risk with its interval: `71 % (69 to 74 %)`.
     pub(super) fn added_with_interval(&self) -> String {
-        match self.risk {
+        match &self.risk {
             Some(_) => format!("{} ({})", self.added(), self.interval()),
             None => self.added(),
         }

@@ -396,24 +396,20 @@ pub struct AddedRisk {
     /// Upper end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// The figure on two halves of the records, where parties answer without noise.
+    /// The figure on two halves of the records, where parties answer without noise and there are 100 records at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_out: Option<HeldOut>,
+    pub halves: Option<Halves>,
 }
 
-/// Added risk on two halves of the records. The strongest of several attacks is chosen by the first half; what the choice has not
-/// flattered is told of the second.
+/// Added risk on two halves of the records. The strongest of several attacks is chosen by either half; what the choice has not
+/// flattered is told of the other ([`Audit::added_risk`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HeldOut {
-    /// On the first half.
-    pub choice: f64,
-    /// On the second half.
-    pub value: f64,
-    /// Lower end of the 95 % interval of `value`.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
+pub struct Halves {
+    /// On the records in even places, from 0.
+    pub first: f64,
+    /// On the others.
+    pub second: f64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]

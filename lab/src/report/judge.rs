@@ -1,6 +1,5 @@
 //! Whether audits meet thresholds.
 
-use super::added;
 use super::document::{Audit, MetricFigure, Policy, Report};
 use super::thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};
 use vfl_shared::metrics::{Metric, RecordsWithin};
@@ -62,6 +61,16 @@ fn severity(result: &ThresholdResult) -> f64 {
     }
 }
 
+/// How all audits of one policy together stand to each threshold that is given: the worst of them counts.
+pub(crate) fn together(thresholds: &Thresholds, audits: &[&Audit]) -> Vec<ThresholdResult> {
+    let all: Vec<ThresholdResult> = audits.iter().flat_map(|audit| results(thresholds, audit)).collect();
+    let worst = |threshold| {
+        let of = all.iter().filter(|result| result.threshold == threshold);
+        of.max_by(|a, b| severity(a).total_cmp(&severity(b))).cloned().unwrap_or_else(|| unmeasured(threshold))
+    };
+    thresholds.given().map(|(threshold, _)| worst(threshold)).collect()
+}
+
 fn unmeasured(threshold: Threshold) -> ThresholdResult {
     ThresholdResult { threshold, compliance: Compliance::NotMeasured, figure: None, attack: None }
 }
@@ -83,7 +92,7 @@ fn compared(threshold: Threshold, attack: &str, figure: Option<f64>, limit: f64)
 
 /// The upper end of the interval of the strongest attack that has a control. An interval that the noise leaves open meets nothing.
 fn added_risk(audit: &Audit, limit: f64) -> ThresholdResult {
-    match added::strongest(audit) {
+    match audit.added_risk() {
         // A control without error leaves nothing to be added, and says nothing.
         Some((_, _, risk)) if risk.value.is_none() && risk.high.is_none() && risk.control_mse == 0.0 => {
             unmeasured(Threshold::MaxAddedRisk)

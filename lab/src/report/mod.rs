@@ -39,11 +39,12 @@ use std::io;
 use std::path::PathBuf;
 
 pub use document::{
-    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, HeldOut, MetricFacts,
+    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Halves, MetricFacts,
     MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts,
     ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
+pub(crate) use judge::together;
 pub use level::{EXACT_MSE, Level, Verdict};
 pub use next::not_met;
 pub use summary::render_summary;

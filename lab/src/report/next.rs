@@ -43,7 +43,7 @@ fn measure(results: &[ThresholdResult]) -> String {
 fn instead(lines: &[DefenseLine<'_>]) -> String {
     let meets = |line: &&DefenseLine<'_>| line.compliance() == Some(Compliance::Met);
     let cost = |line: &DefenseLine<'_>| line.accuracy_lost.unwrap_or(f64::INFINITY);
-    let value = |line: &DefenseLine<'_>| line.risk.and_then(|risk| risk.value).unwrap_or(f64::INFINITY);
+    let value = |line: &DefenseLine<'_>| line.risk.as_ref().and_then(|risk| risk.value).unwrap_or(f64::INFINITY);
     let cheapest = lines.iter().filter(meets).min_by(|a, b| {
         // Of equal costs the one that adds less.
         let rounded = |line: &DefenseLine<'_>| (1000.0 * cost(line)).round();
@@ -62,7 +62,7 @@ fn instead(lines: &[DefenseLine<'_>]) -> String {
 }
 
 fn without_thresholds(judged: &DefenseLine<'_>, lines: &[DefenseLine<'_>]) -> String {
-    let value = |line: &DefenseLine<'_>| line.risk.and_then(|risk| risk.value);
+    let value = |line: &DefenseLine<'_>| line.risk.as_ref().and_then(|risk| risk.value);
     let affordable = |line: &&DefenseLine<'_>| line.accuracy_lost.is_none_or(|lost| lost <= AFFORDABLE);
     let measured = lines.iter().filter(affordable).filter_map(|line| Some((line, value(line)?)));
     let least = measured.min_by(|a, b| a.1.total_cmp(&b.1));

@@ -28,7 +28,8 @@ const COLUMNS: [&str; 13] = [
 /// defense costs; the metric (`mse`, those of the report, `accuracy`, `accuracy_change`, `mean_kl_nats`, `total_variation`, `bits`,
 /// `arg_max_kept`); passive party and feature, empty for all of them together; the figure; the standard deviation of its noise. The
 /// last four are of the error over all features of an attack with a control: the control's error, the added risk, and its interval
-/// of 95 %. What is not known is empty. Attacks without figures have no row.
+/// of 95 %. The metric `added_risk` is the verdict's: of the strongest attack, chosen and read off on different halves of the
+/// records. What is not known is empty. Attacks without figures have no row.
 ///
 /// A text that a spreadsheet would take for a formula has an apostrophe in front.
 ///
@@ -59,13 +60,13 @@ struct Row<'a> {
     feature: String,
     value: Option<f64>,
     sigma: Option<f64>,
-    risk: Option<&'a AddedRisk>,
+    risk: Option<AddedRisk>,
 }
 
 impl Row<'_> {
     fn cells(&self) -> [String; 13] {
         let number = |x: Option<f64>| x.map_or_else(String::new, |x| x.to_string());
-        let risk = |of: fn(&AddedRisk) -> Option<f64>| number(self.risk.and_then(of));
+        let risk = |of: fn(&AddedRisk) -> Option<f64>| number(self.risk.as_ref().and_then(of));
         [
             self.surface.to_owned(),
             text(&self.defense),
@@ -116,8 +117,11 @@ fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
     }
     for attack in &audit.attacks {
         let Outcome::Ran { errors, .. } = &attack.outcome else { continue };
-        let of = Row { attack: &attack.name, risk: attack.added_risk.as_ref(), ..of_audit.clone() };
+        let of = Row { attack: &attack.name, risk: attack.added_risk.clone(), ..of_audit.clone() };
         rows.extend(figures(of, errors, &targets));
+    }
+    if let Some((attack, _, risk)) = audit.added_risk() {
+        rows.push(Row { attack, metric: "added_risk", value: risk.value, risk: Some(risk), ..of_audit });
     }
     rows
 }

@@ -45,7 +45,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let own = own(&labelled, &active)?;
         let settings = AgnosticSettings::default();
         let (model, fit) =
-            AdversaryModel::fit(&settings, subject.classes(), &own, None, Replacement::default()).map_err(failed)?;
+            AdversaryModel::fit(&settings, &subject.training, subject.classes(), &own, None, Replacement::default())
+                .map_err(failed)?;
         let y = FeatureBlock::new(select(test, &active, test.ncols()))?;
         let scores = ReleasedScores::Probabilities(model.scores(&y).map_err(failed)?.into_matrix());
         Ok((accuracy(&scores.predicted_labels(), &subject.labels)?, fit.converged))

@@ -92,7 +92,7 @@ impl Experiment<'_> {
             let seen = (line.seen > 0).then_some(Seen { y: &seen_y, released: &released });
             let settings =
                 AgnosticSettings { alpha: line.alpha, beta: line.beta, observed: line.seen, ..Default::default() };
-            let attack = Agnostic { settings, ..Agnostic::default() };
+            let attack = Agnostic { settings, recipe: self.subject.training.clone(), ..Agnostic::default() };
             let found = attack.attack(&window.model, &own, seen, Replacement::default(), &y, &mut rng);
             let found = found.map_err(|error| failed(line.name, error))?;
             done.cpu.push(cpu_time().saturating_sub(start));
@@ -223,10 +223,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     document.notes.push(format!(
         "{} windows of each number of passive features; targets drawn from all records but those seen, {:.0} % of them training \
          records, whose scores are computed from the stored parameters, since the service refuses them; the adversary's model is \
-         fitted to {own} of the {others} training records, L2 {:.0e}",
+         trained as the joint one on {own} of the {others} training records",
         starts.len(),
         100.0 * others as f64 / (others + subject.test_records().ncols()) as f64,
-        AgnosticSettings::default().l2
     ));
     if short > 0 {
         document.notes.push(format!("{short} fits of an adversary model used up their steps short of a minimum"));

@@ -29,19 +29,9 @@ use super::support::{
 };
 
 async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
-    let plan = Plan {
-        training_ids: None,
-        ids: test_ids(&here.dataset, 0, records),
-        aware: false,
-        queries: 1,
-        rho: None,
-        metrics: None,
-        help: Default::default(),
-        policies: ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into(),
-        attacks: attacks.iter().copied().map(Into::into).collect(),
-        features: Default::default(),
-        seed: 11,
-    };
+    let policies = ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into();
+    let attacks = attacks.iter().copied().map(Into::into).collect();
+    let plan = Plan::of(test_ids(&here.dataset, 0, records), policies, attacks, 11);
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap()
 }
 

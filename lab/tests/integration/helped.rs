@@ -46,19 +46,8 @@ pub(super) fn known(here: &Trained, from: usize, to: usize) -> FeatureTable {
 }
 
 pub(super) fn plan(here: &Trained, attacks: Vec<AttackConfig>, help: Help) -> Plan {
-    Plan {
-        metrics: None,
-        ids: test_ids(&here.dataset, 0, RECORDS),
-        policies: vec!["none".parse().unwrap()],
-        attacks,
-        features: Settings::default(),
-        training_ids: None,
-        aware: false,
-        queries: 1,
-        rho: None,
-        help,
-        seed: 3,
-    }
+    let ids = test_ids(&here.dataset, 0, RECORDS);
+    Plan { help, ..Plan::of(ids, vec!["none".parse().unwrap()], attacks, 3) }
 }
 
 pub(super) fn auxiliary(ids: RecordIds) -> Help {

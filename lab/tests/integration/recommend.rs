@@ -1,7 +1,8 @@
 //! The search for a defense, over the sockets.
 
 use vfl_lab::audit::{self, Plan};
-use vfl_lab::recommend::{self, CONFIRMED, Recommendation};
+use vfl_lab::recommend::{self, CONFIRMED, Demands, Recommendation};
+use vfl_lab::report::Thresholds;
 use vfl_passive_party::config::Grant;
 use vfl_shared::policy::DefenseConfig;
 
@@ -12,8 +13,12 @@ use super::support::{Trained, test_ids};
 /// Records of search and confirmation together; known records follow.
 const BOTH: usize = 220;
 
-async fn search(here: &Trained, plan: &Plan, max: f64) -> Recommendation {
-    recommend::run(&here.deployment.targets(), plan, max, |_, _, _| ()).await.unwrap()
+fn at_most(max_added_risk: f64) -> Demands {
+    Demands { thresholds: Thresholds::new(Some(max_added_risk), None).unwrap(), max_accuracy_loss: None }
+}
+
+async fn search(here: &Trained, plan: &Plan, demands: Demands) -> Recommendation {
+    recommend::run(&here.deployment.targets(), plan, demands, |_, _, _| ()).await.unwrap()
 }
 
 fn of(here: &Trained) -> Plan {
@@ -26,7 +31,7 @@ async fn a_threshold_decides_which_defense_is_recommended() {
     let here = informed_about(BOTH, Grant::TrueParameters).await;
     let plan = of(&here);
     // Exact scores rebuild these features: nearly everything is their doing, and the least that is done to them is the cheapest.
-    let lax = search(&here, &plan, 0.999).await;
+    let lax = search(&here, &plan, at_most(0.999)).await;
     let chosen = lax.recommended().unwrap();
     assert!(!chosen.policy.is_none(), "{}", lax.text());
     assert!(chosen.utility.total_variation.unwrap() < 0.01, "{}", lax.text());
@@ -34,15 +39,15 @@ async fn a_threshold_decides_which_defense_is_recommended() {
 
     // Whoever accepts less gets something that met the threshold on fresh records, and nothing cheaper did.
     let none = lax.tried.iter().find(|t| t.policy.is_none()).unwrap().added.clone().unwrap();
-    let strict = search(&here, &plan, 0.5 * none.interval.0).await;
-    assert!(strict.tried.iter().any(|t| t.policy.is_none() && !t.meets(strict.max_added_risk)));
+    let strict = search(&here, &plan, at_most(0.5 * none.interval.0)).await;
+    assert!(strict.tried.iter().any(|t| t.policy.is_none() && !t.meets()));
     assert!(strict.confirmed.len() <= CONFIRMED);
     let text = strict.text();
     match strict.recommended() {
         Some(trial) => {
-            assert!(trial.meets(strict.max_added_risk) && !trial.policy.is_none());
+            assert!(trial.meets() && !trial.policy.is_none());
             let at = strict.confirmed.iter().position(|t| t == trial).unwrap();
-            assert!(strict.confirmed[..at].iter().all(|t| !t.meets(strict.max_added_risk)));
+            assert!(strict.confirmed[..at].iter().all(|t| !t.meets()));
             // An audit of the same records behind what is recommended says the same.
             let fresh = plan.ids.slice(BOTH / 2, BOTH);
             let attacks = audit::informed_attacks();
@@ -50,14 +55,25 @@ async fn a_threshold_decides_which_defense_is_recommended() {
             let findings = audit::run(&here.deployment.targets(), &again, |_, _, _| ()).await.unwrap();
             let audit = findings.audits.iter().find(|a| a.threat_model.known_records == KNOWN).unwrap();
             let added = trial.added.as_ref().unwrap();
-            let told = audit.attacks.iter().find(|a| a.name == added.attack).unwrap().added_risk.as_ref().unwrap();
-            assert_eq!((told.value, told.high), (Some(added.value), Some(added.interval.1)));
+            let (attack, _, told) = audit.added_risk().unwrap();
+            assert_eq!((attack, told.value, told.high), (&*added.attack, Some(added.value), Some(added.interval.1)));
             assert!(text.contains("[[defense]]"), "{text}");
         }
         None => assert!(text.contains("None"), "{text}"),
     }
+    // Nor does whoever demands that no class changes and that hardly any record comes back.
+    let demands = Demands { thresholds: Thresholds::new(None, Some(0.2)).unwrap(), max_accuracy_loss: Some(0.0) };
+    let careful = search(&here, &plan, demands).await;
+    assert!(careful.tried.iter().all(|t| t.results.len() == 1 && t.results[0].figure.is_some()), "{}", careful.text());
+    let exposed = careful.tried.iter().find(|t| t.policy.is_none()).unwrap();
+    assert!(!exposed.meets(), "exact scores rebuild these features: {}", careful.text());
+    if let Some(trial) = careful.recommended() {
+        assert!(trial.results[0].figure.unwrap() <= 0.2 && trial.accuracy_loss().unwrap() <= 0.0, "{}", careful.text());
+    }
+    let free = recommend::run(&here.deployment.targets(), &plan, Demands::default(), |_, _, _| ()).await;
+    assert!(free.unwrap_err().message.contains("nothing is demanded"));
     // Nothing keeps scores from adding less than nothing: what is tried does not depend on luck alone.
-    let impossible = search(&here, &plan, 1e-6).await;
+    let impossible = search(&here, &plan, at_most(1e-6)).await;
     let coarsest = |t: &&recommend::Trial| matches!(t.policy.defenses[..], [DefenseConfig::Rounding { decimals: 0 }]);
     assert!(impossible.tried.iter().any(|t| coarsest(&t)), "the end of a ladder is asked about");
     here.deployment.stop().await.unwrap();
@@ -68,7 +84,7 @@ async fn a_search_needs_known_records_and_enough_others() {
     let here = informed_about(BOTH, Grant::TrueParameters).await;
     let plan = of(&here);
     let refused = async |plan: &Plan| {
-        recommend::run(&here.deployment.targets(), plan, 0.1, |_, _, _| ()).await.unwrap_err().message
+        recommend::run(&here.deployment.targets(), plan, at_most(0.1), |_, _, _| ()).await.unwrap_err().message
     };
     let blind = Plan { help: Default::default(), ..plan.clone() };
     assert!(refused(&blind).await.contains("`auxiliary_ids`"));

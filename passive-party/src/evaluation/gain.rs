@@ -13,16 +13,14 @@ pub struct Gain {
     pub halves: Option<Halves>,
 }
 
-/// The figure on two halves of the records. Whoever chooses the best of several attacks by the first half reads off the second what
-/// the choice has not flattered.
+/// The figure on two halves of the records. Whoever chooses the best of several attacks by one half reads off the other what the
+/// choice has not flattered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Halves {
     /// On the records in even places, from 0.
-    pub choice: f64,
+    pub first: f64,
     /// On the others.
-    pub value: f64,
-    /// The interval of `value`, as that of all records.
-    pub interval: (f64, f64),
+    pub second: f64,
 }
 
 /// The fewest records of a half.
@@ -71,7 +69,7 @@ impl Gain {
         };
         let halves = match errors.len() {
             n if n < 2 * LEAST_HALF => None,
-            _ => half(0).zip(half(1)).map(|((choice, _), (value, interval))| Halves { choice, value, interval }),
+            _ => half(0).zip(half(1)).map(|((first, _), (second, _))| Halves { first, second }),
         };
         Self { value: Some(value), interval: Some(interval), halves }
     }
@@ -142,11 +140,11 @@ mod tests {
     }
 
     /// Of many attacks that are all worthless, the best of one half is chosen: on that half it looks like a gain, on the other it does
-    /// not.
+    /// not. (`cloison` puts both ways together: `lab/src/report/added.rs`.)
     #[test]
     fn the_second_half_is_not_flattered_by_the_choice() {
         let mut rng = ChaCha20Rng::seed_from_u64(8);
-        let (mut chosen, mut told, mut covered) = (0.0, 0.0, 0);
+        let (mut chosen, mut told) = (0.0, 0.0);
         let runs = 200;
         for _ in 0..runs {
             let controls: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
@@ -154,15 +152,12 @@ mod tests {
                 let errors: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
                 Gain::of_records(0.5, 0.5, &errors, &controls).halves.unwrap()
             };
-            let best = std::iter::repeat_with(attack).take(20).max_by(|a, b| a.choice.total_cmp(&b.choice)).unwrap();
-            chosen += best.choice / f64::from(runs);
-            told += best.value / f64::from(runs);
-            covered += u32::from(best.interval.0 <= 0.0 && 0.0 <= best.interval.1);
+            let best = std::iter::repeat_with(attack).take(20).max_by(|a, b| a.first.total_cmp(&b.first)).unwrap();
+            chosen += best.first / f64::from(runs);
+            told += best.second / f64::from(runs);
         }
         assert!(chosen > 0.08, "{chosen}");
         assert!(told.abs() < 0.02, "{told}");
-        let share = f64::from(covered) / f64::from(runs);
-        assert!((0.90..=0.98).contains(&share), "{share}");
     }
 
     #[test]
@@ -175,6 +170,6 @@ mod tests {
         assert_eq!(of(99).halves, None);
         let Gain { value, halves, .. } = of(100);
         assert_eq!(value, Some(0.5));
-        assert_eq!(halves, Some(Halves { choice: 0.75, value: 0.25, interval: (0.25, 0.25) }));
+        assert_eq!(halves, Some(Halves { first: 0.75, second: 0.25 }));
     }
 }

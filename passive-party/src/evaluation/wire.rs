@@ -78,7 +78,7 @@ fn error(told: ErrorTold) -> pb::ReconstructionError {
 /// The answer to a scoring; `clipped` has the number of clipped values of each candidate.
 pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Scored {
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let halves = |h: Halves| pb::Halves { choice: h.choice, value: h.value, low: h.interval.0, high: h.interval.1 };
+    let halves = |h: Halves| pb::Halves { first: h.first, second: h.second };
     let gain = |g: Gain| pb::Gain {
         value: g.value,
         low: g.interval.map(|i| i.0),

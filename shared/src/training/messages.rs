@@ -154,7 +154,7 @@ pub struct Progress {
 }
 
 /// The version that is in service, and how it came about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Published {
     /// The version.
     pub version: ModelVersion,
@@ -170,6 +170,8 @@ pub struct Published {
     pub validation_records: u32,
     /// The parameters came from files.
     pub imported: bool,
+    /// How it was trained; `None` of an imported model.
+    pub config: Option<TrainingConfig>,
 }
 
 /// From the active party that has imported parameters published.

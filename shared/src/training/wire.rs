@@ -254,18 +254,21 @@ impl TryFrom<pb::TrainingPublished> for Published {
             training_records,
             validation_records,
             imported,
+            config,
         } = message;
         let version = WireError::model_version(model_version)?;
-        Ok(Self { version, epochs, best_epoch, steps, training_records, validation_records, imported })
+        let config = config.as_ref().map(TrainingConfig::try_from).transpose()?;
+        Ok(Self { version, epochs, best_epoch, steps, training_records, validation_records, imported, config })
     }
 }
 
 impl From<Published> for pb::TrainingPublished {
     fn from(published: Published) -> Self {
-        let Published { version, epochs, best_epoch, steps, training_records, validation_records, imported } =
+        let Published { version, epochs, best_epoch, steps, training_records, validation_records, imported, config } =
             published;
         let model_version = version.as_str().to_owned();
-        Self { model_version, epochs, best_epoch, steps, training_records, validation_records, imported }
+        let config = config.as_ref().map(Into::into);
+        Self { model_version, epochs, best_epoch, steps, training_records, validation_records, imported, config }
     }
 }
 

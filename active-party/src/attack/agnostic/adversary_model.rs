@@ -4,13 +4,14 @@ use std::fmt;
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::metrics::{ScoreMismatch, score_mismatch};
-use vfl_shared::numerics::Lbfgs;
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::numerics::{Lbfgs, Minimum};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use super::super::affine::affine;
 use super::super::known_model::same;
 use super::super::{AdversaryFit, AttackError, LabelledRecords, Replacement, Seen};
-use super::{AgnosticObjective, AgnosticSettings};
+use super::{AgnosticObjective, AgnosticSettings, recipe};
 
 /// ĉ = softmax(W y + b), an estimate of the joint model's scores. `Debug` shows the shape.
 #[derive(Clone, PartialEq)]
@@ -27,21 +28,36 @@ impl fmt::Debug for AdversaryModel {
 }
 
 impl AdversaryModel {
-    /// Fits V (8), or V (9) with what was `seen`: [the objective](AgnosticObjective), minimised from W = 0, b = 0. With α > 0 it
-    /// is not convex, and what is found is the minimum that lies downhill from there.
+    /// Fits V (8), or V (9) with what was `seen`.
+    ///
+    /// With a penalty in `settings` [the objective](AgnosticObjective) is minimised from W = 0, b = 0. Without one the model is
+    /// trained on the same terms as the joint model was, by `recipe`: logits grow with the number of steps, and a model that
+    /// stopped elsewhere has other ones even where it predicts as well. With α > 0 the objective is not convex, and what is found
+    /// lies downhill from the start.
     ///
     /// # Errors
     /// As [`AgnosticObjective::new`]; [`AttackError::NotFinite`] if the fit runs away.
     pub fn fit(
         settings: &AgnosticSettings,
+        recipe: &TrainingConfig,
         classes: usize,
         own: &LabelledRecords,
         seen: Option<Seen<'_>>,
         replacement: Replacement,
     ) -> Result<(Self, AdversaryFit), AttackError> {
-        let objective = AgnosticObjective::new(settings, classes, own, seen, replacement)?;
-        let start = vec![0.0; objective.parameters()];
-        let found = Lbfgs::default().minimise(&start, &mut |x, gradient| objective.flat(x, gradient));
+        let penalised = AgnosticSettings { l2: settings.l2.or(Some(recipe.values().l2)), ..*settings };
+        let objective = AgnosticObjective::new(&penalised, classes, own, seen, replacement)?;
+        let found = if settings.l2.is_some() {
+            let start = vec![0.0; objective.parameters()];
+            Lbfgs::default().minimise(&start, &mut |x, gradient| objective.flat(x, gradient))
+        } else {
+            let trained = recipe::train(recipe, &objective, own)?;
+            let x: Vec<f64> = trained.weights.iter().chain(&trained.bias).copied().collect();
+            let mut gradient = vec![0.0; x.len()];
+            let value = objective.flat(&x, &mut gradient);
+            let gradient_norm = gradient.iter().fold(0.0, |norm: f64, g| norm.max(g.abs()));
+            Minimum { x, value, gradient_norm, iterations: trained.epochs, converged: true }
+        };
         if !(found.value.is_finite() && found.x.iter().all(|v| v.is_finite())) {
             return Err(AttackError::NotFinite { what: "the fit of the adversary model" });
         }

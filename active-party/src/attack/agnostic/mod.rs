@@ -8,12 +8,14 @@
 mod adversary_model;
 mod objective;
 mod out_of_range;
+mod recipe;
 mod settings;
 
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
 use rand::Rng;
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::entry::{Base, Entry, Group};
@@ -37,6 +39,7 @@ pub(super) static AGNOSTIC: Entry = Entry {
             settings: settings.into(),
             base: base.into(),
             knowledge: settings.into(),
+            recipe: TrainingConfig::default(),
             seen_are_targets: false,
         })
     })
@@ -52,6 +55,8 @@ pub struct Agnostic {
     pub base: Arc<dyn Attack>,
     /// What is known of the features.
     pub knowledge: StatedKnowledge,
+    /// How the joint model was trained. [`SideInformation::recipe`](super::SideInformation::recipe) takes its place.
+    pub recipe: TrainingConfig,
     /// Whether the records seen are the first of the targets. Their released scores are then attacked instead of ĉ; of labels and
     /// ciphertexts, ĉ is.
     pub seen_are_targets: bool,
@@ -64,6 +69,7 @@ impl Default for Agnostic {
             settings: AgnosticSettings::default(),
             base: Arc::new(HalfStar { clamped: false }),
             knowledge: StatedKnowledge::default(),
+            recipe: TrainingConfig::default(),
             seen_are_targets: false,
         }
     }
@@ -108,7 +114,7 @@ impl Agnostic {
         known.passive_weights()?;
         let features = known.active_weights().ncols();
         same("active features of labelled records", "features", features, own.y.features())?;
-        let (model, fit) = AdversaryModel::fit(&self.settings, known.classes(), own, seen, replacement)?;
+        let (model, fit) = AdversaryModel::fit(&self.settings, &self.recipe, known.classes(), own, seen, replacement)?;
         let scores = model.scores(targets)?.into_matrix();
         let released = self.attacked(&scores, seen)?;
         let view = AdversaryView::new(known, targets, &released, replacement)?;
@@ -181,7 +187,11 @@ impl Attack for Agnostic {
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let has = view.side_information();
         let own = has.labelled.ok_or(AttackError::NoLabelled { attack: "agnostic" })?;
-        let attack = Self { seen_are_targets: self.seen_are_targets || has.seen_are_targets, ..self.clone() };
+        let attack = Self {
+            seen_are_targets: self.seen_are_targets || has.seen_are_targets,
+            recipe: has.recipe.unwrap_or(&self.recipe).clone(),
+            ..self.clone()
+        };
         let found = attack.attack(view.model(), own, has.seen, view.replacement(), view.active(), rng)?;
         let seen = has.seen.map_or(0, |seen| seen.released.records());
         let vectors =

@@ -54,7 +54,8 @@ impl std::fmt::Debug for AgnosticObjective<'_> {
 }
 
 impl<'a> AgnosticObjective<'a> {
-    /// Of the adversary's labelled records and what it saw before; `replacement` stands for scores of 0.
+    /// Of the adversary's labelled records and what it saw before; `replacement` stands for scores of 0. Settings without `l2` have no
+    /// penalty.
     ///
     /// # Errors
     /// [`AttackError::NoLabelled`] without a labelled record; [`AttackError::Label`] for a label that is no class;
@@ -66,7 +67,8 @@ impl<'a> AgnosticObjective<'a> {
         seen: Option<Seen<'a>>,
         replacement: Replacement,
     ) -> Result<Self, AttackError> {
-        for (what, got) in [("alpha", settings.alpha), ("beta", settings.beta), ("l2", settings.l2)] {
+        let l2 = settings.l2.unwrap_or(0.0);
+        for (what, got) in [("alpha", settings.alpha), ("beta", settings.beta), ("l2", l2)] {
             if !(got >= 0.0 && got.is_finite()) {
                 return Err(AttackError::Weight { what, got });
             }
@@ -120,7 +122,24 @@ impl<'a> AgnosticObjective<'a> {
             logarithms: None,
             ratio_weight: 0.0,
         };
-        Ok(Self { classes, own, seen, l2: settings.l2 })
+        Ok(Self { classes, own, seen, l2 })
+    }
+
+    /// Number of classes, k.
+    pub(super) fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// Weight of the mean cross-entropy of the labelled records: n_t / (n_t + n_p).
+    pub(super) fn share_of_own(&self) -> f64 {
+        self.own.entropy_weight * self.own.labels.len() as f64
+    }
+
+    /// The terms of the records seen alone, without penalty, with their gradients in W and b.
+    pub(super) fn of_seen(&self, weights: &DMatrix<f64>, bias: &DVector<f64>) -> (f64, DMatrix<f64>, DVector<f64>) {
+        let mut sum = (0.0, DMatrix::zeros(self.classes, weights.ncols()), DVector::zeros(self.classes));
+        self.seen.iter().for_each(|part| part.add(weights, bias, &mut sum));
+        sum
     }
 
     /// Number of parameters: k (d_act + 1), W column by column and then b.
@@ -137,16 +156,10 @@ impl<'a> AgnosticObjective<'a> {
     pub fn at(&self, weights: &DMatrix<f64>, bias: &DVector<f64>) -> (f64, DMatrix<f64>, DVector<f64>) {
         assert_eq!(weights.shape(), (self.classes, self.own.y.features()), "shape of the weights");
         assert_eq!(bias.len(), self.classes, "length of the bias");
-        let mut value = self.l2 * weights.norm_squared();
-        let mut of_weights = weights * (2.0 * self.l2);
-        let mut of_bias = DVector::zeros(self.classes);
-        for part in std::iter::once(&self.own).chain(&self.seen) {
-            let mut slopes = affine(weights, Some(bias), part.y.matrix());
-            value += part.value_and_slopes(&mut slopes);
-            of_weights.gemm(1.0, &slopes, &part.transposed, 1.0);
-            of_bias += slopes.column_sum();
-        }
-        (value, of_weights, of_bias)
+        let (value, of_weights) = (self.l2 * weights.norm_squared(), weights * (2.0 * self.l2));
+        let mut sum = (value, of_weights, DVector::zeros(self.classes));
+        std::iter::once(&self.own).chain(&self.seen).for_each(|part| part.add(weights, bias, &mut sum));
+        sum
     }
 
     /// The same on all parameters in one vector, as a minimiser has them.
@@ -161,6 +174,14 @@ impl<'a> AgnosticObjective<'a> {
 }
 
 impl Part<'_> {
+    /// Adds its value and gradients at W and b.
+    fn add(&self, weights: &DMatrix<f64>, bias: &DVector<f64>, sum: &mut (f64, DMatrix<f64>, DVector<f64>)) {
+        let mut slopes = affine(weights, Some(bias), self.y.matrix());
+        sum.0 += self.value_and_slopes(&mut slopes);
+        sum.1.gemm(1.0, &slopes, &self.transposed, 1.0);
+        sum.2 += slopes.column_sum();
+    }
+
     /// Puts the derivatives in the logits in place of the logits, and gives the value.
     fn value_and_slopes(&self, logits: &mut DMatrix<f64>) -> f64 {
         let mut value = 0.0;

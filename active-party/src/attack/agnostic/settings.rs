@@ -11,8 +11,9 @@ pub struct AgnosticSettings {
     pub alpha: f64,
     /// Weight β ≥ 0 of the cross-entropy to the predicted classes seen.
     pub beta: f64,
-    /// Weight of ‖W‖²_F, at least 0.
-    pub l2: f64,
+    /// Weight of ‖W‖²_F, at least 0, of a model fitted to full convergence. `None`: the model is trained as the joint one was,
+    /// penalty and early stop included.
+    pub l2: Option<f64>,
     /// What becomes of estimates out of range. It takes the place of the clipping of `clamped_least_squares` and
     /// `clamped_half_star`.
     pub out_of_range: OutOfRange,
@@ -21,9 +22,9 @@ pub struct AgnosticSettings {
 }
 
 impl Default for AgnosticSettings {
-    /// α = 1, β = 0 (V remark 1), l2 = 1e-3 (V names no weight), nothing asked first.
+    /// α = 1, β = 0 (V remark 1), trained as the joint model (V IV-B: the same kind of model on the same labels), nothing asked first.
     fn default() -> Self {
-        Self { alpha: 1.0, beta: 0.0, l2: 1e-3, out_of_range: OutOfRange::Clamp, observed: 0 }
+        Self { alpha: 1.0, beta: 0.0, l2: None, out_of_range: OutOfRange::Clamp, observed: 0 }
     }
 }
 
@@ -44,7 +45,8 @@ static BETA: Setting<f64> = Setting {
 };
 static L2: Setting<f64> = Setting {
     key: "l2",
-    takes: "weight of the squared weights, in the model of agnostic: a number of at least 0 (default 0.001)",
+    takes: "weight of the squared weights in the model of agnostic, which is then fitted to full convergence: a number of at least 0 \
+            (default: trained as the joint model was)",
     read: weight,
 };
 static OUT_OF_RANGE: Setting<OutOfRange> = Setting {
@@ -60,7 +62,7 @@ impl From<&Settings> for AgnosticSettings {
         Self {
             alpha: settings.get(&ALPHA).unwrap_or(default.alpha),
             beta: settings.get(&BETA).unwrap_or(default.beta),
-            l2: settings.get(&L2).unwrap_or(default.l2),
+            l2: settings.get(&L2),
             out_of_range: settings.get(&OUT_OF_RANGE).unwrap_or(default.out_of_range),
             observed: settings.get(&OBSERVED).unwrap_or(default.observed),
         }

@@ -15,7 +15,8 @@ use vfl_shared::types::{ModelVersion, RecordIds};
 
 use super::estimates::Estimates;
 use super::peer::{connected, nonsense, refused};
-use crate::audit::told::{ErrorsTold, FigureTold, GainTold, HalvesTold};
+use crate::audit::told::{ErrorsTold, FigureTold, GainTold};
+use crate::report::Halves;
 
 /// A stream of scorings of one set of records.
 pub(crate) struct Scoring {
@@ -210,7 +211,7 @@ impl TryFrom<pb::Scored> for Scored {
     type Error = WireError;
 
     fn try_from(scored: pb::Scored) -> Result<Self, WireError> {
-        let halves = |pb::Halves { choice, value, low, high }| HalvesTold { choice, value, interval: (low, high) };
+        let halves = |pb::Halves { first, second }| Halves { first, second };
         let gain = |pb::Gain { value, low, high, halves: half }| GainTold {
             value,
             interval: low.zip(high),

@@ -5,7 +5,6 @@ use maud::{Markup, PreEscaped, html};
 use super::plots::Plots;
 use super::widgets::figure;
 use crate::page::said;
-use crate::report::added;
 use crate::report::defense;
 use crate::report::document::Report;
 use crate::report::facts;
@@ -30,8 +29,10 @@ pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
 
 fn frontier(report: &Report, wide: &str, narrow: &str) -> Markup {
     let lines = defense::lines(report);
-    let left_out =
-        lines.iter().filter(|line| line.accuracy_lost.is_none() || line.risk.is_none_or(|r| r.value.is_none())).count();
+    let left_out = lines
+        .iter()
+        .filter(|line| line.accuracy_lost.is_none() || line.risk.as_ref().is_none_or(|r| r.value.is_none()))
+        .count();
     html! {
         section {
             h2 { "Accuracy lost against added risk" }
@@ -57,7 +58,7 @@ fn by_feature(report: &Report, plots: &Plots) -> Markup {
         let drawn = all.filter_map(|(audit, svg)| Some((audit, svg.as_deref()?)));
         drawn.filter(|(audit, _)| Some(&audit.policy) == judged)
     };
-    let informed = drawn().find(|(audit, _)| added::strongest(audit).is_some());
+    let informed = drawn().find(|(audit, _)| audit.added_risk().is_some());
     let Some((audit, svg)) = informed.or_else(|| drawn().next()) else { return html! {} };
     html! {
         section {

@@ -5,7 +5,6 @@ use super::canvas::{Anchor, svg};
 use super::defenses::{PLOT_LEFT, PLOT_RIGHT, PLOT_WIDTH, frame, legend};
 use super::{MAX_NAME, Series, ink};
 use crate::report::ReportError;
-use crate::report::added;
 use crate::report::document::{Audit, Outcome};
 use crate::report::text::shortened;
 
@@ -59,7 +58,7 @@ pub(in crate::report) fn features(
 
 /// Errors by feature of the control of the strongest attack, if it has one.
 fn control(audit: &Audit) -> Option<&[f64]> {
-    let (_, _, risk) = added::strongest(audit)?;
+    let (_, _, risk) = audit.added_risk()?;
     let control = audit.attacks.iter().find(|attack| attack.name == risk.control)?;
     match &control.outcome {
         Outcome::Ran { errors, .. } => Some(&errors.per_feature),

@@ -112,7 +112,7 @@ fn points<'a>(lines: &'a [DefenseLine<'a>]) -> Vec<Point<'a>> {
     let known: Vec<Point<'a>> = lines
         .iter()
         .filter_map(|line| {
-            let (risk, lost) = (line.risk?, line.accuracy_lost?);
+            let (risk, lost) = (line.risk.as_ref()?, line.accuracy_lost?);
             let added = risk.value?;
             let range = (risk.low.unwrap_or(added), risk.high.unwrap_or(added));
             Some(Point { line, lost, added, range, best: true })

@@ -4,7 +4,7 @@ use serde_json::json;
 use vfl_shared::metrics::{METRICS, Metric, RecordsWithin};
 
 use crate::report::{
-    AddedRisk, AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, HeldOut,
+    AddedRisk, AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, Halves,
     MetricFacts, MetricFigure, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, ScoringFacts,
     ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, Thresholds, TrainingFacts,
     Utility,
@@ -144,7 +144,7 @@ pub(super) fn informed() -> Report {
             value: Some(value),
             low: Some(low),
             high: Some(high),
-            held_out: Some(HeldOut { choice: value, value, low: low - 0.02, high: high + 0.02 }),
+            halves: Some(Halves { first: value, second: value }),
         };
         let error = control * (1.0 - value);
         audit.attacks = vec![
@@ -239,7 +239,7 @@ pub(super) fn hostile() -> Report {
             value: Some(0.387),
             low: None,
             high: None,
-            held_out: None,
+            halves: None,
         })),
         AttackResult::not_run("rcc2", Refused::Numerics, EVIL),
     ];
