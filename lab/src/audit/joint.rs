@@ -45,7 +45,7 @@ pub(super) fn added_risk(
     let mut risk = AddedRisk {
         control: control.into(),
         control_mse: three_significant_digits(guess / features.max(1.0)),
-        value: (guess > 0.0).then(|| three_significant_digits(1.0 - error / guess)),
+        value: (guess > 0.0).then(|| three_significant_digits((1.0 - error / guess).min(1.0))),
         low: None,
         high: None,
         halves: None,

@@ -38,7 +38,8 @@ impl Gain {
     /// control > z σ_c; otherwise nothing is excluded. A ratio below 0 is impossible and is cut off.
     #[must_use]
     pub fn of((e, se): (f64, f64), (c, sc): (f64, f64)) -> Self {
-        let value = (c > 0.0).then(|| 1.0 - e / c);
+        // Noise may take the error below 0; the figure is at most 1, as its interval is.
+        let value = (c > 0.0).then(|| (1.0 - e / c).min(1.0));
         let (se, sc) = ((Z95 * se).powi(2), (Z95 * sc).powi(2));
         let a = c * c - sc;
         if c <= 0.0 || a <= 0.0 {

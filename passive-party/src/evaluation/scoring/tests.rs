@@ -154,7 +154,9 @@ fn without_noise_the_answer_is_exact_to_three_digits() {
 fn a_gain_over_a_control_lost_in_noise_excludes_nothing() {
     assert_eq!(Gain::of((0.01, 0.001), (0.01, 0.02)).interval, None);
     assert_eq!(Gain::of((0.01, 0.001), (-0.01, 0.001)), Gain { value: None, interval: None, halves: None });
-    let below = Gain::of((-0.02, 0.001), (0.1, 0.001)).interval.unwrap();
+    let below = Gain::of((-0.02, 0.001), (0.1, 0.001));
+    assert_eq!(below.value, Some(1.0), "noise takes an error below 0");
+    let below = below.interval.unwrap();
     assert_eq!(below, (1.0, 1.0));
     let (low, high) = Gain::of((0.02, 0.001), (0.1, 0.000_001)).interval.unwrap();
     assert!((low - (0.8 - 0.0196)).abs() < 1e-4 && (high - (0.8 + 0.0196)).abs() < 1e-4, "{low} {high}");
