@@ -10,7 +10,7 @@ ARG RUST_VERSION=1.95
 # ---- builder -------------------------------------------------------------------------------------------------------
 FROM rust:${RUST_VERSION}-slim-bookworm AS builder
 WORKDIR /src
-# `release` is built soonest. `--build-arg PROFILE=dist` adds link-time optimisation: for images that are to be published.
+# `release` is built soonest. `--build-arg PROFILE=dist` optimises everything, at link time too: for images that are to be published.
 ARG PROFILE=release
 # Line tables stay out of the images; symbol names stay in, so that a backtrace still means something.
 ENV CARGO_PROFILE_RELEASE_STRIP=debuginfo CARGO_PROFILE_DIST_STRIP=debuginfo CARGO_TERM_COLOR=never

@@ -12,7 +12,7 @@ pub struct AdversaryFit {
     pub gradient_norm: f64,
     /// Steps taken; epochs of a model that was trained as the joint one.
     pub iterations: u32,
-    /// Whether the gradient fell to the tolerance, or the training ended as the joint one does. If not, the model is where the steps led.
+    /// Whether the gradient fell to the tolerance, or training stopped early as it was told to. If not, the model is where the steps led.
     pub converged: bool,
 }
 

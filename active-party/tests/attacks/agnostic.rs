@@ -377,7 +377,7 @@ fn satellite_without_a_score() {
 }
 
 /// The adversary that trains its model as the joint one was trained estimates its scores better than one that fits a penalised model to
-/// convergence, which is less sure of itself (errata 4b: 2 to 40 times weaker): satellite, joint model and adversary on the same
+/// convergence, which is less sure of itself (errata V10): satellite, joint model and adversary on the same
 /// records.
 #[test]
 fn the_recipe_of_the_joint_model_is_the_stronger_adversary() {
@@ -397,10 +397,18 @@ fn the_recipe_of_the_joint_model_is_the_stronger_adversary() {
         let error = |l2| {
             let rng = &mut ChaCha20Rng::seed_from_u64(0);
             let settings = AgnosticSettings { l2, ..AgnosticSettings::default() };
-            let attack = Agnostic { settings, recipe: recipe.clone(), ..Agnostic::default() };
+            let attack = Agnostic { settings, recipe: Some(recipe.clone()), ..Agnostic::default() };
             let found = attack.attack(&known, &labelled, None, Replacement::default(), &block(targets), rng).unwrap();
             mse(&found.reconstruction.estimates, &truth).unwrap().overall
         };
+        let remarks = |recipe: Option<TrainingConfig>| {
+            let rng = &mut ChaCha20Rng::seed_from_u64(0);
+            let attack = Agnostic { recipe, ..Agnostic::default() };
+            let found = attack.attack(&known, &labelled, None, Replacement::default(), &block(targets), rng).unwrap();
+            found.reconstruction.remarks
+        };
+        assert!(remarks(Some(recipe.clone())).iter().all(|remark| remark.contains("used all 100 epochs")));
+        assert!(remarks(None).iter().any(|remark| remark.contains("is not known")));
         let (trained, penalised, half) = (error(None), error(Some(1e-3)), half_error(&truth).unwrap().overall);
         println!("satellite d = {d}: as the joint model {trained:.4}, l2 = 1e-3 {penalised:.4}, ½ {half:.4}");
         assert!(times * trained < penalised, "d = {d}: {trained} {penalised}");

@@ -62,7 +62,7 @@ enum Command {
     Demo(DemoArgs),
     /// Audit a running deployment as its auditor; write a report.
     Audit(AuditArgs),
-    /// Search the defense that keeps the added risk of the scores below a threshold at the least cost.
+    /// Search the defense that meets thresholds at the least cost.
     Recommend(Box<RecommendArgs>),
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
     Reproduce(Box<ReproduceArgs>),

@@ -53,7 +53,7 @@ pub struct Trial {
 pub struct Added {
     /// The attack.
     pub attack: String,
-    /// 1 − error / error of the control.
+    /// 1 − error / error of the control, read off other records than the attack was chosen by ([`Audit::added_risk`]).
     pub value: f64,
     /// The ends of the 95 % interval.
     pub interval: (f64, f64),
@@ -66,18 +66,17 @@ impl Trial {
         self.results.iter().all(|result| result.compliance == Compliance::Met)
     }
 
-    /// The accuracy that it costs, as a share of the records; below 0 it gains. Where the accuracy is not known, the share of
-    /// records whose class changes, which it is never above.
+    /// The accuracy that it costs on the records tried, as a share of them; below 0 it gains.
     #[must_use]
     pub fn accuracy_loss(&self) -> Option<f64> {
-        let Utility { accuracy_change, arg_max_kept, .. } = self.utility;
-        accuracy_change.map(|change| -change).or(arg_max_kept.map(|kept| 1.0 - kept))
+        self.utility.accuracy_change.map(|change| -change)
     }
 
-    /// Whether it costs no more accuracy than `max`, where there is a limit.
+    /// Whether it costs no more accuracy than `max`, where there is a limit: the loss itself, without an interval.
     #[must_use]
     pub fn affordable(&self, max: Option<f64>) -> bool {
-        max.is_none_or(|max| self.accuracy_loss().is_some_and(|loss| loss <= max))
+        // A difference of two shares may be off by round-off.
+        max.is_none_or(|max| self.accuracy_loss().is_some_and(|loss| loss <= max + 1e-9))
     }
 
     /// What the policy costs, to be compared: the share of records whose class changes, then the distance of the scores. A change of the
@@ -87,15 +86,17 @@ impl Trial {
         (1.0 - arg_max_kept.or(accuracy).unwrap_or(0.0), total_variation.unwrap_or(f64::INFINITY))
     }
 
-    /// The trials of an audit, one for each policy.
-    fn of(findings: &Findings, policies: &[Policy], thresholds: &Thresholds) -> Vec<Self> {
+    /// The trials of an audit, one for each policy. `undefended` is the accuracy of exact scores on the same records, where it is known.
+    fn of(findings: &Findings, policies: &[Policy], thresholds: &Thresholds, undefended: Option<f64>) -> Vec<Self> {
         let one = |policy: &Policy| {
             let facts = audit::facts(policy);
             let audits: Vec<&Audit> = findings.audits.iter().filter(|audit| audit.policy == facts).collect();
             let informed = audits.iter().find(|audit| audit.threat_model.known_records > 0);
+            let mut utility = audits.first().map(|audit| audit.utility).unwrap_or_default();
+            utility.accuracy_change = utility.accuracy.zip(undefended).map(|(accuracy, exact)| accuracy - exact);
             Self {
                 policy: policy.clone(),
-                utility: audits.first().map(|audit| audit.utility).unwrap_or_default(),
+                utility,
                 added: informed.and_then(|audit| Added::of(audit)),
                 results: together(thresholds, &audits),
             }
@@ -144,6 +145,11 @@ impl Demands {
     }
 }
 
+/// The accuracy of exact scores, if they were audited and labels are known.
+fn accuracy_of_exact(findings: &Findings) -> Option<f64> {
+    findings.audits.iter().find(|audit| audit.policy.is_none())?.utility.accuracy
+}
+
 /// The attacks of a search: those that know moments or records whole. The one that knows neither opens the session whose summary says
 /// what a policy costs.
 fn attacks() -> Vec<AttackConfig> {
@@ -162,7 +168,7 @@ pub async fn run(
     mut on_stage: impl FnMut(usize, usize, &str),
 ) -> Result<Recommendation, Refusal> {
     let Some(known) = plan.help.auxiliary_ids.as_ref().map(RecordIds::len) else {
-        let message = "added risk is that of an adversary that knows some records whole: name them (`auxiliary_ids`)";
+        let message = "the search is for an adversary that knows some records whole: name them (`auxiliary_ids`)";
         return Err(Refusal::invalid(message));
     };
     let thresholds = &demands.thresholds;
@@ -182,13 +188,15 @@ pub async fn run(
         policies: policies.to_vec(),
         attacks: attacks(),
         training_ids: None,
-        aware: false,
+        // A share is demanded of any attack, as in an audit: of those as well that know the policy and no record.
+        aware: thresholds.max_exact_share.is_some(),
         metrics: Some(thresholds.max_exact_share.map(|_| &RecordsWithin as &dyn Metric).into_iter().collect()),
         ..plan.clone()
     };
     let mut ladders = ladders(audit::model(targets).await?.class_names.len());
     let (mut asked, total) = (0, ladders.iter().map(Ladder::questions).sum::<usize>() + CONFIRMED);
     let mut tried: Vec<(usize, usize, Trial)> = Vec::new();
+    let mut undefended = None;
     loop {
         // One rung of every ladder that is not done, in one audit.
         let next: Vec<(usize, usize, Policy)> = ladders
@@ -204,7 +212,10 @@ pub async fn run(
         let findings = audit::run(targets, &plan, |done, of, stage| {
             on_stage(asked + policies.len() * done / of.max(1), total, stage);
         });
-        let trials = Trial::of(&findings.await?, &policies, thresholds);
+        let findings = findings.await?;
+        // Exact scores are among the first policies asked about.
+        undefended = undefended.or(accuracy_of_exact(&findings));
+        let trials = Trial::of(&findings, &policies, thresholds, undefended);
         asked += trials.len();
         for ((at, rung, _), trial) in next.into_iter().zip(trials) {
             ladders[at].told(rung, trial.meets());
@@ -230,11 +241,16 @@ pub async fn run(
     let mut confirmed = Vec::new();
     if !candidates.is_empty() {
         let policies: Vec<Policy> = candidates.into_iter().map(|trial| trial.policy).collect();
-        let plan = with(&fresh, &policies);
+        let mut asked = policies.clone();
+        if demands.max_accuracy_loss.is_some() && !asked.iter().any(Policy::is_none) {
+            asked.insert(0, Policy::default());
+        }
+        let plan = with(&fresh, &asked);
         let findings = audit::run(targets, &plan, |_, _, stage| {
             on_stage(total - CONFIRMED, total, &format!("fresh records, {stage}"));
         });
-        confirmed = Trial::of(&findings.await?, &policies, thresholds);
+        let findings = findings.await?;
+        confirmed = Trial::of(&findings, &policies, thresholds, accuracy_of_exact(&findings));
         confirmed.sort_by(cheaper);
     }
     Ok(Recommendation {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vfl_shared::policy::{DefenseConfig, Policy};
 
 use super::{Demands, Recommendation, Trial};
-use crate::report::Threshold;
+use crate::report::{Threshold, points};
 
 /// What no recommendation covers.
 const NOT_COVERED: &str = "\
@@ -91,7 +91,7 @@ impl Recommendation {
             table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
             let exact = |cell: String| shares.then_some(cell);
             let head = ["policy".into(), "added risk (95 %)".into()].into_iter().chain(exact("exact".into()));
-            table.set_header(head.chain(["meets", "accuracy", "total variation"].map(String::from)));
+            table.set_header(head.chain(["meets", "accuracy", "lost", "total variation"].map(String::from)));
             for trial in trials {
                 let meets = match (trial.meets(), trial.affordable(self.demands.max_accuracy_loss)) {
                     (false, _) => "no",
@@ -102,6 +102,7 @@ impl Recommendation {
                 table.add_row(found.chain([
                     meets.into(),
                     share(trial.utility.accuracy, 4),
+                    trial.accuracy_loss().map_or_else(|| "–".into(), points),
                     share(trial.utility.total_variation, 3),
                 ]));
             }
@@ -111,7 +112,7 @@ impl Recommendation {
             let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
             lines.join("\n")
         };
-        let _ = writeln!(out, "{}\n", table(&self.tried));
+        let _ = writeln!(out, "{}\nLost: percentage points of accuracy on these records.\n", table(&self.tried));
         if self.confirmed.is_empty() {
             let _ = writeln!(out, "None of them meets that. Demand less, or release no scores.");
             return out;
@@ -154,6 +155,7 @@ impl Recommendation {
                 "low": trial.added.as_ref().map(|added| added.interval.0),
                 "high": trial.added.as_ref().map(|added| added.interval.1),
                 "exact_share": trial.exact_share(),
+                "accuracy_loss": trial.accuracy_loss(),
                 "meets": self.demands.met_by(trial),
             })
         };

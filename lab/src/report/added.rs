@@ -25,9 +25,9 @@ impl Audit {
     /// The strongest attack of an audit that has a control, its errors, and what it adds.
     ///
     /// The best of several attacks looks better than it is on the records that it was chosen by. Where parties told the figures of two
-    /// halves of the records, the attack is therefore chosen on each half and read off the other, and the added risk is the mean of
-    /// both. If both halves choose the strongest attack, that is the figure of all records. Otherwise the interval moves along: it
-    /// is as wide as that of all records.
+    /// halves of the records, the attack is therefore chosen on each half and read off the other. By as much as that is less, on
+    /// average, than what the strongest attack of all records achieves on the halves, its figure and the ends of its interval are
+    /// lowered. If both halves choose that attack, nothing is.
     #[must_use]
     pub fn added_risk(&self) -> Option<(&str, &Errors, AddedRisk)> {
         let (name, errors) = self.strongest()?;
@@ -42,12 +42,10 @@ impl Audit {
                 best.copied().unwrap_or(own)
             };
             let (by_first, by_second) = (by(|h| h.first), by(|h| h.second));
-            if (by_first, by_second) != (own, own) {
-                let flattery = value - (by_first.second + by_second.first) / 2.0;
-                let shifted = |end: f64| (end - flattery).min(1.0);
-                risk.value = Some(shifted(value));
-                (risk.low, risk.high) = (risk.low.map(shifted), risk.high.map(shifted));
-            }
+            let read_off = by_first.second + by_second.first;
+            let flattery = ((own.first + own.second - read_off) / 2.0).max(0.0);
+            risk.value = Some(value - flattery);
+            (risk.low, risk.high) = (risk.low.map(|low| low - flattery), risk.high.map(|high| high - flattery));
         }
         Some((name, errors, risk))
     }
@@ -80,8 +78,9 @@ pub(super) fn heading(report: &Report) -> Option<String> {
 
 /// How to read the lines.
 pub(crate) const READING: &str = "The control is the same adversary without any score: it estimates each record's passive features \
-     from its active ones (imputation). Added risk is 1 − error / error of the control. The release is not to blame for what the \
-     control finds. Below 0 % the attack does worse than its control; the scores may still tell more to a better one.";
+     from its active ones (imputation). Added risk is 1 − error / error of the control. Without noise the attack is \
+     chosen on one half of the records and read off the other, which may lower the figure. The release is not to blame for \
+     what the control finds. Below 0 % the attack does worse than its control; the scores may still tell more to a better one.";
 
 /// The verdict on an audit whose attacks have a control.
 pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {

@@ -125,7 +125,7 @@ impl DefenseLine<'_> {
 }
 
 /// A share as percentage points with a decimal, as `0.2`. What rounds to nothing has no sign.
-pub(super) fn points(share: f64) -> String {
+pub(crate) fn points(share: f64) -> String {
     let text = format!("{:.1}", 100.0 * share);
     if text == "-0.0" { "0.0".into() } else { text }
 }

@@ -38,6 +38,7 @@ mod write;
 use std::io;
 use std::path::PathBuf;
 
+pub(crate) use defense::points;
 pub use document::{
     AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Halves, MetricFacts,
     MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts,

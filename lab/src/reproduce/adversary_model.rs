@@ -112,7 +112,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         subject.others.ncols()
     ));
     if short > 0 {
-        document.notes.push(format!("{short} fits used up their steps short of a minimum"));
+        document.notes.push(format!("{short} fits used up their epochs before the loss stopped falling"));
     }
     Ok(document)
 }

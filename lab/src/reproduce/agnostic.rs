@@ -92,7 +92,7 @@ impl Experiment<'_> {
             let seen = (line.seen > 0).then_some(Seen { y: &seen_y, released: &released });
             let settings =
                 AgnosticSettings { alpha: line.alpha, beta: line.beta, observed: line.seen, ..Default::default() };
-            let attack = Agnostic { settings, recipe: self.subject.training.clone(), ..Agnostic::default() };
+            let attack = Agnostic { settings, recipe: Some(self.subject.training.clone()), ..Agnostic::default() };
             let found = attack.attack(&window.model, &own, seen, Replacement::default(), &y, &mut rng);
             let found = found.map_err(|error| failed(line.name, error))?;
             done.cpu.push(cpu_time().saturating_sub(start));
@@ -228,7 +228,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         100.0 * others as f64 / (others + subject.test_records().ncols()) as f64,
     ));
     if short > 0 {
-        document.notes.push(format!("{short} fits of an adversary model used up their steps short of a minimum"));
+        document
+            .notes
+            .push(format!("{short} fits of an adversary model used up their epochs before the loss stopped falling"));
     }
     Ok(document)
 }

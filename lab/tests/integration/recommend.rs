@@ -61,21 +61,36 @@ async fn a_threshold_decides_which_defense_is_recommended() {
         }
         None => assert!(text.contains("None"), "{text}"),
     }
-    // Nor does whoever demands that no class changes and that hardly any record comes back.
-    let demands = Demands { thresholds: Thresholds::new(None, Some(0.2)).unwrap(), max_accuracy_loss: Some(0.0) };
-    let careful = search(&here, &plan, demands).await;
-    assert!(careful.tried.iter().all(|t| t.results.len() == 1 && t.results[0].figure.is_some()), "{}", careful.text());
-    let exposed = careful.tried.iter().find(|t| t.policy.is_none()).unwrap();
-    assert!(!exposed.meets(), "exact scores rebuild these features: {}", careful.text());
-    if let Some(trial) = careful.recommended() {
-        assert!(trial.results[0].figure.unwrap() <= 0.2 && trial.accuracy_loss().unwrap() <= 0.0, "{}", careful.text());
-    }
     let free = recommend::run(&here.deployment.targets(), &plan, Demands::default(), |_, _, _| ()).await;
     assert!(free.unwrap_err().message.contains("nothing is demanded"));
     // Nothing keeps scores from adding less than nothing: what is tried does not depend on luck alone.
     let impossible = search(&here, &plan, at_most(1e-6)).await;
     let coarsest = |t: &&recommend::Trial| matches!(t.policy.defenses[..], [DefenseConfig::Rounding { decimals: 0 }]);
     assert!(impossible.tried.iter().any(|t| coarsest(&t)), "the end of a ladder is asked about");
+    here.deployment.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_on_lost_accuracy_is_of_the_same_records() {
+    let here = informed_about(BOTH, Grant::TrueParameters).await;
+    let plan = of(&here);
+    // No accuracy may be lost, and hardly any record may come back.
+    let demands = Demands { thresholds: Thresholds::new(None, Some(0.2)).unwrap(), max_accuracy_loss: Some(0.0) };
+    let careful = search(&here, &plan, demands).await;
+    assert!(careful.tried.iter().all(|t| t.results.len() == 1 && t.results[0].figure.is_some()), "{}", careful.text());
+    let exposed = careful.tried.iter().find(|t| t.policy.is_none()).unwrap();
+    assert!(!exposed.meets(), "exact scores rebuild these features: {}", careful.text());
+    // What is lost is lost against exact scores of the same records, in whichever round a policy is tried.
+    let exact = exposed.utility.accuracy.unwrap();
+    for trial in &careful.tried {
+        let lost = exact - trial.utility.accuracy.unwrap();
+        assert!((trial.accuracy_loss().unwrap() - lost).abs() < 1e-12, "{}: {lost}", trial.policy);
+    }
+    let chosen = careful.recommended().expect("labels keep the class and rebuild few records");
+    assert!(chosen.results[0].figure.unwrap() <= 0.2 && chosen.accuracy_loss() == Some(0.0), "{}", careful.text());
+    // The same without the limit costs nothing else; with a limit that nothing meets, nothing is recommended.
+    let dear = Demands { thresholds: at_most(1e-6).thresholds, ..demands };
+    assert!(search(&here, &plan, dear).await.recommended().is_none());
     here.deployment.stop().await.unwrap();
 }
 

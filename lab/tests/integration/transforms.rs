@@ -9,7 +9,7 @@ use vfl_lab::report::{Audit, DefenseKnowledge, Errors, Observations, Outcome, Pa
 use vfl_passive_party::config::{AuditPolicy, Grant, Settings, TrainingPolicy};
 use vfl_passive_party::release::{release_table, releases};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::model::{ShareStore, StoredShare};
+use vfl_shared::model::{ShareStore, StoredShare, TrainingConfig};
 use vfl_shared::numerics::{PseudoInverse, row_differences, three_significant_digits};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
@@ -533,18 +533,15 @@ async fn the_agnostic_attack_alone_runs_without_a_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_attacks_records_without_a_score() {
     let here = trained(1, 3, 4).await;
+    // Everybody may know how the model was trained, and the active party attacks accordingly: else it would say so.
+    let mut coordinator = coordinator_client(&here.deployment, Role::Auditor);
+    let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+    let told = described.training.unwrap().config.unwrap();
+    assert_eq!(TrainingConfig::try_from(&told).unwrap(), config(4));
+    let attacks = vec![Method::LeastSquares.into(), Method::Agnostic.into()];
     let plan = Plan {
-        ids: test_ids(&here.dataset, 0, 200),
         training_ids: Some(training_ids(&here.dataset).slice(0, 150)),
-        aware: false,
-        queries: 1,
-        rho: None,
-        metrics: None,
-        help: Default::default(),
-        policies: vec![Policy::default()],
-        attacks: vec![Method::LeastSquares.into(), Method::Agnostic.into()],
-        features: Default::default(),
-        seed: 11,
+        ..Plan::of(test_ids(&here.dataset, 0, 200), vec![Policy::default()], attacks, 11)
     };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let names: Vec<String> = findings.audits.iter().map(|a| a.policy.label()).collect();
@@ -557,6 +554,7 @@ async fn an_audit_attacks_records_without_a_score() {
         let mse = errors(audit, "agnostic").mse;
         assert!(mse > 1e-6 && mse < 1.0, "{}: {mse}", audit.policy.label());
         assert_eq!(audit.utility.accuracy, None);
+        assert!(audit.remarks.iter().all(|remark| !remark.contains("is not known")), "{:?}", audit.remarks);
     }
     assert_eq!(findings.audits[3].records, 150);
     here.deployment.stop().await.unwrap();

@@ -12,8 +12,6 @@
 //! What an answer costs is on disk before it leaves; if the disk does not take it, nothing is answered.
 
 pub mod accountant;
-#[cfg(test)]
-mod coverage;
 mod gain;
 mod listing;
 pub mod noise;

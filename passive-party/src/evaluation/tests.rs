@@ -1,5 +1,7 @@
 //! What is counted, on disk and across restarts, failing disks, changes of mode and renewals.
 
+mod coverage;
+
 use vfl_shared::data::{FeatureSchema, FeatureSpec};
 use vfl_shared::files;
 

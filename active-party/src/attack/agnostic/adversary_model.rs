@@ -56,7 +56,7 @@ impl AdversaryModel {
             let mut gradient = vec![0.0; x.len()];
             let value = objective.flat(&x, &mut gradient);
             let gradient_norm = gradient.iter().fold(0.0, |norm: f64, g| norm.max(g.abs()));
-            Minimum { x, value, gradient_norm, iterations: trained.epochs, converged: true }
+            Minimum { x, value, gradient_norm, iterations: trained.epochs, converged: trained.stopped }
         };
         if !(found.value.is_finite() && found.x.iter().all(|v| v.is_finite())) {
             return Err(AttackError::NotFinite { what: "the fit of the adversary model" });

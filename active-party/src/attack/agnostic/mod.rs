@@ -39,7 +39,7 @@ pub(super) static AGNOSTIC: Entry = Entry {
             settings: settings.into(),
             base: base.into(),
             knowledge: settings.into(),
-            recipe: TrainingConfig::default(),
+            recipe: None,
             seen_are_targets: false,
         })
     })
@@ -55,8 +55,9 @@ pub struct Agnostic {
     pub base: Arc<dyn Attack>,
     /// What is known of the features.
     pub knowledge: StatedKnowledge,
-    /// How the joint model was trained. [`SideInformation::recipe`](super::SideInformation::recipe) takes its place.
-    pub recipe: TrainingConfig,
+    /// How the joint model was trained, if it is known; the defaults of [`TrainingConfig`] stand for it if not.
+    /// [`SideInformation::recipe`](super::SideInformation::recipe) takes its place.
+    pub recipe: Option<TrainingConfig>,
     /// Whether the records seen are the first of the targets. Their released scores are then attacked instead of ĉ; of labels and
     /// ciphertexts, ĉ is.
     pub seen_are_targets: bool,
@@ -69,7 +70,7 @@ impl Default for Agnostic {
             settings: AgnosticSettings::default(),
             base: Arc::new(HalfStar { clamped: false }),
             knowledge: StatedKnowledge::default(),
-            recipe: TrainingConfig::default(),
+            recipe: None,
             seen_are_targets: false,
         }
     }
@@ -114,7 +115,8 @@ impl Agnostic {
         known.passive_weights()?;
         let features = known.active_weights().ncols();
         same("active features of labelled records", "features", features, own.y.features())?;
-        let (model, fit) = AdversaryModel::fit(&self.settings, &self.recipe, known.classes(), own, seen, replacement)?;
+        let recipe = self.recipe.clone().unwrap_or_default();
+        let (model, fit) = AdversaryModel::fit(&self.settings, &recipe, known.classes(), own, seen, replacement)?;
         let scores = model.scores(targets)?.into_matrix();
         let released = self.attacked(&scores, seen)?;
         let view = AdversaryView::new(known, targets, &released, replacement)?;
@@ -156,11 +158,23 @@ impl Agnostic {
 
     fn remarks(&self, fit: &AdversaryFit, seen: Option<Seen<'_>>) -> Vec<String> {
         let mut remarks = Vec::new();
+        let trained = self.settings.l2.is_none();
+        if trained && self.recipe.is_none() {
+            remarks.push(
+                "how the joint model was trained is not known: the adversary's model was trained with default settings, which may \
+                 make it weaker; l2 states another fit"
+                    .into(),
+            );
+        }
         if !fit.converged {
-            remarks.push(format!(
-                "the fit of the adversary model stopped after {} steps, short of a minimum",
-                fit.iterations
-            ));
+            remarks.push(match trained {
+                true => {
+                    format!("the adversary's model used all {} epochs before its loss stopped falling", fit.iterations)
+                }
+                false => {
+                    format!("the fit of the adversary model stopped after {} steps, short of a minimum", fit.iterations)
+                }
+            });
         }
         let labels =
             seen.is_some_and(|s| matches!(s.released, ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_)));
@@ -189,7 +203,7 @@ impl Attack for Agnostic {
         let own = has.labelled.ok_or(AttackError::NoLabelled { attack: "agnostic" })?;
         let attack = Self {
             seen_are_targets: self.seen_are_targets || has.seen_are_targets,
-            recipe: has.recipe.unwrap_or(&self.recipe).clone(),
+            recipe: has.recipe.or(self.recipe.as_ref()).cloned(),
             ..self.clone()
         };
         let found = attack.attack(view.model(), own, has.seen, view.replacement(), view.active(), rng)?;

@@ -21,11 +21,12 @@ pub(super) struct Trained {
     pub(super) bias: DVector<f64>,
     /// Epochs run.
     pub(super) epochs: u32,
+    /// Whether it stopped because the loss on the validation records no longer fell. Without such records all epochs are the end.
+    pub(super) stopped: bool,
 }
 
 /// Trains from W = 0, b = 0 on mini-batches of `own`. To each batch's mean cross-entropy the terms of the records seen are added
-/// whole, weighted as in the objective, which those of `own` are part of. Without records seen it is the training of the joint model on the
-/// adversary's features.
+/// whole, weighted as in the objective. Without records seen it is the training of the joint model on the adversary's features.
 ///
 /// # Errors
 /// [`AttackError::NotFinite`] if it runs away.
@@ -47,6 +48,7 @@ pub(super) fn train(
     let mut adam = Adam::new(recipe);
     let validation = pick(schedule.validation());
     let (mut best, mut best_loss, mut best_epoch, mut epochs) = (None, f64::INFINITY, 0, 0);
+    let mut stopped = validation.1.is_empty();
     for epoch in 1..=v.epochs {
         epochs = epoch;
         for batch in schedule.next_epoch() {
@@ -76,11 +78,12 @@ pub(super) fn train(
         if loss < best_loss {
             (best, best_loss, best_epoch) = (Some((weights.clone(), bias.clone())), loss, epoch);
         } else if epoch - best_epoch >= v.patience {
+            stopped = true;
             break;
         }
     }
     let (weights, bias) = best.unwrap_or((weights, bias));
-    Ok(Trained { weights, bias, epochs })
+    Ok(Trained { weights, bias, epochs, stopped })
 }
 
 #[cfg(test)]
@@ -138,6 +141,7 @@ mod tests {
             let found = train(&recipe, &objective, &own).unwrap();
             let central = train_central(&recipe, 3, own.y.matrix(), &own.labels);
             assert_eq!(found.epochs, central.epochs);
+            assert_eq!(found.stopped, share == 0.0 || central.epochs < 60, "{} epochs", central.epochs);
             assert!((found.weights - central.weights).amax() < 1e-9 && (found.bias - central.bias).amax() < 1e-9);
         }
     }

@@ -46,7 +46,7 @@ static BETA: Setting<f64> = Setting {
 static L2: Setting<f64> = Setting {
     key: "l2",
     takes: "weight of the squared weights in the model of agnostic, which is then fitted to full convergence: a number of at least 0 \
-            (default: trained as the joint model was)",
+            (default: trained as the joint model was, with default settings if that is not known)",
     read: weight,
 };
 static OUT_OF_RANGE: Setting<OutOfRange> = Setting {

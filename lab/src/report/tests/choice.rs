@@ -48,14 +48,10 @@ fn each_half_chooses_and_the_other_half_tells() {
     close(told(&audit([strongest(Some((0.35, 0.25))), other((0.35, 0.25))])), [0.30, 0.20, 0.40]);
     // The first chooses the strongest, whose second half says 0.25; the second chooses the other, whose first half says 0.20.
     close(told(&audit([strongest(Some((0.35, 0.25))), other((0.20, 0.36))])), [0.225, 0.125, 0.325]);
-    // Both choose the other: 0.36 and 0.20 again, the other way round.
-    close(told(&audit([strongest(Some((0.29, 0.31))), other((0.30, 0.32))])), [0.31, 0.21, 0.41]);
+    // Both choose the other, which does as well on the halves and not on all records: what is told is never raised.
+    close(told(&audit([strongest(Some((0.29, 0.31))), other((0.30, 0.32))])), [0.30, 0.20, 0.40]);
     // Without halves there is nothing to choose by.
     close(told(&audit([strongest(None), other((0.20, 0.36))])), [0.30, 0.20, 0.40]);
-    // An end above 1 is impossible.
-    let sure = (0.001, risk(0.999, 0.99, 1.0, Some((0.999, 0.999))));
-    let [_, _, high] = told(&audit([sure, (0.002, risk(0.998, 0.99, 1.0, Some((1.0, 1.0))))]));
-    assert!(high <= 1.0, "{high}");
 }
 
 /// Of 20 worthless attacks the best on all records seems to gain. What is told does not, and its interval covers 0 as often as it says.

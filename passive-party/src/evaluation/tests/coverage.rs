@@ -5,9 +5,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 use vfl_shared::data::{FeatureSchema, FeatureSpec};
 
-use super::accountant::RHO;
-use super::scoring::Gain;
-use super::*;
+use crate::evaluation::accountant::RHO;
+use crate::evaluation::scoring::Gain;
+use crate::evaluation::*;
 
 /// Records of three passive features and what an informed adversary makes of them, d × n each.
 struct Drawn {
