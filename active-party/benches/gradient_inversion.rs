@@ -42,9 +42,11 @@ fn gradient_inversion(c: &mut Criterion) {
     group.throughput(Throughput::Elements(RECORDS as u64)).sample_size(10);
     let one = ThreadPoolBuilder::new().num_threads(1).build().expect("a pool of one thread");
     let all = ThreadPoolBuilder::new().build().expect("a pool");
-    let default = GradientInversion::default();
+    // A fixed number of steps, so that what is timed is a step.
+    let default =
+        GradientInversion::default().with_steps(1000).expect("in range").with_stop_loss(0.0).expect("in range");
     let mut attacks: Vec<_> = Loss::ALL.map(|loss| (loss.as_str(), default.with_loss(loss))).to_vec();
-    attacks.push(("kl_best", default.with_iterate(Iterate::Best)));
+    attacks.push(("kl_best", default.with_loss(Loss::Kl).with_iterate(Iterate::Best)));
     for (name, attack) in attacks {
         for (threads, pool) in [("one", &one), ("all", &all)] {
             let id = BenchmarkId::new(name, format!("n={RECORDS},d={PASSIVE},threads={threads}"));

@@ -11,6 +11,7 @@ mod helped;
 mod joint;
 mod model;
 mod plan;
+mod played;
 mod policy;
 mod request;
 mod round;
@@ -59,7 +60,10 @@ pub async fn run(
     let mut scorings = Scorings::open(targets, &subject.model, &plan.ids, "audited").await?;
     let shown = scorings.shown();
     let adversaries = Adversaries::of(plan, &shown);
-    scorings.plan(adversaries.needs(), plan.rho, plan.metrics.as_deref())?;
+    let plays = !adversaries.policies().is_empty() && played::plays(&subject, &scorings);
+    let needs = adversaries.needs();
+    let needs = if plays { needs.and(played::needs()) } else { needs };
+    scorings.plan(needs, plan.rho, plan.metrics.as_deref())?;
     let baselines = scorings.baselines().await?;
 
     let (policies, attacks) = (adversaries.policies(), adversaries.attacks.len());
@@ -73,6 +77,12 @@ pub async fn run(
         audits.extend(behind.run(&mut scorings, on_stage).await?);
     }
     tell_costs(&mut audits);
+    if let Some((last, undefended)) = audits.iter().enumerate().rfind(|(_, a)| plays && a.policy.is_none()) {
+        on_stage(total, total, "the adversary that knows moments, played by their owner");
+        let (at, utility) = (last + 1, undefended.utility);
+        let played = played::audit(&subject, &mut scorings, utility, baselines.clone()).await?;
+        audits.insert(at, played);
+    }
     let mut of_training = Vec::new();
     if let Some(agnostic) = adversaries.agnostic {
         on_stage(total, total, "estimating scores instead of asking");

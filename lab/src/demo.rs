@@ -159,7 +159,7 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     let as_they_are = [&plan.transform, &plan.training_transform].into_iter().all(|t| *t == TransformConfig::None {});
     let known = if as_they_are { plan.known_records } else { 0 };
     let records = Records::draw(&dataset, plan.records, known, plan.seed);
-    let help = Help { known: records.table(&dataset, &split)?, ..Help::default() };
+    let help = Help { known: records.table(&dataset, &split)?, moments: true, ..Help::default() };
     let shown = (release, training_transform);
     let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
     let parties = plan.passive_parties;

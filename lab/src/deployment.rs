@@ -56,6 +56,8 @@ pub struct Help {
     pub known: Option<FeatureTable>,
     /// Passive parties that collude with it.
     pub colluding: Vec<PartyName>,
+    /// Whether passive parties play, for the auditor, an adversary that knows their means and covariances.
+    pub moments: bool,
 }
 
 /// The consent that a passive party needs to give for an ordinary training: the active party by its name, and the number of
@@ -88,6 +90,7 @@ struct Shown {
     training: passive::TrainingPolicy,
     audits: bool,
     colluding: Vec<PartyName>,
+    moments: bool,
 }
 
 /// What the papers' threat model needs: the true parameters to the active party, and to the coordinator for noise at the logits.
@@ -158,8 +161,8 @@ impl Deployment {
         let auditor = credentials(Role::Auditor, &PartyName::new("auditor")?)?;
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
         let training = passive::TrainingPolicy { transform: spec.training_transform, ..spec.consent };
-        let Help { known, colluding } = spec.help;
-        let shown = Shown { release: spec.release, training, audits: spec.audits, colluding };
+        let Help { known, colluding, moments } = spec.help;
+        let shown = Shown { release: spec.release, training, audits: spec.audits, colluding, moments };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
             let table = Arc::new(table);
@@ -394,6 +397,7 @@ async fn start_passive(
         audit: passive::AuditPolicy {
             allowed: shown.audits,
             mode: passive::AuditMode::Trusted,
+            moments: shown.moments,
             max_scorings: 1024,
             ..Default::default()
         },

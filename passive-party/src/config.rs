@@ -206,6 +206,9 @@ pub struct AuditPolicy {
     pub allowed: bool,
     /// Whether answers carry noise. Default noised.
     pub mode: AuditMode,
+    /// Whether this party plays, for the auditor, an adversary that knows the means and covariances of its features: nobody is told
+    /// these, but figures that depend on them are told, and noise hides single records of the scored set alone. Default false.
+    pub moments: bool,
     /// Noised: what all answers about a record may cost, in ρ of zCDP; above 0 and at most 0.0869. Default 0.0869, which leaves every
     /// feature of a record at least 0.9 of its standard deviation.
     pub rho: f64,
@@ -226,6 +229,7 @@ impl Default for AuditPolicy {
         Self {
             allowed: false,
             mode: AuditMode::Noised,
+            moments: false,
             rho: RHO,
             rho_per_scoring: 0.005,
             max_scorings: 256,

@@ -14,6 +14,31 @@ pub(crate) struct Moments {
     pub(crate) about_mean: DMatrix<f64>,
 }
 
+/// Columns that are taken together, so that memory does not grow with the records.
+const CHUNK: usize = 4096;
+
+/// The mean and the covariance (divisor n) of the columns of `x` (d × N) that `which` names, n ≥ 1 of them; `None` where a sum
+/// overflows.
+pub(crate) fn mean_and_covariance<I: Iterator<Item = usize>>(
+    x: &DMatrix<f64>,
+    which: impl Fn() -> I,
+) -> Option<(DVector<f64>, DMatrix<f64>)> {
+    let (mut n, mut mean) = (0.0, DVector::zeros(x.nrows()));
+    for at in which() {
+        mean += x.column(at);
+        n += 1.0;
+    }
+    mean /= n;
+    let mut covariance = DMatrix::zeros(x.nrows(), x.nrows());
+    let mut columns = which().peekable();
+    while columns.peek().is_some() {
+        let taken: Vec<_> = columns.by_ref().take(CHUNK).map(|at| x.column(at) - &mean).collect();
+        let taken = DMatrix::from_columns(&taken);
+        covariance.gemm(1.0 / n, &taken, &taken.transpose(), 1.0);
+    }
+    covariance.iter().chain(mean.iter()).all(|v| v.is_finite()).then_some((mean, covariance))
+}
+
 impl Moments {
     /// Of the columns of `x` (d × n, n ≥ 1); `None` where a sum overflows. Each is summed from differences: K_½ from K₀ and μ
     /// would cancel.

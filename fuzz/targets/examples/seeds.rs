@@ -225,7 +225,7 @@ fn scorings() -> Vec<Seed> {
     let ids = || pb::RecordIds { text: "abcd-1é".into(), ends: vec![1, 3, 8] };
     let estimates = |control: bool| pb::Estimates { rows: Some(matrix(3, 2, &[0.5; 6])), more: !control, control };
     let metrics = vec!["values_within".to_owned(), "correlation".into()];
-    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01), metrics };
+    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01), metrics, moments: false };
     let request = |message, version: &str| pb::EvaluateReconstructionRequest {
         message: Some(message),
         model_version: version.into(),

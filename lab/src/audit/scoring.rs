@@ -63,6 +63,25 @@ impl Party {
         self.opened.noised
     }
 
+    /// Whether it plays the adversary that knows its moments.
+    pub(super) fn plays(&self) -> bool {
+        self.opened.plays
+    }
+
+    /// Has that adversary played, beside its control. Metrics are told where there is no noise.
+    ///
+    /// # Errors
+    /// As [`Party::score`].
+    pub(super) async fn score_played(&mut self, told: Told, parts: usize) -> Result<Scored, Refusal> {
+        let rho = self.part.map(|part| (part * parts as f64).min(self.left)).filter(|_| self.noised());
+        let metrics = if self.noised() { &[][..] } else { &self.metrics };
+        let question = Question { told, control: Control::Moments, moments: true, rho, metrics };
+        let scored = self.scoring.score(question).await?;
+        self.spent += scored.rho_spent.unwrap_or(0.0);
+        self.left = scored.rho_left.unwrap_or(self.left);
+        Ok(scored)
+    }
+
     /// Uploads the estimates of one candidate.
     pub(super) async fn upload(&mut self, estimates: Estimates) {
         self.scoring.upload(estimates, false).await;
@@ -81,7 +100,8 @@ impl Party {
     pub(super) async fn score(&mut self, told: Told, control: Control, parts: usize) -> Result<Scored, Refusal> {
         let rho = self.part.map(|part| (part * (parts + self.metrics.len()) as f64).min(self.left));
         let rho = rho.filter(|_| self.noised());
-        let scored = self.scoring.score(Question { told, control, rho, metrics: &self.metrics }).await?;
+        let scored =
+            self.scoring.score(Question { told, control, moments: false, rho, metrics: &self.metrics }).await?;
         self.spent += scored.rho_spent.unwrap_or(0.0);
         self.left = scored.rho_left.unwrap_or(self.left);
         Ok(scored)
@@ -156,6 +176,17 @@ pub(super) struct Needs {
     pub(super) rounds: usize,
 }
 
+impl Needs {
+    /// Those of both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            candidates: self.candidates + other.candidates,
+            parts: self.parts + other.parts,
+            rounds: self.rounds + other.rounds,
+        }
+    }
+}
+
 impl Scorings {
     /// Opens the scoring of a set of records at every passive party of the model.
     ///
@@ -185,6 +216,11 @@ impl Scorings {
     /// The parties under attack.
     pub(super) fn parties(&mut self) -> &mut [Party] {
         &mut self.parties
+    }
+
+    /// The party under attack, if there is one alone.
+    pub(super) fn only_party(&self) -> Option<&Party> {
+        if let [party] = self.parties.as_slice() { Some(party) } else { None }
     }
 
     /// How many records there are.

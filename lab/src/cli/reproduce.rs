@@ -102,7 +102,7 @@ pub struct ReproduceArgs {
     /// Records of every split that gradient_inversion attacks at most.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
     gia_records: usize,
-    /// A setting of gradient_inversion; may be repeated. Default: the paper's (R: loss=rkl, start=zero; J: loss=mse).
+    /// A setting of gradient_inversion; may be repeated. Default: the paper's (R: loss=rkl, start=zero; J: loss=mse), 1000 steps.
     #[arg(long = "gia", value_name = "KEY=VALUE", value_parser = setting)]
     gia: Vec<(String, String)>,
     /// Only these curves of the figure.

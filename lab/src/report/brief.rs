@@ -40,6 +40,7 @@ pub(super) fn brief(report: &Report) -> Brief {
             lines.iter().filter(|line| SurfaceKind::of_policy(&line.policy.name) == kind).collect();
         surfaces.extend(scores(kind, &of_kind));
     }
+    surfaces.extend(moments(report));
     surfaces.extend(no_score(report));
     surfaces.extend(parameters(report));
     surfaces.push(training(report));
@@ -105,6 +106,25 @@ fn one(line: &DefenseLine<'_>, whom: &str) -> String {
             format!("behind {behind}, {} ({} has error {})", level.label(), line.attack.unwrap_or(NONE), line.error())
         }
     }
+}
+
+/// What exact scores add for whoever knows moments alone, beside what they add for whoever knows records.
+fn moments(report: &Report) -> Option<Sentence> {
+    let of = |audit: &&Audit| audit.threat_model.moments && audit.threat_model.sees_scores();
+    let audit = report.audits.iter().find(of)?;
+    report.audits.iter().find(|audit| audit.threat_model.known_records > 0)?;
+    let (_, errors, risk) = audit.added_risk()?;
+    let range = added::interval(&risk).map_or_else(String::new, |range| format!(" ({range})"));
+    let share = risk.value.map_or_else(|| NONE.into(), added::percent);
+    Some(Sentence {
+        surface: "Exact scores, to one who knows only means and covariances",
+        text: format!(
+            "they remove {share}{range} of the error of guessing the means ({} against {})",
+            figure(errors.mse, errors.sigma),
+            significant(risk.control_mse)
+        ),
+        level: None,
+    })
 }
 
 /// What is told of records whose scores were never released.

@@ -20,6 +20,7 @@ pub(super) const SCOPE: &str = "A verdict covers the attacks listed, under the t
 pub(super) fn adversary(audit: &Audit) -> &'static str {
     match audit.threat_model.defense {
         _ if audit.threat_model.known_records > 0 => "informed",
+        _ if audit.threat_model.moments => "informed by moments",
         DefenseKnowledge::Unknown => "unaware",
         DefenseKnowledge::Known => "aware",
     }
@@ -108,7 +109,7 @@ impl SummaryLine<'_> {
 pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
     let mut lines: Vec<SummaryLine<'_>> = Vec::new();
     // Adversaries that know moments have a table of their own, with their controls.
-    for audit in report.audits.iter().filter(|audit| audit.threat_model.known_records == 0) {
+    for audit in report.audits.iter().filter(|audit| !audit.threat_model.informed()) {
         let found = audit.strongest().map(|(name, errors)| Best {
             name: name.to_owned(),
             mse: errors.mse,

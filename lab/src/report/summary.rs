@@ -1,9 +1,10 @@
 //! The verdict for a terminal: a sentence for each release surface, a line for each policy, and what to do next.
 
+use super::added;
 use super::brief::brief;
 use super::defense::{self, DefenseLine};
 use super::document::Report;
-use super::facts::{NONE, RowKind, counted};
+use super::facts::{NONE, RowKind};
 use super::level::Level;
 use super::terminal::{Frame, Page, Paint};
 use super::text::shortened;
@@ -66,12 +67,11 @@ fn shown(all: usize, room: usize) -> usize {
 }
 
 fn heading(report: &Report, lines: &[DefenseLine<'_>]) -> String {
-    let known = report.audits.iter().map(|audit| audit.threat_model.known_records).max().unwrap_or(0);
     let judged = lines.iter().any(|line| line.judged) && report.thresholds.is_some();
     let star = if judged { " (* the policy judged)" } else { "" };
-    match known {
-        0 => format!("The strongest attack on each policy{star}"),
-        known => format!("What the scores add for an adversary that knows {}{star}", counted(known, "record")),
+    match added::known(report) {
+        None => format!("The strongest attack on each policy{star}"),
+        Some(known) => format!("What the scores add for an adversary that knows {known}{star}"),
     }
 }
 

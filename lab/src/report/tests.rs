@@ -3,6 +3,7 @@
 
 mod choice;
 mod fixture;
+mod moments;
 mod opening;
 mod thresholds;
 mod tidy;

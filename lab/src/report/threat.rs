@@ -23,6 +23,9 @@ pub struct ThreatModel {
     /// Records that it knows whole, and from them the moments of the features. 0 for none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known_records: usize,
+    /// Whether it knows the means and covariances of the passive features, and no record: their owner plays it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moments: bool,
     /// What it knows of the passive features beside [0, 1], in words: `binary = all`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
@@ -102,8 +105,15 @@ impl ThreatModel {
             target: Vec::new(),
             colluding: Vec::new(),
             known_records: 0,
+            moments: false,
             features: Vec::new(),
         }
+    }
+
+    /// Whether it knows records whole, or moments, so that a control knows the same without scores.
+    #[must_use]
+    pub fn informed(&self) -> bool {
+        self.known_records > 0 || self.moments
     }
 
     /// Whether the scores of all attacked records are released to it. If not, the audit is of what it knows without them.
@@ -153,6 +163,12 @@ impl ThreatModel {
                 "knows {} records with all their features, and so the means and covariances",
                 self.known_records
             ));
+        }
+        if self.moments {
+            phrases.push(
+                "knows the means and covariances of the passive features, and no record; their owner plays it and tells its error alone"
+                    .into(),
+            );
         }
         if !self.features.is_empty() {
             phrases.push(format!("knows of the passive features: {}", self.features.join(", ")));

@@ -24,7 +24,7 @@ const COLUMNS: [&str; 13] = [
 ];
 
 /// The report's figures as CSV (RFC 4180, UTF-8), one a row. Columns: the release surface; the defense with its parameters; what the
-/// adversary knows (`unaware`, `aware`, `informed`); the attack, or `guessing ½` and `guessing the column mean`, empty for what the
+/// adversary knows (`unaware`, `aware`, `informed`, `informed by moments`); the attack, or `guessing ½` and `guessing the column mean`, empty for what the
 /// defense costs; the metric (`mse`, those of the report, `accuracy`, `accuracy_change`, `mean_kl_nats`, `total_variation`, `bits`,
 /// `arg_max_kept`); passive party and feature, empty for all of them together; the figure; the standard deviation of its noise. The
 /// last four are of the error over all features of an attack with a control: the control's error, the added risk, and its interval

@@ -36,7 +36,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let attack = |curve| {
         let wanted = Wanted::new("gradient_inversion").called(curve);
         let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-        wanted.with([("loss", "mse"), ("start", "zero")]).with(given)
+        wanted.with([("loss", "mse"), ("start", "zero"), ("steps", "1000"), ("stop_loss", "0")]).with(given)
     };
     let mut wanted: Vec<Wanted> = SHARES.iter().map(|(curve, _)| attack(curve)).collect();
     wanted.extend([attack("white_box"), Wanted::new("half"), Wanted::new("random")]);

@@ -43,10 +43,13 @@ fn wanted(options: &Options) -> Vec<Wanted> {
     ]
 }
 
-/// Gradient inversion with R's loss, D(ĉ‖c), and start, 0, unless `settings` say otherwise.
+/// Gradient inversion with R's loss, D(ĉ‖c), and start, 0, and 1000 steps, unless `settings` say otherwise.
 pub(super) fn inversion(settings: &Pairs, records: usize) -> Wanted {
     let given = settings.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    Wanted::new("gradient_inversion").with([("loss", "rkl"), ("start", "zero")]).with(given).at_most(records)
+    Wanted::new("gradient_inversion")
+        .with([("loss", "rkl"), ("start", "zero"), ("steps", "1000"), ("stop_loss", "0")])
+        .with(given)
+        .at_most(records)
 }
 
 /// Computes the figure.

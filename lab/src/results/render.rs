@@ -83,8 +83,7 @@ pub(super) fn transforms(reports: &[&Report]) -> anyhow::Result<String> {
         let party = report.passive_parties().next().context("no passive party")?;
         let shown = party.parameters_shown.as_deref().context("the report does not say what is shown")?;
         let audit = |defense| {
-            let of =
-                |a: &&Audit| scored_once(a) && a.threat_model.defense == defense && a.threat_model.known_records == 0;
+            let of = |a: &&Audit| scored_once(a) && a.threat_model.defense == defense && !a.threat_model.informed();
             report.audits.iter().find(of)
         };
         let of = |audit: &Audit, attack: &str| {
@@ -132,7 +131,7 @@ struct Line {
 fn lines(report: &Report) -> anyhow::Result<Vec<Line>> {
     let added = added::lines(report);
     let mut lines: Vec<Line> = Vec::new();
-    for audit in report.audits.iter().filter(|a| scored_once(a) && a.threat_model.known_records == 0) {
+    for audit in report.audits.iter().filter(|a| scored_once(a) && !a.threat_model.informed()) {
         let label = audit.policy.label();
         let defense = named(audit);
         let best = audit.strongest();

@@ -8,6 +8,7 @@ mod helped;
 mod informed;
 mod ledger;
 mod metrics;
+mod moments;
 mod predictions;
 mod raw;
 mod recommend;

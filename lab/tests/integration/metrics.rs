@@ -34,7 +34,7 @@ fn truth(here: &Trained) -> DMatrix<f64> {
 }
 
 /// W_pas of the first passive party, from its own disk.
-fn weights(here: &Trained) -> DMatrix<f64> {
+pub(super) fn weights(here: &Trained) -> DMatrix<f64> {
     let version = ModelVersion::new(here.version.as_str()).unwrap();
     let store = ShareStore::open(&here.deployment.party_dir("passive-1")).unwrap();
     store.load(&version).unwrap().linear().unwrap().weights().clone()
@@ -53,6 +53,7 @@ async fn scored(here: &Trained, named: bool, estimates: &DMatrix<f64>, metrics: 
         by_feature: true,
         control: pb::score::Control::Half.into(),
         rho: None,
+        moments: false,
         metrics: metrics.iter().map(|&name| name.to_owned()).collect(),
     };
     let ids = Ask::Ids((&test_ids(&here.dataset, 0, RECORDS)).into());

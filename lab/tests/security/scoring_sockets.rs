@@ -27,6 +27,15 @@ async fn with_defaults(
     here: &mut Trained,
     release: ReleasePolicy,
 ) -> (std::sync::Arc<vfl_shared::data::FeatureTable>, CancellationToken) {
+    with_policy(here, release, AuditPolicy { allowed: true, ..Default::default() }).await
+}
+
+/// The same with this audit policy.
+async fn with_policy(
+    here: &mut Trained,
+    release: ReleasePolicy,
+    audit: AuditPolicy,
+) -> (std::sync::Arc<vfl_shared::data::FeatureTable>, CancellationToken) {
     let peer = here.deployment.passive_peers().remove(0);
     here.deployment.stop_passive(0).await;
     let (_, table) = spec(here.dir.path(), &here.dataset, &here.split).tables.passive.remove(0);
@@ -38,7 +47,7 @@ async fn with_defaults(
         table: table.clone(),
         release,
         training: TrainingPolicy::default(),
-        audit: AuditPolicy { allowed: true, ..Default::default() },
+        audit,
         collusion: Default::default(),
     };
     // A connection of another test may have the port for a moment.
@@ -360,5 +369,31 @@ async fn an_audit_with_a_control_fits_the_budget() {
         _ => assert!(!said.text.contains("95 %"), "{said:?}"),
     }
     println!("{most} records, 100 known: {}", said.text);
+    stop.cancel();
+}
+
+/// The adversary that knows the moments, played by a party that answers with noise: within the budget, and paid for like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_owner_plays_is_told_with_noise_and_paid_for() {
+    let mut here = trained(1, 2, 6).await;
+    let leave = AuditPolicy { allowed: true, moments: true, ..Default::default() };
+    let (_, stop) = with_policy(&mut here, vfl_lab::deployment::white_box(), leave).await;
+    let ids = test_ids(&here.dataset, 0, 300);
+    let plan =
+        Plan { rho: Some(RHO / 2.0), ..Plan::of(ids, vec!["none".parse().unwrap()], vec![Method::HalfStar.into()], 1) };
+    let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
+    let scoring = &findings.scoring[0];
+    assert!((scoring.rho_spent.unwrap() - RHO / 2.0).abs() < 1e-9, "{scoring:?}");
+    let played = findings.audits.iter().find(|audit| audit.threat_model.moments).unwrap();
+    let (name, errors) = played.strongest().unwrap();
+    // Of the two attacks one is told, and its control. Two features, five classes: exact, up to the noise.
+    assert_eq!(played.attacks.len(), 2, "{name}");
+    let sigma = errors.sigma.unwrap();
+    assert!(sigma > 0.0 && errors.mse.abs() < 5.0 * sigma, "{errors:?}");
+    let risk = played.added_risk().unwrap().2;
+    assert_eq!(risk.control, "imputation (moments = own)");
+    if let (Some(low), Some(high)) = (risk.low, risk.high) {
+        assert!(low <= 1.0 && high > 0.9, "{risk:?}");
+    }
     stop.cancel();
 }

@@ -15,6 +15,7 @@ pub mod accountant;
 mod gain;
 mod listing;
 pub mod noise;
+mod played;
 mod record;
 pub mod scoring;
 pub mod sensitivity;
@@ -38,6 +39,7 @@ pub use record::{EvaluationError, Renewal, renew};
 
 use crate::config::{AuditMode, AuditPolicy};
 use crate::logits::LogitServer;
+use played::Played;
 use record::{Record, ScoredSet, set_name};
 use scoring::{ErrorTold, Measures, Scorable, Scored, Scoring, ScoringError, Told};
 
@@ -64,9 +66,14 @@ impl std::fmt::Debug for Evaluations {
 pub struct Evaluation {
     evaluations: Arc<Evaluations>,
     set: String,
+    ids: RecordIds,
     truth: FeatureBlock,
     /// The model audited, whose share at this party classifies records; `None`: none was named.
     model: Option<(Arc<LogitServer>, ModelVersion)>,
+    /// Whether the active party is shown the true parameters of that model.
+    true_parameters: bool,
+    /// What came of playing the adversary that knows the moments, once it was asked for.
+    played: Mutex<Option<Arc<Played>>>,
 }
 
 impl std::fmt::Debug for Evaluation {
@@ -86,6 +93,8 @@ pub enum Control {
     ColumnMean,
     /// Estimates of the auditor's.
     Given(Scorable),
+    /// Each feature's mean over the records here that are not scored.
+    Moments,
 }
 
 /// A scoring as it is asked for.
@@ -93,6 +102,8 @@ pub enum Control {
 pub struct Asked {
     /// The candidates.
     pub candidates: Vec<Scorable>,
+    /// Whether an adversary that knows the moments is played: its likeliest point and its mean are candidates after the others.
+    pub moments: bool,
     /// The control.
     pub control: Control,
     /// Whose errors are wanted.
@@ -132,7 +143,7 @@ fn exhausted(message: String) -> Refusal {
 
 fn asked_wrongly(error: ScoringError) -> Refusal {
     match error {
-        ScoringError::Unbounded { .. } | ScoringError::Metric(MetricError::NoClasses { .. }) => {
+        ScoringError::Unbounded { .. } | ScoringError::Played | ScoringError::Metric(MetricError::NoClasses { .. }) => {
             Refusal::precondition(error.to_string())
         }
         ScoringError::NotKept => exhausted(error.to_string()),
@@ -244,7 +255,15 @@ impl Evaluations {
             })?;
         }
         drop(record);
-        Ok(Evaluation { evaluations: self.clone(), set, truth, model: None })
+        Ok(Evaluation {
+            evaluations: self.clone(),
+            set,
+            ids: ids.clone(),
+            truth,
+            model: None,
+            true_parameters: false,
+            played: Mutex::default(),
+        })
     }
 
     /// Counts an opening that is refused because of its records, before the refusal leaves.
@@ -261,10 +280,41 @@ impl Evaluations {
 }
 
 impl Evaluation {
-    /// The same for an audit of this model, whose share at this party classifies records for metrics that need classes.
+    /// The same for an audit of this model, whose share at this party classifies records for metrics that need classes. `true_parameters`
+    /// says whether the active party is shown its parameters as they are, for features as they are.
     #[must_use]
-    pub(crate) fn of_model(self, logits: Arc<LogitServer>, version: ModelVersion) -> Self {
-        Self { model: Some((logits, version)), ..self }
+    pub(crate) fn of_model(self, logits: Arc<LogitServer>, version: ModelVersion, true_parameters: bool) -> Self {
+        Self { model: Some((logits, version)), true_parameters, ..self }
+    }
+
+    /// Whether this party plays the adversary that knows its moments: by the owner's leave, and where A x is what exact scores tell.
+    #[must_use]
+    pub fn plays(&self) -> bool {
+        self.policy().moments && self.model.is_some() && self.true_parameters
+    }
+
+    /// The adversary that knows the moments, played.
+    fn played(&self) -> Result<Arc<Played>, Refusal> {
+        if !self.policy().moments {
+            let message = "this passive party plays no adversary that knows its moments (`moments` in [audit])";
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        let Some((logits, version)) = &self.model else {
+            return Err(Refusal::precondition("name the model audited when the scoring opens"));
+        };
+        if !self.true_parameters {
+            return Err(Refusal::precondition(
+                "an adversary that knows the moments is played where the active party is shown the true parameters, which here it is not",
+            ));
+        }
+        let mut played = self.played.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(played) = &*played {
+            return Ok(played.clone());
+        }
+        let share = logits.share(version)?;
+        let weights = share.linear().map_err(|e| Refusal::internal(e.to_string()))?.weights();
+        let done = Arc::new(Played::new(weights, &logits.table, &self.ids, self.truth.matrix())?);
+        Ok(played.insert(done).clone())
     }
 
     /// The class of each of some records (d × n features in [0, 1]) by this party's share of the model audited.
@@ -336,21 +386,29 @@ impl Evaluation {
     ///
     /// # Errors
     /// INVALID_ARGUMENT when it asks for nothing, or for more than its ρ can tell, or names ρ in trusted mode; FAILED_PRECONDITION when a
-    /// metric is not told in this mode, or needs a model that was not named; RESOURCE_EXHAUSTED when the set has not as much left, or
+    /// metric is not told in this mode, or needs a model that was not named, or an adversary that knows the moments cannot be played;
+    /// PERMISSION_DENIED when it may not; RESOURCE_EXHAUSTED when the set has not as much left, or
     /// more candidates came than can be kept for metrics; INTERNAL when the disk does not take the count or there is no randomness.
     pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
         let truth = self.truth.matrix();
+        let plays = asked.moments || matches!(asked.control, Control::Moments);
+        let played = if plays { Some(self.played()?) } else { None };
+        let mut candidates = asked.candidates.clone();
+        if let Some(played) = played.as_ref().filter(|_| asked.moments) {
+            candidates.extend(played.attacks.iter().cloned());
+        }
         let control = match &asked.control {
             Control::None => None,
             Control::Half => Some(Scorable::half(truth).map_err(internal)?),
             Control::ColumnMean => Some(Scorable::column_mean(truth).map_err(internal)?),
             Control::Given(given) => Some(given.clone()),
+            Control::Moments => played.map(|played| played.control.clone()),
         };
         let (told, by_feature) = (asked.told, asked.by_feature);
         let classify = |x: &DMatrix<f64>| self.classify(x);
         let measures = Measures { wanted: &asked.metrics, truth, classify: &classify };
         let measures = Some(measures).filter(|m| !m.wanted.is_empty());
-        let scoring = Scoring { candidates: &asked.candidates, control: control.as_ref(), told, by_feature, measures };
+        let scoring = Scoring { candidates: &candidates, control: control.as_ref(), told, by_feature, measures };
         match self.policy().mode {
             AuditMode::Noised => {
                 let rho = asked.rho.unwrap_or(self.policy().rho_per_scoring);
@@ -369,7 +427,7 @@ impl Evaluation {
                 }
                 let scored = scoring.exact().map_err(asked_wrongly)?;
                 let given = usize::from(matches!(asked.control, Control::Given(_)));
-                let scorings = self.count((asked.candidates.len() + given).max(1))?;
+                let scorings = self.count((candidates.len() + given).max(1))?;
                 Ok((scored, Left::Trusted { scorings }))
             }
         }

@@ -33,6 +33,8 @@ pub struct Scorable {
     clipped: u64,
     /// Clipped; for the metrics that a scoring may ask for. `None` if there was no room to keep them.
     estimates: Option<Arc<DMatrix<f64>>>,
+    /// Whether the estimates of a record depend on its truth.
+    played: bool,
 }
 
 impl std::fmt::Debug for Scorable {
@@ -59,7 +61,17 @@ impl Scorable {
         let errors = mse(&estimates, truth)?;
         let sensitivity = Sensitivity::of_estimates(&estimates);
         let by_record = by_record(truth, |i, record| estimates[(i, record)]);
-        Ok(Self { errors, by_record, sensitivity, clipped, estimates: Some(Arc::new(estimates)) })
+        Ok(Self { errors, by_record, sensitivity, clipped, estimates: Some(Arc::new(estimates)), played: false })
+    }
+
+    /// Scores estimates (d × n) that the owner of the truth made itself: each record's from that record and from records that are not
+    /// scored.
+    ///
+    /// # Errors
+    /// As [`Scorable::new`].
+    pub(super) fn played(estimates: DMatrix<f64>, truth: &DMatrix<f64>) -> Result<Self, MetricError> {
+        let (d, n) = truth.shape();
+        Ok(Self { sensitivity: Sensitivity::of_played(d, n), played: true, ..Self::new(estimates, truth)? })
     }
 
     /// ½ everywhere.
@@ -71,7 +83,7 @@ impl Scorable {
         let estimates = Some(Arc::new(DMatrix::from_element(d, n, 0.5)));
         let errors = half_error(truth)?;
         let by_record = by_record(truth, |_, _| 0.5);
-        Ok(Self { errors, by_record, sensitivity: Sensitivity::of_half(d, n), clipped: 0, estimates })
+        Ok(Self { errors, by_record, sensitivity: Sensitivity::of_half(d, n), clipped: 0, estimates, played: false })
     }
 
     /// Each feature's mean over these records.
@@ -84,7 +96,14 @@ impl Scorable {
         let mean = truth.column_mean();
         let estimates = Some(Arc::new(DMatrix::from_fn(d, n, |feature, _| mean[feature])));
         let by_record = by_record(truth, |feature, _| mean[feature]);
-        Ok(Self { errors, by_record, sensitivity: Sensitivity::of_column_mean(d, n), clipped: 0, estimates })
+        Ok(Self {
+            errors,
+            by_record,
+            sensitivity: Sensitivity::of_column_mean(d, n),
+            clipped: 0,
+            estimates,
+            played: false,
+        })
     }
 
     /// The same without the estimates: no metric can be told of it.
@@ -103,6 +122,12 @@ impl Scorable {
     #[must_use]
     pub fn clipped(&self) -> u64 {
         self.clipped
+    }
+
+    /// The errors of all records but one.
+    #[cfg(test)]
+    pub(super) fn others(&self, but: usize) -> Vec<f64> {
+        self.by_record.iter().enumerate().filter(|(at, _)| *at != but).map(|(_, e)| *e).collect()
     }
 
     fn exact(&self, by_feature: bool) -> ErrorTold {
@@ -262,6 +287,12 @@ pub enum ScoringError {
         /// The metric.
         metric: &'static str,
     },
+    /// A metric of estimates that depend on the truth.
+    #[error(
+        "`metrics` of an adversary that this party plays are not told with noise: its estimates depend on the truth, so that no bound is \
+         known on what one record changes; leave them out"
+    )]
+    Played,
     /// Candidates whose estimates were not kept.
     #[error(
         "`metrics` are told of at most {} values of estimates in one scoring, or of one candidate; send fewer candidates",
@@ -337,6 +368,9 @@ impl Scoring<'_> {
         if let Some(measures) = &self.measures {
             if let Some(unbounded) = measures.wanted.iter().find(|metric| !metric.bounded()) {
                 return Err(ScoringError::Unbounded { metric: unbounded.name() });
+            }
+            if !measures.wanted.is_empty() && self.candidates.iter().any(|c| c.played) {
+                return Err(ScoringError::Played);
             }
             if !measures.wanted.is_empty() && self.candidates.iter().any(|c| c.estimates.is_none()) {
                 return Err(ScoringError::NotKept);

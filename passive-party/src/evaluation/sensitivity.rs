@@ -10,6 +10,8 @@
 //! | the same of ½ everywhere | r = ¼: 1 / 4n | 1 / 4n |
 //! | errors by feature, together, in L2 | max_i √(Σ_j r_ij²) / n | √d / n |
 //! | difference of two overall errors, of e and f | the sum of both bounds | 2/n: e_ij = 0, f_ij = 1 |
+//! | overall error of estimates of which each depends on its own record | 1/n | 1/n |
+//! | the same by feature, in L2 | √d / n | √d / n |
 //! | column mean's error (mean variance, divisor n) | (n − 1) / n² | (n − 1) / n² |
 //! | the same by feature, in L2 | √d (n − 1) / n² | √d (n − 1) / n² |
 //!
@@ -54,6 +56,13 @@ impl Sensitivity {
         }
         let n = n.max(1) as f64;
         Self { overall: overall / d.max(1) as f64 / n, by_feature: square.sqrt() / n }
+    }
+
+    /// Of the errors of estimates in [0, 1] of which each may depend on the truth of its own record, and on that of no other.
+    #[must_use]
+    pub fn of_played(d: usize, n: usize) -> Self {
+        let overall = 1.0 / n.max(1) as f64;
+        Self { overall, by_feature: (d as f64).sqrt() * overall }
     }
 
     /// Of the error of ½ everywhere.

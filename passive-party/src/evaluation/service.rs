@@ -44,7 +44,8 @@ pub(crate) async fn evaluate(
     let (held, counted) = (logits.clone(), evaluations.clone());
     let mut evaluation = off_thread(move || counted.start(&held.table, &ids)).await?;
     if let Some(version) = version {
-        evaluation = evaluation.of_model(logits.clone(), version);
+        let true_parameters = shown.granted && !shown.transformed() && !shown.trained_on_transformed();
+        evaluation = evaluation.of_model(logits.clone(), version, true_parameters);
     }
     let evaluation = Arc::new(evaluation);
     let opened = wire::opened(&evaluation, &shown, logits.feature_names())?;

@@ -1,6 +1,7 @@
 //! What is counted, on disk and across restarts, failing disks, changes of mode and renewals.
 
 mod coverage;
+mod played;
 
 use vfl_shared::data::{FeatureSchema, FeatureSpec};
 use vfl_shared::files;
@@ -35,6 +36,7 @@ fn asked(evaluation: &Evaluation, rho: Option<f64>) -> Asked {
     let candidate = evaluation.scorable(DMatrix::from_element(d, n, 0.5)).unwrap();
     Asked {
         candidates: vec![candidate],
+        moments: false,
         control: Control::None,
         told: Told::All,
         by_feature: true,

@@ -25,11 +25,13 @@ pub(super) fn asked(score: &pb::Score, candidates: Vec<Scorable>, given: Option<
         (Ok(wire::Control::Unspecified), None) => Control::None,
         (Ok(wire::Control::Half), None) => Control::Half,
         (Ok(wire::Control::ColumnMean), None) => Control::ColumnMean,
+        (Ok(wire::Control::Moments), None) => Control::Moments,
         (Err(_), _) => return Err(unknown("control", score.control)),
     };
     let metrics = metrics_named(score.metrics.iter().map(String::as_str));
     let metrics = metrics.map_err(|e| Refusal::invalid(format!("`metrics`: {e}")))?;
-    Ok(Asked { candidates, control, told, by_feature: score.by_feature, metrics, rho: score.rho })
+    let (by_feature, moments) = (score.by_feature, score.moments);
+    Ok(Asked { candidates, moments, control, told, by_feature, metrics, rho: score.rho })
 }
 
 /// The answer to an opening.
@@ -39,7 +41,8 @@ pub(super) fn opened(
     feature_names: Vec<String>,
 ) -> Result<pb::EvaluationOpened, Refusal> {
     let policy = evaluation.policy();
-    let opened = pb::EvaluationOpened { shown: Some(shown.into()), feature_names, ..Default::default() };
+    let moments = evaluation.plays();
+    let opened = pb::EvaluationOpened { shown: Some(shown.into()), feature_names, moments, ..Default::default() };
     Ok(match policy.mode {
         AuditMode::Noised => {
             let (total, left) = evaluation.rho();

@@ -33,6 +33,8 @@ pub(crate) struct Opened {
     pub(crate) shown: ShownParameters,
     /// Whether it answers with noise.
     pub(crate) noised: bool,
+    /// Whether it plays the adversary that knows its moments.
+    pub(crate) plays: bool,
     /// How many more candidates it scores, without noise.
     pub(crate) scorings_left: u32,
     /// What the records may cost in all, with noise.
@@ -51,6 +53,8 @@ pub(crate) struct Question<'a> {
     pub(crate) told: Told,
     /// What they are compared with.
     pub(crate) control: Control,
+    /// Whether the party plays the adversary that knows its moments: two candidates after those that were uploaded.
+    pub(crate) moments: bool,
     /// What the scoring may spend, with noise.
     pub(crate) rho: Option<f64>,
     /// The metrics, beside the mean squared error.
@@ -75,6 +79,8 @@ pub(crate) enum Control {
     ColumnMean,
     /// The estimates that were uploaded as the control.
     Given,
+    /// Each feature's mean over the records there that are not scored.
+    Moments,
 }
 
 /// The answer to a question.
@@ -142,7 +148,7 @@ impl Scoring {
     /// # Errors
     /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
     pub(crate) async fn score(&mut self, question: Question<'_>) -> Result<Scored, Refusal> {
-        let Question { told, control, rho, metrics } = question;
+        let Question { told, control, moments, rho, metrics } = question;
         let told = match told {
             Told::Best => wire::Told::Best,
             Told::All => wire::Told::All,
@@ -151,12 +157,14 @@ impl Scoring {
             Control::None => wire::Control::Unspecified,
             Control::ColumnMean => wire::Control::ColumnMean,
             Control::Given => wire::Control::Given,
+            Control::Moments => wire::Control::Moments,
         };
         let score = pb::Score {
             told: told.into(),
             by_feature: true,
             control: control.into(),
             rho,
+            moments,
             metrics: metrics.iter().map(|metric| metric.name().to_owned()).collect(),
         };
         self.send(Ask::Score(score)).await;
@@ -198,6 +206,7 @@ impl TryFrom<pb::EvaluationOpened> for Opened {
             shown: ShownParameters::try_from(require("shown", opened.shown.as_ref())?)?,
             feature_names: opened.feature_names,
             noised,
+            plays: opened.moments,
             scorings_left: opened.scorings_left,
             rho_total: opened.rho_total,
             rho_left: opened.rho_left.unwrap_or(0.0),

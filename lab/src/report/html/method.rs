@@ -89,6 +89,7 @@ pub(super) fn threat_models(report: &Report) -> Markup {
 fn headline(model: &ThreatModel) -> String {
     let mut words = vec![match model.defense {
         _ if model.known_records > 0 => format!("informed, knows {}", facts::counted(model.known_records, "record")),
+        _ if model.moments => "informed, knows means and covariances".into(),
         _ if !model.sees_scores() => "estimates scores".into(),
         DefenseKnowledge::Unknown => "unaware of the defense".into(),
         DefenseKnowledge::Known => "aware of the defense".into(),
@@ -114,7 +115,7 @@ pub(super) fn measured(report: &Report) -> Markup {
                 "standard deviation of the noise it added). Guessing ½ needs no knowledge; guessing the column mean is open to whoever knows "
                 "public averages."
             }
-            @if report.audits.iter().any(|audit| audit.threat_model.known_records > 0) { p { (added::READING) } }
+            @if report.audits.iter().any(|audit| audit.threat_model.informed()) { p { (added::READING) } }
             @for words in facts::scoring(report).iter().chain(&facts::metrics(report)) { p { (said(words)) } }
         }
     }

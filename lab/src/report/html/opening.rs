@@ -7,7 +7,7 @@ use crate::page::said;
 use crate::report::brief::brief;
 use crate::report::defense::{self, DefenseLine};
 use crate::report::document::Report;
-use crate::report::facts::{self, counted};
+use crate::report::{added, facts};
 
 /// The verdict.
 pub(super) fn verdict(report: &Report) -> Markup {
@@ -84,10 +84,10 @@ fn table(report: &Report, lines: &[DefenseLine<'_>]) -> Markup {
 }
 
 fn caption(report: &Report, informed: bool) -> Markup {
-    let known = report.audits.iter().map(|audit| audit.threat_model.known_records).max().unwrap_or(0);
+    let known = added::known(report).unwrap_or_default();
     html! {
         @if informed {
-            "What the scores add for an adversary that knows the policy and " (counted(known, "record")) ". Error: its mean squared error "
+            "What the scores add for an adversary that knows the policy and " (known) ". Error: its mean squared error "
             "per feature. Without scores: the error of the same adversary without any score. Added risk: 1 − error / error without scores. "
         } @else {
             "The strongest attack on each policy. Error: its mean squared error per feature. Column mean: the error of guessing it. No "

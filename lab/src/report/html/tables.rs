@@ -41,7 +41,7 @@ pub(super) fn all(report: &Report, plots: &Plots) -> Markup {
 /// The adversaries of the papers, policy by policy.
 fn summary(report: &Report) -> Markup {
     // Adversaries with a control have a table of their own.
-    let audits: Vec<&Audit> = report.audits.iter().filter(|audit| audit.threat_model.known_records == 0).collect();
+    let audits: Vec<&Audit> = report.audits.iter().filter(|audit| !audit.threat_model.informed()).collect();
     let or_none = |x: Option<String>| x.unwrap_or_else(|| facts::NONE.into());
     let column = |of: &dyn Fn(&Audit) -> Option<String>| -> Vec<String> {
         align_left(&audits.iter().map(|audit| or_none(of(audit))).collect::<Vec<_>>(), FIGURE_SPACE)

@@ -51,6 +51,7 @@ impl Drawn {
         let (scored, _) = set
             .score(&Asked {
                 candidates: vec![scorable(&half), scorable(&self.informed)],
+                moments: false,
                 control: Control::Given(scorable(&self.control)),
                 told: Told::Best,
                 by_feature: false,

@@ -1,0 +1,72 @@
+//! The adversary that knows the means and covariances of the passive features, played by their owner: it has the true parameters
+//! and exact scores, and nobody is told the moments.
+
+use vfl_shared::rpc::Refusal;
+
+use super::client::Told;
+use super::joint::{added_risk, joint};
+use super::policy::facts;
+use super::scoring::{Needs, Scorings};
+use super::subject::Subject;
+use crate::report::{AttackResult, Audit, Baselines, DefenseKnowledge, Status, ThreatModel, Utility};
+
+/// What the owner plays, in the order of its answer, and the control.
+const ATTACKS: [&str; 2] = ["gaussian (moments = own)", "posterior_mean (moments = own)"];
+const CONTROL: &str = "imputation (moments = own)";
+
+/// Whether the plan has a use for it, and the one passive party there is plays. With several parties the scores tell of the sum of their
+/// shares, which no owner knows.
+pub(super) fn plays(subject: &Subject<'_>, scorings: &Scorings) -> bool {
+    scorings.only_party().is_some_and(|party| party.plays())
+        && subject.plan.policies.iter().any(|policy| policy.is_none())
+}
+
+/// What it takes.
+pub(super) fn needs() -> Needs {
+    // Where the better of both is told, the choice is a part, and so are its error and that of the control.
+    Needs { candidates: ATTACKS.len(), parts: 3, rounds: 0 }
+}
+
+/// Has it played. `utility` is of scores without a defense.
+///
+/// # Errors
+/// [`Refusal`] naming the party that refused or is not reachable.
+pub(super) async fn audit(
+    subject: &Subject<'_>,
+    scorings: &mut Scorings,
+    utility: Utility,
+    baselines: Baselines,
+) -> Result<Audit, Refusal> {
+    let told = if scorings.frugal() { Told::Best } else { Told::All };
+    let classes = subject.model.class_names.len();
+    let records = subject.plan.ids.len();
+    let [party] = scorings.parties() else { return Err(Refusal::internal("one passive party plays, not several")) };
+    let unknowns = party.features();
+    let status = Status::Posterior { rank: classes.saturating_sub(1).min(unknowns), unknowns };
+    let name = party.name().to_owned();
+    let mut scored = party.score_played(told, needs().parts).await?;
+    let missing = || Refusal::internal(format!("{} did not play", party.peer()));
+    let control = [(name.clone(), scored.control.take().ok_or_else(missing)?)];
+    let attacks: Vec<&str> = match told {
+        Told::All => ATTACKS.to_vec(),
+        Told::Best => vec![*ATTACKS.get(scored.best.ok_or_else(missing)?).ok_or_else(missing)?],
+    };
+    if attacks.len() != scored.errors.len() || scored.gains.len() != scored.errors.len() {
+        return Err(missing());
+    }
+    let mut threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
+    threat_model.moments = true;
+    let policy = facts(&vfl_shared::policy::Policy::default());
+    let mut audit = Audit::new(policy, threat_model, records, utility, baselines);
+    audit.attacks.push(AttackResult::ran(CONTROL, Status::Guess, joint(&control)));
+    for ((attack, error), gain) in attacks.into_iter().zip(scored.errors).zip(scored.gains) {
+        let told = [(name.clone(), error)];
+        let added = added_risk(CONTROL, &told, &control, &[gain]);
+        audit.attacks.push(AttackResult::ran(attack, status, joint(&told)).with_added_risk(Some(added)));
+    }
+    audit.remarks.push(
+        "played by the owner of the features with the means and covariances of the records that are not audited; nobody was told these"
+            .into(),
+    );
+    Ok(audit)
+}

@@ -1,0 +1,78 @@
+//! An adversary that knows moments alone, beside one that knows records, and without it.
+
+use super::fixture;
+use crate::report::{
+    Audit, Compliance, Report, Threshold, Thresholds, render_csv, render_html, render_summary, render_table,
+};
+
+/// The demo with an adversary at exact scores that knows moments: they add 90 % to what it can guess.
+fn with_moments() -> Report {
+    let mut report = fixture::informed();
+    let mut audit =
+        report.audits.iter().find(|a| a.policy.is_none() && a.threat_model.known_records > 0).unwrap().clone();
+    audit.threat_model.known_records = 0;
+    audit.threat_model.moments = true;
+    for attack in &mut audit.attacks {
+        if let Some(risk) = &mut attack.added_risk {
+            risk.control = "imputation (moments = own)".into();
+            (risk.value, risk.low, risk.high, risk.halves) = (Some(0.9), Some(0.88), Some(0.91), None);
+        }
+    }
+    report.audits.insert(1, audit);
+    report
+}
+
+fn of_none(report: &Report) -> (Compliance, Option<f64>) {
+    let none = report.audits.iter().find(|a| a.policy.is_none()).unwrap();
+    let [result] = &report.compliance(&none.policy)[..] else { panic!("one demand") };
+    assert_eq!(result.threshold, Threshold::MaxAddedRisk);
+    (result.compliance, result.figure)
+}
+
+/// The control of whoever knows records is the better one: what the scores add to it is what a threshold is about.
+#[test]
+fn known_records_are_judged_before_moments() {
+    let mut report = with_moments();
+    report.demand(Thresholds::new(Some(0.8), None).unwrap());
+    report.check().unwrap();
+    assert_eq!(of_none(&report), (Compliance::Met, Some(0.74)));
+    // Without the other the moments count.
+    let mut alone = with_moments();
+    alone.audits.retain(|audit| audit.threat_model.known_records == 0);
+    alone.demand(Thresholds::new(Some(0.8), None).unwrap());
+    alone.check().unwrap();
+    assert_eq!(of_none(&alone), (Compliance::NotMet, Some(0.91)));
+}
+
+#[test]
+fn the_reader_is_told_of_both() {
+    let report = with_moments();
+    let summary = render_summary(&report, 100, false);
+    assert!(summary.contains("adversary that knows 200 records"), "{summary}");
+    assert!(
+        summary.contains("to one who knows only means and covariances: they remove 90 % (88 to 91 %)"),
+        "{summary}"
+    );
+    let csv = render_csv(&report).unwrap();
+    assert!(csv.contains("informed by moments") && csv.contains("informed,"), "{csv}");
+    let page = render_html(&report).unwrap();
+    assert!(page.contains("informed, knows means and covariances") && page.contains("their owner plays it"));
+    // In the table of added risks a defense has one line, that of the stronger control.
+    let table = render_table(&report, 120, false);
+    let added =
+        table.lines().skip_while(|line| !line.contains("What the scores add")).take_while(|l| !l.trim().is_empty());
+    assert!(added.clone().count() > 4 && !added.clone().any(|line| line.contains("90 %")), "{table}");
+    assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+}
+
+#[test]
+fn moments_alone_are_named_where_no_record_is_known() {
+    let mut report = with_moments();
+    report.audits.retain(|audit| audit.threat_model.known_records == 0);
+    let summary = render_summary(&report, 100, false);
+    assert!(summary.contains("What the scores add for an adversary that knows means and covariances"), "{summary}");
+    assert!(!summary.contains("to one who knows only"), "said once: {summary}");
+    assert!(render_html(&report).unwrap().contains("knows the policy and means and covariances"));
+    let judged: Vec<&Audit> = report.audits.iter().filter(|a| a.added_risk().is_some()).collect();
+    assert_eq!(judged.len(), 1);
+}

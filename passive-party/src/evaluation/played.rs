@@ -1,0 +1,65 @@
+//! The adversary that knows the moments of the features, played by their owner: nobody is told the moments, and no score is asked for.
+//!
+//! From exact scores and the true parameters the active party has A x, A = J W_pas. The owner has x, and so A x. It conditions the
+//! Gaussian that has its moments on A x, as the adversary would, and scores what comes of it. The control is the mean alone.
+//!
+//! The moments are those of all records here but the scored ones: one scored record changes its own estimate and no other, so that
+//! noise for an error in [0, 1] of one record hides it ([`super::sensitivity::Sensitivity::of_played`]). It does not hide what the figures tell of
+//! the moments: that is the owner's consent (`[audit] moments`).
+
+use nalgebra::DMatrix;
+use vfl_shared::data::FeatureTable;
+use vfl_shared::metrics::MetricError;
+use vfl_shared::numerics::{GaussianSystem, row_differences};
+use vfl_shared::rpc::Refusal;
+use vfl_shared::types::RecordIds;
+
+use super::MIN_RECORDS;
+use super::scoring::Scorable;
+use crate::moments;
+
+/// Estimates of the adversary and of its control, reduced.
+#[derive(Debug, Clone)]
+pub(super) struct Played {
+    /// The likeliest point of the box, and the mean in the box.
+    pub(super) attacks: [Scorable; 2],
+    /// The mean of the features.
+    pub(super) control: Scorable,
+}
+
+impl Played {
+    /// Plays with the weights (k × d) against `truth` (d × n), the records `ids` of `table`.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION if fewer than [`MIN_RECORDS`] others are held here; INTERNAL where numbers overflow.
+    pub(super) fn new(
+        weights: &DMatrix<f64>,
+        table: &FeatureTable,
+        ids: &RecordIds,
+        truth: &DMatrix<f64>,
+    ) -> Result<Self, Refusal> {
+        let scored: std::collections::HashSet<&str> = ids.iter().collect();
+        let others = || table.ids().iter().enumerate().filter(|(_, id)| !scored.contains(id)).map(|(at, _)| at);
+        if others().count() < MIN_RECORDS {
+            return Err(Refusal::precondition(format!(
+                "moments are those of the records that are not scored, and fewer than {MIN_RECORDS} of these are held here; score fewer"
+            )));
+        }
+        let overflow = || Refusal::internal("the moments of the features overflow");
+        let (mean, covariance) = moments::mean_and_covariance(table.block().matrix(), others).ok_or_else(overflow)?;
+        let a = row_differences(weights);
+        let unsolved = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
+        let system = GaussianSystem::new(&a, &covariance).map_err(|e| unsolved(&e))?;
+        let means = DMatrix::from_fn(truth.nrows(), truth.ncols(), |feature, _| mean[feature]);
+        let known = &a * truth;
+        let played =
+            |estimates: DMatrix<f64>| Scorable::played(estimates, truth).map_err(|e: MetricError| unsolved(&e));
+        Ok(Self {
+            attacks: [
+                played(system.likeliest_in_box(&means, &known).x)?,
+                played(system.posterior_mean(&means, &known).x)?,
+            ],
+            control: played(means)?,
+        })
+    }
+}
