@@ -321,18 +321,22 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
         whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
         let none = TransformConfig::None {};
         let shown = (white_box(), none);
-        let deployment = deploy(dataset, &split, state.path(), plan.seed, shown, Help::default()).await?;
+        let help = Help { moments: true, ..Help::default() };
+        let deployment = deploy(dataset, &split, state.path(), plan.seed, shown, help).await?;
         let attacks = SWEPT.map(AttackConfig::from).to_vec();
         let audit_plan =
             Plan { metrics: Some(Vec::new()), ..Plan::of(ids.clone(), vec![Policy::default()], attacks, plan.seed) };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
         deployment.stop().await?;
-        let Some(audit) = findings.audits.into_iter().next() else { continue };
+        let Some(audit) = findings.audits.first() else { continue };
+        // What the owner plays comes last, without its control: that is the column mean of other records.
+        let played = findings.audits.iter().filter(|audit| audit.threat_model.moments).flat_map(|a| &a.attacks);
+        let attacks = audit.attacks.iter().chain(played.filter(|a| a.added_risk.is_some()).take(1));
         found.push(SweepPoint {
             d,
             half: audit.baselines.half.mse,
             column_mean: audit.baselines.column_mean.mse,
-            attacks: audit.attacks.iter().map(|a| SweepError { name: a.name.clone(), mse: a.mse() }).collect(),
+            attacks: attacks.map(|a| SweepError { name: a.name.clone(), mse: a.mse() }).collect(),
         });
     }
     bar.done(&format!("{} splits deployed and audited", found.len()));

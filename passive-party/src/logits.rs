@@ -132,7 +132,7 @@ impl LogitServer {
         if let Some((map, _)) = &self.map {
             block = map.apply(&block).map_err(|e| internal(&e))?;
         }
-        let logits = share.linear().map_err(|e| internal(&e))?.logit_share(&block).map_err(|e| internal(&e))?;
+        let logits = share.model().outputs(block.matrix()).map_err(|e| internal(&e))?;
         Ok(logits.matrix().column_iter().map(|z| arg_max(z.as_slice()) as u32).collect())
     }
 

@@ -4,7 +4,7 @@ use super::added;
 use super::defense::{self, DefenseLine};
 use super::document::{Audit, Report};
 use super::facts::NONE;
-use super::level::Level;
+use super::level::{EXACT_MSE, Level};
 use super::next;
 use super::number::{figure, significant};
 use super::surface::SurfaceKind;
@@ -114,6 +114,10 @@ fn moments(report: &Report) -> Option<Sentence> {
     let audit = report.audits.iter().find(of)?;
     report.audits.iter().find(|audit| audit.threat_model.known_records > 0)?;
     let (_, errors, risk) = audit.added_risk()?;
+    // What gives everything away to everybody is said of the scores already.
+    if errors.mse <= EXACT_MSE && errors.sigma.is_none() {
+        return None;
+    }
     let range = added::interval(&risk).map_or_else(String::new, |range| format!(" ({range})"));
     let share = risk.value.map_or_else(|| NONE.into(), added::percent);
     Some(Sentence {

@@ -290,7 +290,10 @@ impl Evaluation {
     /// Whether this party plays the adversary that knows its moments: by the owner's leave, and where A x is what exact scores tell.
     #[must_use]
     pub fn plays(&self) -> bool {
-        self.policy().moments && self.model.is_some() && self.true_parameters
+        let linear = |(logits, version): &(Arc<LogitServer>, ModelVersion)| {
+            logits.share(version).is_ok_and(|share| share.linear().is_ok())
+        };
+        self.policy().moments && self.true_parameters && self.model.as_ref().is_some_and(linear)
     }
 
     /// The adversary that knows the moments, played.
@@ -312,7 +315,7 @@ impl Evaluation {
             return Ok(played.clone());
         }
         let share = logits.share(version)?;
-        let weights = share.linear().map_err(|e| Refusal::internal(e.to_string()))?.weights();
+        let weights = share.linear()?.weights();
         let done = Arc::new(Played::new(weights, &logits.table, &self.ids, self.truth.matrix())?);
         Ok(played.insert(done).clone())
     }

@@ -11,6 +11,7 @@ mod correlation;
 mod entropy;
 mod error;
 mod interpretability;
+mod levels;
 mod metric;
 mod mismatch;
 mod order;
@@ -28,6 +29,7 @@ pub use correlation::{Correlation, active_correlation, feature_correlation};
 pub use entropy::{ConditionalEntropy, FeatureEntropy, conditional_entropy};
 pub use error::MetricError;
 pub use interpretability::Interpretability;
+pub use levels::{LevelsRight, levels_right};
 pub use metric::{Classify, Direction, Metric, Reconstruction, Unit};
 pub use mismatch::{ScoreMismatch, score_mismatch};
 pub use order::OrderTotals;
@@ -38,8 +40,15 @@ pub use within::{RecordsWithin, TOLERANCE, ValuesWithin, records_within, share_w
 
 /// Every metric that an audit may ask for, in the order in which a report shows them. A new metric is a file of its own and its
 /// lines in this one.
-pub static METRICS: &[&dyn Metric] =
-    &[&AttackAccuracy, &Correlation, &ValuesWithin, &RecordsWithin, &PermutationMatchedError, &ConditionalEntropy];
+pub static METRICS: &[&dyn Metric] = &[
+    &AttackAccuracy,
+    &Correlation,
+    &ValuesWithin,
+    &RecordsWithin,
+    &PermutationMatchedError,
+    &ConditionalEntropy,
+    &LevelsRight,
+];
 
 /// A list of metrics that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

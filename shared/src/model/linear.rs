@@ -4,10 +4,8 @@ use std::fmt;
 
 use nalgebra::{DMatrix, DVector};
 
+use super::affine::affine;
 use crate::types::{FeatureBlock, LogitShare, ShapeError};
-
-/// From so many records on a product of matrices takes the blocked route, which adds in another order than the one for few.
-const MANY: usize = 6;
 
 /// One party's share of a softmax regression: weights k × d, and at the active party the bias (k).
 ///
@@ -100,51 +98,6 @@ impl LinearParameters {
                 got: block.nrows(),
             });
         }
-        LogitShare::new(self.affine(block))
-    }
-
-    /// W x (+ b), one record per column. A record's column is the same to the last bit, whichever others are beside it: the
-    /// coordinator knows a share by its bits.
-    fn affine(&self, block: &DMatrix<f64>) -> DMatrix<f64> {
-        let records = block.ncols();
-        if (1..MANY).contains(&records) {
-            let padded = block.clone().resize_horizontally(MANY, 0.0);
-            return self.affine(&padded).columns(0, records).into_owned();
-        }
-        let mut z = match &self.bias {
-            Some(b) => DMatrix::from_fn(self.classes(), block.ncols(), |i, _| b[i]),
-            None => DMatrix::zeros(self.classes(), block.ncols()),
-        };
-        if self.features() > 0 {
-            z.gemm(1.0, &self.weights, block, 1.0);
-        }
-        z
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::{RngExt, SeedableRng};
-
-    #[test]
-    fn a_share_does_not_depend_on_the_records_beside_it() {
-        let mut rng = rand_chacha::ChaCha20Rng::seed_from_u64(5);
-        for k in [2, 3, 5, 6, 7, 11, 26] {
-            for d in [1, 4, 5, 6, 9, 36, 300] {
-                let mut random = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.random::<f64>() - 0.3);
-                let weights = random(k, d);
-                let bias = DVector::from_fn(k, |i, _| 0.1 * i as f64);
-                let parameters = LinearParameters { weights, bias: Some(bias) };
-                let x = random(d, 70);
-                let all = parameters.affine(&x);
-                for (from, n) in
-                    [(0, 1), (3, 1), (69, 1), (2, 2), (1, 3), (7, 4), (5, 5), (4, 6), (0, 7), (9, 13), (6, 64)]
-                {
-                    let part = parameters.affine(&x.columns(from, n).into_owned());
-                    assert_eq!(part, all.columns(from, n).into_owned(), "{k} classes, {d} features, {n} records");
-                }
-            }
-        }
+        LogitShare::new(affine(&self.weights, self.bias.as_ref(), block))
     }
 }

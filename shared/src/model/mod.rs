@@ -4,6 +4,7 @@
 //! bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2). [`contract`] says what a sub-model and a head
 //! do, [`kinds`] is the register of what there is.
 
+mod affine;
 mod binary;
 mod central;
 pub mod contract;

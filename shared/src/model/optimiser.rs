@@ -9,6 +9,10 @@ pub(super) const BETA1: f64 = 0.9;
 pub(super) const BETA2: f64 = 0.999;
 pub(super) const EPSILON: f64 = 1e-8;
 
+/// How far one update can move a parameter, in step sizes, whatever the gradients: by Cauchy and Schwarz
+/// (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ = 0.999; the corrections for the start make it smaller.
+pub(super) const ADAM_REACH: f64 = 7.28;
+
 /// First and second moments of one block of parameters.
 struct Moments {
     first: Vec<f64>,

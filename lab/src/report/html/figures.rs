@@ -20,7 +20,8 @@ pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
                 (figure("Error by number of passive features", svg, &html! {
                     "Defense: " (said(&sweep.policy.label())) ". " (facts::counted(sweep.records, "record")) " at each point. "
                     "The error axis is logarithmic; errors of 0 and round-off below 1e-16 share the band at its foot, "
-                    "where height means nothing. Attacks are set side by side at each d. The adversary " (said(&sweep.threat_model.phrases().join(", "))) "."
+                    "where height means nothing. Attacks are set side by side at each d. An attack with `moments = own` knows the means and "
+                    "covariances of the passive features: what it has below the column mean the scores add. The adversary of the others " (said(&sweep.threat_model.phrases().join(", "))) "."
                 }))
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! A new kind of sub-model is a file in this directory and two lines here: its module and its place in `KINDS`.
 
+mod mlp;
+mod mlp_settings;
 mod softmax_regression;
 
 use super::contract::{Head, Kind, Origin, Parameters, SubModel};
@@ -9,7 +11,7 @@ use super::spec::ModelConfigValues;
 use super::{Combiner, ModelConfig, ModelSpec, Settings, SpecError, SubModelSpec, Sum};
 
 /// Every kind of sub-model.
-const KINDS: &[&dyn Kind] = &[&softmax_regression::SoftmaxRegressionKind];
+const KINDS: &[&dyn Kind] = &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind];
 
 /// Names of all kinds.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -5,12 +5,9 @@ use nalgebra::DMatrix;
 use crate::model::contract::{
     BackwardError, Block, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
 };
+use crate::model::optimiser::ADAM_REACH;
 use crate::model::{LinearParameters, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
-
-/// How far one Adam update can move a parameter, in step sizes, whatever the gradients: by Cauchy and Schwarz
-/// (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ = 0.999; the corrections for the start make it smaller.
-const ADAM_REACH: f64 = 7.28;
 
 /// The kind, for the register.
 pub(super) struct SoftmaxRegressionKind;

@@ -1,0 +1,330 @@
+//! A perceptron: hidden layers a_l = φ(W_l a_{l−1} + b_l) from a_0 = x, and outputs W a + b of the last of them, b at the active party
+//! alone (J 6.1: two hidden layers of 8 and φ = sigmoid; under the combiner `sum` the outputs are logit shares).
+
+use nalgebra::{DMatrix, DVector};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+
+use super::mlp_settings::{Activation, MlpSettings};
+use crate::model::affine::affine;
+use crate::model::contract::{BackwardError, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use};
+use crate::model::optimiser::ADAM_REACH;
+use crate::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::types::{LogitShare, ShapeError};
+
+/// The kind, for the register.
+pub(super) struct MlpKind;
+
+/// The name in configurations, messages and files.
+const NAME: &str = "mlp";
+
+impl Kind for MlpKind {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), String> {
+        MlpSettings::read(settings).map(|_| ())
+    }
+
+    fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
+        let mut model = Mlp::zeros(&origin.spec, origin.features, origin.active)?;
+        // Apart from what a party of another role draws, so that equal shapes do not start equal.
+        let mut rng = ChaCha20Rng::seed_from_u64(origin.seed);
+        rng.set_stream(if origin.active { 1 } else { 2 });
+        for layer in &mut model.layers {
+            let reach = start_reach(layer.weights.ncols(), layer.weights.nrows());
+            layer.weights.iter_mut().for_each(|w| *w = reach * (2.0 * rng.random::<f64>() - 1.0));
+        }
+        Ok(Box::new(model))
+    }
+
+    fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
+        // Every layer has weights and a bias, but for the last one of a passive party.
+        let active = parameters.blocks.len() % 2 == 0;
+        let mut model = Mlp::zeros(&parameters.spec, parameters.features, active)?;
+        parameters.put_into(&mut model)?;
+        Ok(Box::new(model))
+    }
+
+    /// Features lie in [0, 1], weights start within [`start_reach`], biases at 0, and an update moves each by at most
+    /// [`ADAM_REACH`] step sizes.
+    fn largest_output(&self, config: &TrainingConfig, spec: &SubModelSpec, features: u32, updates: u64) -> f64 {
+        let Ok(settings) = MlpSettings::read(spec.settings()) else { return f64::INFINITY };
+        let moved = ADAM_REACH * config.values().learning_rate * updates as f64;
+        let (mut inputs, mut largest) = (features as usize, 1.0);
+        for (outputs, activation) in settings.layers(spec.width() as usize) {
+            let weight = start_reach(inputs, outputs) + moved;
+            largest = inputs as f64 * weight * largest + moved;
+            if matches!(activation, Some(Activation::Sigmoid | Activation::Tanh)) {
+                largest = largest.min(1.0);
+            }
+            inputs = outputs;
+        }
+        largest
+    }
+}
+
+/// Where first weights lie, from − to +: the variance of what goes through a layer stays what it is, forwards and backwards (Glorot and
+/// Bengio 2010, (16)).
+fn start_reach(inputs: usize, outputs: usize) -> f64 {
+    (6.0 / (inputs + outputs).max(1) as f64).sqrt()
+}
+
+/// One layer.
+#[derive(Debug)]
+struct Layer {
+    /// Outputs × inputs.
+    weights: DMatrix<f64>,
+    bias: Option<DVector<f64>>,
+    /// `None`: the last layer.
+    activation: Option<Activation>,
+}
+
+/// A party's perceptron.
+struct Mlp {
+    spec: SubModelSpec,
+    features: usize,
+    layers: Vec<Layer>,
+    /// What went into each layer of the last training batch.
+    batch: Option<Vec<DMatrix<f64>>>,
+}
+
+impl std::fmt::Debug for Mlp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let widths: Vec<usize> = self.layers.iter().map(|layer| layer.weights.nrows()).collect();
+        write!(f, "Mlp({} features, layers of {widths:?}, values withheld)", self.features)
+    }
+}
+
+impl Mlp {
+    /// All parameters 0.
+    fn zeros(spec: &SubModelSpec, features: usize, active: bool) -> Result<Self, SpecError> {
+        let settings = MlpSettings::read(spec.settings())
+            .map_err(|reason| SpecError::Settings { kind: NAME.to_owned(), reason })?;
+        let mut inputs = features;
+        let layers = settings
+            .layers(spec.width() as usize)
+            .map(|(outputs, activation)| {
+                let weights = DMatrix::zeros(outputs, inputs);
+                inputs = outputs;
+                let bias = (activation.is_some() || active).then(|| DVector::zeros(outputs));
+                Layer { weights, bias, activation }
+            })
+            .collect();
+        Ok(Self { spec: spec.clone(), features, layers, batch: None })
+    }
+
+    /// Goes through all layers, telling `keep` what goes into each.
+    fn through(&self, block: &DMatrix<f64>, mut keep: impl FnMut(DMatrix<f64>)) -> Result<LogitShare, ShapeError> {
+        if block.nrows() != self.features {
+            let (expected, got) = (self.features, block.nrows());
+            return Err(ShapeError::Size { what: "feature block", unit: "features", expected, got });
+        }
+        let mut a = block.clone();
+        for layer in &self.layers {
+            let mut z = affine(&layer.weights, layer.bias.as_ref(), &a);
+            keep(a);
+            if let Some(activation) = layer.activation {
+                z.iter_mut().for_each(|v| *v = activation.of(*v));
+            }
+            a = z;
+        }
+        LogitShare::new(a)
+    }
+}
+
+/// Weights of the layer at this place, from 1.
+fn name(what: &str, place: usize) -> std::borrow::Cow<'static, str> {
+    format!("layer{place}.{what}").into()
+}
+
+impl Parametrised for Mlp {
+    fn tensors(&self) -> Vec<Tensor<&[f64]>> {
+        let mut tensors = Vec::new();
+        for (place, Layer { weights, bias, .. }) in (1..).zip(&self.layers) {
+            let shape = vec![weights.ncols(), weights.nrows()];
+            let values = weights.as_slice();
+            tensors.push(Tensor { name: name("weights", place), shape, used: Use::Weight, values });
+            if let Some(bias) = bias {
+                let values = bias.as_slice();
+                tensors.push(Tensor { name: name("bias", place), shape: vec![bias.len()], used: Use::Free, values });
+            }
+        }
+        tensors
+    }
+
+    fn tensors_mut(&mut self) -> Vec<Tensor<&mut [f64]>> {
+        let mut tensors = Vec::new();
+        for (place, Layer { weights, bias, .. }) in (1..).zip(&mut self.layers) {
+            let shape = vec![weights.ncols(), weights.nrows()];
+            let values = weights.as_mut_slice();
+            tensors.push(Tensor { name: name("weights", place), shape, used: Use::Weight, values });
+            if let Some(bias) = bias {
+                let shape = vec![bias.len()];
+                let values = bias.as_mut_slice();
+                tensors.push(Tensor { name: name("bias", place), shape, used: Use::Free, values });
+            }
+        }
+        tensors
+    }
+}
+
+impl SubModel for Mlp {
+    fn spec(&self) -> &SubModelSpec {
+        &self.spec
+    }
+
+    fn features(&self) -> usize {
+        self.features
+    }
+
+    fn outputs(&self, block: &DMatrix<f64>) -> Result<LogitShare, ShapeError> {
+        self.through(block, drop)
+    }
+
+    fn forward(&mut self, batch: DMatrix<f64>) -> Result<LogitShare, ShapeError> {
+        let mut kept = Vec::with_capacity(self.layers.len());
+        let outputs = self.through(&batch, |a| kept.push(a))?;
+        self.batch = Some(kept);
+        Ok(outputs)
+    }
+
+    /// From the last layer to the first: with δ the gradient of what a layer puts out before φ, δ aᵀ for its weights, δ 1 for its bias,
+    /// and Wᵀ δ ⊙ φ' for the layer below.
+    fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
+        let mut kept = self.batch.take().ok_or(BackwardError::NoBatch)?;
+        let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
+        let records = kept.first().map_or(0, DMatrix::ncols);
+        let width = self.spec.width() as usize;
+        if gradient.nrows() != width {
+            return Err(size("outputs", width, gradient.nrows()).into());
+        }
+        if gradient.ncols() != records {
+            return Err(size("records", records, gradient.ncols()).into());
+        }
+        let mut delta = gradient.clone();
+        let mut reversed = Vec::new();
+        for (place, layer) in self.layers.iter().enumerate().rev() {
+            // One for each layer.
+            let Some(a) = kept.pop() else { break };
+            if layer.bias.is_some() {
+                reversed.push(delta.column_sum().as_slice().to_vec());
+            }
+            reversed.push(match records {
+                0 => vec![0.0; layer.weights.len()],
+                _ => (&delta * a.transpose()).as_slice().to_vec(),
+            });
+            if place == 0 && !inputs {
+                break;
+            }
+            delta = layer.weights.tr_mul(&delta);
+            if let Some(activation) = place.checked_sub(1).and_then(|below| self.layers[below].activation) {
+                delta.zip_apply(&a, |slope, a| *slope *= activation.slope(a));
+            }
+        }
+        reversed.reverse();
+        Ok(Gradients { parameters: reversed, inputs: inputs.then_some(delta) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TrainingValues;
+    use crate::testing::gradients::{check_neighbours, check_sub_model};
+
+    fn origin(hidden: &[usize], activation: &str, active: bool, seed: u64) -> Origin {
+        let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
+        let spec = SubModelSpec::new(NAME, 4, settings.as_object().unwrap().clone()).unwrap();
+        Origin { spec, features: 5, active, seed }
+    }
+
+    fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        DMatrix::from_fn(rows, columns, |_, _| rng.random::<f64>())
+    }
+
+    /// Every depth and activation that J and P use, away from where training starts: with biases that are not 0, and for relu with no
+    /// sum within 1e-3 of its kink.
+    #[test]
+    fn gradients_are_those_of_central_differences() {
+        for hidden in [&[8][..], &[8, 8], &[8, 8, 8], &[3, 1, 7], &[32]] {
+            for activation in ["sigmoid", "tanh", "relu"] {
+                for active in [true, false] {
+                    let mut model = Mlp::zeros(&origin(hidden, activation, active, 0).spec, 5, active).unwrap();
+                    let x = random(5, 6, 8);
+                    let clear = (0..50).any(|seed| {
+                        for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
+                            let values = random(tensor.values.len(), 1, 100 * seed + at as u64);
+                            tensor.values.iter_mut().zip(&values).for_each(|(to, v)| *to = 2.0 * v - 1.0);
+                        }
+                        let mut least = f64::INFINITY;
+                        let mut a = x.clone();
+                        for layer in &model.layers {
+                            let z = affine(&layer.weights, layer.bias.as_ref(), &a);
+                            if let Some(activation) = layer.activation {
+                                least = z.iter().fold(least, |least, z| least.min(z.abs()));
+                                a = z.map(|v| activation.of(v));
+                            }
+                        }
+                        activation != "relu" || least > 1e-3
+                    });
+                    assert!(clear, "some draw is away from the kinks");
+                    check_sub_model(&mut model, &x, 1e-6);
+                    check_neighbours(&model, &random(5, 70, 9));
+                }
+            }
+        }
+    }
+
+    /// By hand: one hidden unit, two features.
+    #[test]
+    fn outputs_are_those_of_the_formula() {
+        let settings = serde_json::json!({ "hidden": [1] });
+        let spec = SubModelSpec::new(NAME, 2, settings.as_object().unwrap().clone()).unwrap();
+        let mut model = Mlp::zeros(&spec, 2, true).unwrap();
+        let values = [vec![1.0, -2.0], vec![0.5], vec![3.0, -1.0], vec![0.25, 0.0]];
+        model.put_back(&values);
+        let x = DMatrix::from_column_slice(2, 1, &[0.2, 0.4]);
+        let hidden = 1.0 / (1.0 + f64::exp(-(0.2 - 0.8 + 0.5)));
+        let z = model.outputs(&x).unwrap();
+        assert!((z.matrix()[(0, 0)] - (3.0 * hidden + 0.25)).abs() < 1e-15);
+        assert!((z.matrix()[(1, 0)] + hidden).abs() < 1e-15);
+        assert_eq!(format!("{model:?}"), "Mlp(2 features, layers of [1, 2], values withheld)");
+    }
+
+    /// The start is a function of the seed, and no two roles start equal.
+    #[test]
+    fn first_parameters_are_drawn_from_the_seed() {
+        let start = |active, seed| MlpKind.start(&origin(&[8, 8], "relu", active, seed)).unwrap().snapshot();
+        assert_eq!(start(true, 3), start(true, 3));
+        assert_ne!(start(true, 3), start(true, 4));
+        assert_ne!(start(true, 3)[0], start(false, 3)[0]);
+        let weights = &start(true, 3)[0];
+        let reach = (6.0_f64 / 13.0).sqrt();
+        assert!(weights.iter().all(|w| w.abs() <= reach) && weights.iter().any(|w| w.abs() > 0.8 * reach));
+        assert!(start(true, 3)[1].iter().all(|b| *b == 0.0));
+    }
+
+    /// No honest training leaves the bound that the coordinator refuses shares by: gradients that all point one way move parameters
+    /// the farthest.
+    #[test]
+    fn the_largest_output_is_a_bound() {
+        for activation in ["sigmoid", "tanh", "relu"] {
+            let config =
+                TrainingConfig::try_from(TrainingValues { learning_rate: 0.05, ..Default::default() }).unwrap();
+            let origin = origin(&[8, 8], activation, true, 5);
+            let mut model = MlpKind.start(&origin).unwrap();
+            let mut adam = crate::model::Adam::new(&config);
+            let x = DMatrix::from_element(5, 6, 1.0);
+            for updates in 0..40u64 {
+                let bound = MlpKind.largest_output(&config, &origin.spec, 5, updates);
+                let largest = model.outputs(&x).unwrap().matrix().amax();
+                assert!(largest <= bound, "{activation}, {updates} updates: {largest}, {bound}");
+                let slopes = model.tensors().iter().map(|tensor| vec![-1.0; tensor.values.len()]).collect();
+                adam.step(model.tensors_mut(), slopes).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Settings of a perceptron: `hidden = [8, 8]`, `activation = "sigmoid"`.
+
+use crate::model::Settings;
+
+/// The most hidden layers.
+const MOST_LAYERS: usize = 16;
+/// The widest hidden layer.
+const MOST_UNITS: u64 = 4096;
+
+/// What a hidden layer makes of its sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activation {
+    /// 1 / (1 + e^−z).
+    Sigmoid,
+    /// tanh z.
+    Tanh,
+    /// max(z, 0).
+    Relu,
+}
+
+impl Activation {
+    /// φ(z).
+    pub(super) fn of(self, z: f64) -> f64 {
+        match self {
+            Self::Sigmoid => 1.0 / (1.0 + (-z).exp()),
+            Self::Tanh => z.tanh(),
+            Self::Relu => z.max(0.0),
+        }
+    }
+
+    /// φ'(z) from a = φ(z); that of relu at its kink is 0.
+    pub(super) fn slope(self, a: f64) -> f64 {
+        match self {
+            Self::Sigmoid => a * (1.0 - a),
+            Self::Tanh => 1.0 - a * a,
+            Self::Relu => f64::from(a > 0.0),
+        }
+    }
+}
+
+/// The settings, checked. The default is J's network: two hidden layers of 8, sigmoid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MlpSettings {
+    hidden: Vec<usize>,
+    activation: Activation,
+}
+
+impl MlpSettings {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it.
+    pub(super) fn read(settings: &Settings) -> Result<Self, String> {
+        let mut read = Self { hidden: vec![8, 8], activation: Activation::Sigmoid };
+        for (key, value) in settings {
+            match key.as_str() {
+                "hidden" => {
+                    let units = |v: &serde_json::Value| v.as_u64().filter(|units| (1..=MOST_UNITS).contains(units));
+                    let hidden: Option<Vec<usize>> =
+                        value.as_array().and_then(|all| all.iter().map(|v| units(v).map(|u| u as usize)).collect());
+                    read.hidden =
+                        hidden.filter(|hidden| (1..=MOST_LAYERS).contains(&hidden.len())).ok_or_else(|| {
+                            format!(
+                                "`hidden` is a list of 1 to {MOST_LAYERS} widths from 1 to {MOST_UNITS}, such as [8, 8]"
+                            )
+                        })?;
+                }
+                "activation" => {
+                    read.activation = match value.as_str() {
+                        Some("sigmoid") => Activation::Sigmoid,
+                        Some("tanh") => Activation::Tanh,
+                        Some("relu") => Activation::Relu,
+                        _ => return Err("`activation` is \"sigmoid\", \"tanh\" or \"relu\"".into()),
+                    };
+                }
+                other => return Err(format!("`{other}` is unknown: it has `hidden` and `activation`")),
+            }
+        }
+        Ok(read)
+    }
+
+    /// Widths and activations of all layers, that of the outputs last.
+    pub(super) fn layers(&self, outputs: usize) -> impl Iterator<Item = (usize, Option<Activation>)> + '_ {
+        self.hidden.iter().map(|units| (*units, Some(self.activation))).chain([(outputs, None)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(settings: serde_json::Value) -> Result<MlpSettings, String> {
+        MlpSettings::read(settings.as_object().unwrap())
+    }
+
+    #[test]
+    fn what_is_given_is_read_and_the_rest_is_the_papers() {
+        let default = read(serde_json::json!({})).unwrap();
+        assert_eq!(default, read(serde_json::json!({ "hidden": [8, 8], "activation": "sigmoid" })).unwrap());
+        let one = read(serde_json::json!({ "hidden": [128], "activation": "relu" })).unwrap();
+        let layers: Vec<_> = one.layers(64).collect();
+        assert_eq!(layers, [(128, Some(Activation::Relu)), (64, None)]);
+    }
+
+    #[test]
+    fn other_settings_are_refused_with_what_is_taken() {
+        for (settings, says) in [
+            (serde_json::json!({ "hidden": [] }), "1 to 16 widths"),
+            (serde_json::json!({ "hidden": vec![1; 17] }), "1 to 16 widths"),
+            (serde_json::json!({ "hidden": [0] }), "from 1 to 4096"),
+            (serde_json::json!({ "hidden": [4097] }), "from 1 to 4096"),
+            (serde_json::json!({ "hidden": [8.5] }), "such as [8, 8]"),
+            (serde_json::json!({ "hidden": 8 }), "is a list"),
+            (serde_json::json!({ "activation": "gelu" }), "\"relu\""),
+            (serde_json::json!({ "activation": 1 }), "\"relu\""),
+            (serde_json::json!({ "layers": [8] }), "`layers` is unknown"),
+        ] {
+            let said = read(settings.clone()).unwrap_err();
+            assert!(said.contains(says), "{settings}: {said}");
+        }
+    }
+
+    #[test]
+    fn slopes_are_those_of_differences() {
+        for activation in [Activation::Sigmoid, Activation::Tanh, Activation::Relu] {
+            for z in [-2.0, -0.3, 0.4, 3.0] {
+                let h = 1e-6;
+                let difference = (activation.of(z + h) - activation.of(z - h)) / (2.0 * h);
+                assert!((activation.slope(activation.of(z)) - difference).abs() < 1e-9, "{activation:?} at {z}");
+            }
+        }
+    }
+}
