@@ -32,6 +32,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 mod invert_transform;
+mod own_part;
 mod parameters;
 mod passive_party;
 pub mod publish;

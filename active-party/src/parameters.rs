@@ -8,6 +8,7 @@ use vfl_shared::transform::{ReleasedParameters, Statement};
 
 use crate::attack::{AttackError, KnownModel};
 use crate::invert_transform::inverted;
+use crate::own_part;
 use crate::passive_party::PassiveParty;
 use crate::scoring::{ModelDescription, Scorer};
 
@@ -44,11 +45,7 @@ impl Known {
     ) -> Result<Self, Refusal> {
         let share = scorer.share(&model.version)?;
         let internal = |e: AttackError| Refusal::internal(e.to_string());
-        let linear = share.linear()?;
-        let Some(bias) = linear.bias().cloned() else {
-            return Err(Refusal::internal("this party's share has no bias"));
-        };
-        let w_act = linear.weights().clone();
+        let (w_act, bias) = own_part::map(&share)?;
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
         for (name, features) in &model.passive_parties {

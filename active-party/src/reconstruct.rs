@@ -29,6 +29,7 @@ use supply::Supply;
 
 use crate::attack::Averaged;
 use crate::attack::adaptive::average;
+use crate::own_part;
 use crate::parameters::Known;
 use crate::passive_party::PassiveParty;
 use crate::scoring::{ModelDescription, Scored, Scorer};
@@ -121,9 +122,11 @@ impl Reconstructor {
         let lenders: &[String] = if matches!(colluders, Some(Ok(_))) { &job.colluders } else { &[] };
         let Known { released: known, lent, undone } =
             Known::ask(&self.scorer, &self.passive, model, target, lenders).await?;
-        let y = Arc::new(self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?);
+        let share = self.scorer.share(&model.version)?;
+        let y = self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?;
+        let y = Arc::new(own_part::features(&share, y)?);
         let labelled = match job.tasks.iter().any(|t| t.needs.labelled.wanted()) {
-            true => Some(Arc::new(supply::labelled(&self.scorer.table, &job.ids)?)),
+            true => Some(Arc::new(supply::labelled(&self.scorer.table, &share, &job.ids)?)),
             false => None,
         };
         let (released, mean) = match released {

@@ -9,6 +9,7 @@ use super::Reconstructor;
 use super::had::{Had, KnownRecords};
 use super::job::{AuxiliaryIds, Job};
 use crate::attack::{AttackError, Colluders};
+use crate::own_part;
 use crate::scoring::ModelDescription;
 
 impl Reconstructor {
@@ -46,6 +47,7 @@ impl Reconstructor {
         }
         let internal = |e: vfl_shared::data::StoreError| Refusal::internal(e.to_string());
         let (x, y) = (known.fetch(ids).map_err(internal)?, own.fetch(ids).map_err(internal)?);
+        let y = own_part::features(&*self.scorer.share(&model.version)?, y)?;
         let scored = self.scorer.score(model, ids, session, "").await?;
         let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
         if failed > 0 {

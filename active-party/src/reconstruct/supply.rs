@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::{StoredShare, TrainingConfig};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
@@ -14,6 +14,7 @@ use crate::attack::{
     self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Averaged, Colluders, KnownModel, LabelledRecords, Need,
     Reconstruction, Replacement, Seen, SideInformation, Told,
 };
+use crate::own_part;
 use crate::parameters::Undone;
 
 /// What the adversary has. What no attack of the request needs is not there.
@@ -102,12 +103,21 @@ impl Supply {
 }
 
 /// The records of a table that have a label and are not among the targets; none where there are no labels.
-pub(super) fn labelled(table: &FeatureTable, targets: &RecordIds) -> Result<LabelledRecords, Refusal> {
+pub(super) fn labelled(
+    table: &FeatureTable,
+    share: &StoredShare,
+    targets: &RecordIds,
+) -> Result<LabelledRecords, Refusal> {
+    let (y, labels) = labelled_rows(table, targets)?;
+    Ok(LabelledRecords { y: own_part::features(share, y)?, labels })
+}
+
+fn labelled_rows(table: &FeatureTable, targets: &RecordIds) -> Result<(FeatureBlock, Vec<u32>), Refusal> {
     let targets: HashSet<usize> = targets.iter().filter_map(|id| table.position(id)).collect();
     let labels = table.labels().unwrap_or_default();
     let own: Vec<usize> = (0..labels.len()).filter(|p| !targets.contains(p)).collect();
     let y = table.fetch_at(&own).map_err(|e| Refusal::internal(e.to_string()))?;
-    Ok(LabelledRecords { y, labels: own.iter().map(|&p| labels[p]).collect() })
+    Ok((y, own.iter().map(|&p| labels[p]).collect()))
 }
 
 /// What was released of the first `n` records.
@@ -135,7 +145,7 @@ mod tests {
         let schema = FeatureSchema::new(vec![FeatureSpec::numeric("f", 0.0, 1.0)], None).unwrap();
         let block = FeatureBlock::new(DMatrix::from_element(1, 2, 0.5)).unwrap();
         let table = FeatureTable::new(schema, ids.clone(), block, None).unwrap();
-        let own = labelled(&table, &ids.slice(0, 1)).unwrap();
-        assert!(own.labels.is_empty() && own.y.records() == 0);
+        let (y, labels) = labelled_rows(&table, &ids.slice(0, 1)).unwrap();
+        assert!(labels.is_empty() && y.records() == 0);
     }
 }

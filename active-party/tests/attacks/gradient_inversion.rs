@@ -584,6 +584,31 @@ fn squared_logarithms_are_the_loss_that_gets_there() {
     }
 }
 
+/// What stands in for a score of 0 says nothing that a logarithm should count.
+#[test]
+fn a_score_of_0_is_not_taken_by_its_logarithm() {
+    let published = satellite();
+    let window = published.window(0, 12);
+    let scores = published.scores();
+    // The two largest of each record, as `top_k` releases them.
+    let mut top = scores.matrix().clone();
+    for mut column in top.column_iter_mut() {
+        let mut sorted: Vec<f64> = column.iter().copied().collect();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        column.iter_mut().for_each(|c| *c = if *c >= sorted[1] { *c } else { 0.0 });
+    }
+    let released = ReleasedScores::Numbers(top);
+    let view = window.view(&released);
+    let by = |attack: GradientInversion| reconstruct(attack, &view);
+    let default = by(GradientInversion::default());
+    assert_eq!(default, by(GradientInversion::default().with_loss(Loss::Kl)));
+    let error = |found: &Reconstruction| mse(&found.estimates, &window.truth).unwrap().overall;
+    let log_sq = by(GradientInversion::default().with_loss(Loss::LogSq));
+    println!("kl {}, squared logarithms {}", error(&default), error(&log_sq));
+    assert!(error(&default) < error(&log_sq));
+    assert!(default.outcomes.iter().all(|o| o.iterations == 10_000), "scores that do not sum to 1 have no stop");
+}
+
 /// With more features than equations every record has scores that some features have, and rounded to one decimal most have none: the
 /// default says which.
 #[test]
@@ -592,7 +617,7 @@ fn a_record_ends_by_its_loss_or_by_its_steps() {
     let window = published.window(0, 12);
     let scores = published.scores();
     let exact = undefended(&scores);
-    let rounded = ReleasedScores::Probabilities(scores.matrix().map(|c| (10.0 * c).round() / 10.0));
+    let rounded = ReleasedScores::Probabilities(scores.matrix().map(|c| ((10.0 * c).round() / 10.0).max(0.05)));
     for (released, all) in [(exact, true), (rounded, false)] {
         let found = reconstruct(GradientInversion::default(), &window.view(&released));
         let solved = found.outcomes.iter().filter(|o| o.ended == Ended::Solved).count();

@@ -14,7 +14,7 @@ use vfl_shared::service::Role;
 
 use super::support::{Trained, coordinator_client, score, test_ids, trained};
 
-fn defense(text: &str) -> Vec<vfl_shared::policy::DefenseConfig> {
+pub(super) fn defense(text: &str) -> Vec<vfl_shared::policy::DefenseConfig> {
     text.parse::<Policy>().unwrap().defenses
 }
 

@@ -9,6 +9,7 @@ mod informed;
 mod ledger;
 mod metrics;
 mod moments;
+mod networks;
 mod predictions;
 mod raw;
 mod recommend;

@@ -114,7 +114,11 @@ async fn a_model_that_cannot_be_trained_is_refused_by_name() {
             "combiner `concat` has no implementation",
         ),
         (pb::ModelConfig { combiner: 9, ..plain.clone() }, "`combiner` is out of range"),
-        (pb::ModelConfig { kind: "mlp".into(), ..plain.clone() }, "this version knows `softmax_regression`"),
+        (pb::ModelConfig { kind: "forest".into(), ..plain.clone() }, "this version knows `softmax_regression`, `mlp`"),
+        (
+            pb::ModelConfig { kind: "mlp".into(), settings: r#"{"hidden":[]}"#.into(), ..plain.clone() },
+            "`hidden` is a list of 1 to 16 widths",
+        ),
         (pb::ModelConfig { settings: r#"{"hidden":[8]}"#.into(), ..plain.clone() }, "`hidden` is unknown"),
         (pb::ModelConfig { width: Some(0), ..plain.clone() }, "`width` is 0"),
         (pb::ModelConfig { width: Some(u32::MAX), ..plain.clone() }, "`width` is 4294967295"),

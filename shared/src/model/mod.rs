@@ -1,7 +1,7 @@
 //! Models, vertically split: each party holds a sub-model of its own features, the coordinator combines the outputs.
 //!
-//! Today's is multinomial logistic regression, summed: each party holds the weights of its own features, the active party the
-//! bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2). [`contract`] says what a sub-model and a head
+//! Outputs are logit shares that are added. The default is multinomial logistic regression: each party holds the weights of its own
+//! features, the active party the bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2). [`contract`] says what a sub-model and a head
 //! do, [`kinds`] is the register of what there is.
 
 mod affine;

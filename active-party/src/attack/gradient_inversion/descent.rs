@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 
-use super::loss::Target;
+use super::loss::{Loss, Target};
 use super::{GradientInversion, Iterate};
 use crate::attack::Differentiable;
 use crate::attack::differentiable::{LANES, Lanes, LogitBlock};
@@ -19,6 +19,10 @@ const EPSILON: f64 = 1e-8;
 /// What the descents of all records share, and their inputs.
 pub(super) struct Descents<'a> {
     pub(super) settings: GradientInversion,
+    /// The loss that the settings come to for these scores.
+    pub(super) loss: Loss,
+    /// The loss at which a record stops; 0: none does.
+    pub(super) stop_loss: f64,
     /// The logits as a function of the features.
     pub(super) model: &'a dyn Differentiable,
     /// c, k × n.
@@ -87,9 +91,9 @@ impl Descents<'_> {
             if let Some((best, least)) = &mut best {
                 keep_lower(best, least, &x, &losses);
             }
-            if settings.stop_loss > 0.0 {
+            if self.stop_loss > 0.0 {
                 for l in 0..LANES {
-                    stopped[l] = stopped[l] || moving[l] && losses.0[l] <= settings.stop_loss;
+                    stopped[l] = stopped[l] || moving[l] && losses.0[l] <= self.stop_loss;
                     moving[l] = moving[l] && !stopped[l];
                 }
             }
@@ -120,7 +124,7 @@ impl Descents<'_> {
     /// The losses at `x`; their slopes in the logits take the place of the logits.
     fn evaluate(&self, x: &[Lanes], logits: &mut dyn LogitBlock, work: &mut Workspace) -> Lanes {
         logits.logits(x, &mut work.logits);
-        self.settings.loss.evaluate(&work.target, &mut work.logits, &mut work.c_hat)
+        self.loss.evaluate(&work.target, &mut work.logits, &mut work.c_hat)
     }
 }
 

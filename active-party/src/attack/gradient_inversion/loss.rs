@@ -1,6 +1,8 @@
 //! Distances between released scores c and the scores ĉ = softmax(z) of an estimate, with their slopes in the logits z, for
 //! a block of records at a time.
 
+use vfl_shared::types::ReleasedScores;
+
 use crate::attack::differentiable::{LANES, Lanes};
 
 /// How far the estimate's scores ĉ are from the released scores c. All are 0 at ĉ = c and none elsewhere is lower, for c
@@ -37,6 +39,18 @@ impl Loss {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|l| l.as_str() == name)
+    }
+
+    /// The loss where none is named: squared logarithms, which get nearest, unless some released score is 0 or below. A logarithm of what
+    /// stands in for it would say more than the release does: D(c‖ĉ) gives it next to no weight.
+    pub(super) fn for_release(released: Option<&ReleasedScores>) -> Self {
+        match released {
+            Some(ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) if c.iter().all(|c| *c > 0.0) => {
+                Self::LogSq
+            }
+            Some(ReleasedScores::Ciphertexts(_)) => Self::LogSq,
+            _ => Self::Kl,
+        }
     }
 
     /// The loss of one record and its k derivatives by the logits, from the released scores c (k, above 0) and the

@@ -36,10 +36,17 @@ impl Attack for GradientInversion {
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let model = view.differentiable()?;
         let (features, records, classes) = (view.target_features(), view.records(), view.model().classes());
+        let scores = view.scores()?;
+        let loss = self.loss.unwrap_or_else(|| Loss::for_release(view.released().ok()));
+        // A divergence from scores that do not sum to 1 may be below 0 far from its least value.
+        let sums = scores.column_iter().all(|c| (c.sum() - 1.0).abs() < 1e-9);
+        let stop_loss = if sums || matches!(loss, Loss::Mse | Loss::LogSq) { self.stop_loss } else { 0.0 };
         let descents = Descents {
             settings: *self,
+            loss,
+            stop_loss,
             model: &*model,
-            scores: view.scores()?,
+            scores,
             start: self.start.points(features, records, rng),
         };
         let blocks: Vec<_> = (0..descents.blocks())
@@ -55,7 +62,7 @@ impl Attack for GradientInversion {
             }
             estimates.column_mut(record).iter_mut().zip(&block.x).for_each(|(to, x)| *to = x.0[l]);
             outcomes.push(RecordOutcome {
-                ended: if self.stop_loss > 0.0 && !block.stopped[l] { Ended::StepLimit } else { Ended::Solved },
+                ended: if stop_loss > 0.0 && !block.stopped[l] { Ended::StepLimit } else { Ended::Solved },
                 iterations: block.iterations[l],
                 objective: block.losses.0[l],
             });

@@ -107,7 +107,8 @@ pub enum GradientInversionError {
 /// The attack, with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GradientInversion {
-    pub(super) loss: Loss,
+    /// `None`: by what was released.
+    pub(super) loss: Option<Loss>,
     pub(super) start: Start,
     pub(super) projected: bool,
     pub(super) steps: u32,
@@ -117,12 +118,12 @@ pub struct GradientInversion {
 }
 
 impl Default for GradientInversion {
-    /// Squared logarithms, the loss of R's experiments, from 0 within the box, up to 10 000 steps at a learning rate of 0.01, or
+    /// Squared logarithms, the loss of R's experiments (D(c‖ĉ) where a released score is 0 or below), from 0 within the box, up to 10 000 steps at a learning rate of 0.01, or
     /// fewer where the loss ends at 1e-14; the last point. That is convergence: the divergences are flat in what classes of small
     /// scores say, and 1000 steps of them leave most of a record that has one solution unsaid.
     fn default() -> Self {
         Self {
-            loss: Loss::LogSq,
+            loss: None,
             start: Start::Zero,
             projected: true,
             steps: 10_000,
@@ -138,13 +139,13 @@ impl GradientInversion {
     /// J does not say how many steps; 10 000, the default, is ours.
     #[must_use]
     pub fn of_paper_j() -> Self {
-        Self { loss: Loss::Mse, projected: false, learning_rate: 1e-3, stop_loss: 0.0, ..Self::default() }
+        Self { loss: Some(Loss::Mse), projected: false, learning_rate: 1e-3, stop_loss: 0.0, ..Self::default() }
     }
 
     /// With this loss.
     #[must_use]
     pub fn with_loss(self, loss: Loss) -> Self {
-        Self { loss, ..self }
+        Self { loss: Some(loss), ..self }
     }
 
     /// From this start.
@@ -230,7 +231,8 @@ static PRESET: Setting<Preset> = Setting {
 };
 static LOSS: Setting<Loss> = Setting {
     key: "loss",
-    takes: "what gradient inversion lessens: `mse`, `kl`, `rkl` or `logsq` (default logsq)",
+    takes: "what gradient inversion lessens: `mse`, `kl`, `rkl` or `logsq` (default logsq, and kl where a score \
+            is 0 or below)",
     read: Loss::named,
 };
 static START: Setting<Start> = Setting {
@@ -271,7 +273,7 @@ impl From<&Settings> for GradientInversion {
             Preset::J => Self::of_paper_j(),
         };
         Self {
-            loss: settings.get(&LOSS).unwrap_or(default.loss),
+            loss: settings.get(&LOSS).or(default.loss),
             start: settings.get(&START).unwrap_or(default.start),
             projected: settings.get(&PROJECTED).unwrap_or(default.projected),
             steps: settings.get(&STEPS).unwrap_or(default.steps),

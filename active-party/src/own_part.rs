@@ -1,0 +1,39 @@
+//! This party's own part of the logits, as attacks take it: W_act y + b.
+//!
+//! Attacks work on features y and a linear map of them. A sub-model that is not linear is brought into that form: below its features
+//! stand its own outputs z_act (k × n), and W_act = [0 | I], b = 0 take these. What the adversary knows is the same.
+
+use nalgebra::{DMatrix, DVector};
+use vfl_shared::model::StoredShare;
+use vfl_shared::rpc::Refusal;
+use vfl_shared::types::FeatureBlock;
+
+/// W_act (k × d', d' rows of [`features`]) and b (k).
+///
+/// # Errors
+/// INTERNAL for a share without a bias, which is a passive party's.
+pub(crate) fn map(share: &StoredShare) -> Result<(DMatrix<f64>, DVector<f64>), Refusal> {
+    let Ok(linear) = share.linear() else {
+        let (d, k) = (share.model().features(), share.model().spec().width() as usize);
+        let below = DMatrix::from_fn(k, d + k, |i, j| if j == d + i { 1.0 } else { 0.0 });
+        return Ok((below, DVector::zeros(k)));
+    };
+    let bias = linear.bias().cloned().ok_or_else(|| Refusal::internal("this party's share has no bias"))?;
+    Ok((linear.weights().clone(), bias))
+}
+
+/// The features (d × n), of a sub-model that is not linear with its outputs below them (d + k × n).
+///
+/// # Errors
+/// INTERNAL if the sub-model does not take the features.
+pub(crate) fn features(share: &StoredShare, block: FeatureBlock) -> Result<FeatureBlock, Refusal> {
+    if share.linear().is_ok() {
+        return Ok(block);
+    }
+    let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
+    let outputs = share.model().outputs(block.matrix()).map_err(|e| internal(&e))?;
+    let (d, k) = (block.features(), outputs.width());
+    let mut below = block.into_matrix().resize_vertically(d + k, 0.0);
+    below.rows_mut(d, k).copy_from(outputs.matrix());
+    FeatureBlock::new(below).map_err(|e| internal(&e))
+}

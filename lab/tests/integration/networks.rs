@@ -1,0 +1,317 @@
+//! Perceptrons: trained over the sockets as in one place, served, restarted, audited.
+
+use nalgebra::{DMatrix, DVector};
+use vfl_active_party::attack::Method;
+use vfl_lab::audit::informed_attacks;
+use vfl_lab::report::{Outcome, Refused};
+use vfl_passive_party::config::{Grant, ReleasePolicy};
+use vfl_shared::data::Dataset;
+use vfl_shared::model::contract::Origin;
+use vfl_shared::model::{
+    Combiner, ModelConfig, Schedule, ShareStore, SubModelSpec, TrainingConfig, TrainingValues, cross_entropy, kinds,
+};
+use vfl_shared::rpc::RefusalKind;
+use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
+
+use super::defenses::defense;
+use super::helped::{RECORDS, auxiliary, errors, known, plan, report, run};
+use super::support::{Trained, dataset, spec, split, test_ids, training_ids};
+
+fn mlp(hidden: &[usize], activation: &str) -> ModelConfig {
+    let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
+    ModelConfig::new(Combiner::Sum, "mlp", None, settings.as_object().unwrap().clone()).unwrap()
+}
+
+fn config(model: ModelConfig, epochs: u32) -> TrainingConfig {
+    let values = TrainingValues { epochs, learning_rate: 0.02, patience: 4, seed: 5, model, ..Default::default() };
+    TrainingConfig::try_from(values).unwrap()
+}
+
+/// A deployment with a network in service, whose passive parties release nothing.
+async fn trained(parties: usize, each: usize, config: &TrainingConfig) -> Trained {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset();
+    let split = split(&dataset, parties, each);
+    let mut spec = spec(dir.path(), &dataset, &split);
+    spec.release = ReleasePolicy::default();
+    let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
+    let version = deployment.train(config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
+    Trained { dir, dataset, split, deployment, version }
+}
+
+/// One party's network in the plainest form: weights and bias of each layer, the last bias at the active party alone.
+#[derive(Clone)]
+struct Plain {
+    layers: Vec<(DMatrix<f64>, Option<DVector<f64>>)>,
+    activation: &'static str,
+}
+
+impl Plain {
+    /// As the kind starts it: first parameters are no part of the comparison.
+    fn start(
+        model: &ModelConfig,
+        hidden: &[usize],
+        activation: &'static str,
+        d: usize,
+        k: usize,
+        active: bool,
+    ) -> Self {
+        let spec = SubModelSpec::new("mlp", k as u32, model.settings().clone()).unwrap();
+        let started = kinds::start(&Origin { spec, features: d, active, seed: 5 }).unwrap();
+        let mut values = started.snapshot().into_iter();
+        let (mut layers, mut inputs) = (Vec::new(), d);
+        for (at, outputs) in hidden.iter().copied().chain([k]).enumerate() {
+            let weights = DMatrix::from_vec(outputs, inputs, values.next().unwrap());
+            let bias = (at < hidden.len() || active).then(|| DVector::from_vec(values.next().unwrap()));
+            layers.push((weights, bias));
+            inputs = outputs;
+        }
+        Self { layers, activation }
+    }
+
+    fn phi(&self, z: f64) -> f64 {
+        match self.activation {
+            "sigmoid" => 1.0 / (1.0 + f64::exp(-z)),
+            "tanh" => z.tanh(),
+            _ => z.max(0.0),
+        }
+    }
+
+    /// What each layer gives for one record, the record itself first.
+    fn one(&self, x: DVector<f64>) -> Vec<DVector<f64>> {
+        let mut all = vec![x];
+        for (at, (weights, bias)) in self.layers.iter().enumerate() {
+            let mut z = weights * all.last().unwrap();
+            if let Some(bias) = bias {
+                z += bias;
+            }
+            all.push(if at + 1 < self.layers.len() { z.map(|v| self.phi(v)) } else { z });
+        }
+        all
+    }
+
+    /// Adds the slopes of one record, of whose outputs the loss has the slope `delta`.
+    fn slopes(&self, through: &[DVector<f64>], mut delta: DVector<f64>, into: &mut Self) {
+        for at in (0..self.layers.len()).rev() {
+            into.layers[at].0 += &delta * through[at].transpose();
+            if let Some(bias) = &mut into.layers[at].1 {
+                *bias += &delta;
+            }
+            delta = self.layers[at].0.transpose() * delta;
+            if at > 0 {
+                let phi = |a: f64| match self.activation {
+                    "sigmoid" => a * (1.0 - a),
+                    "tanh" => 1.0 - a * a,
+                    _ => f64::from(a > 0.0),
+                };
+                delta = DVector::from_fn(delta.len(), |i, _| delta[i] * phi(through[at][i]));
+            }
+        }
+    }
+
+    fn zeros(&self) -> Self {
+        let layers = self.layers.iter().map(|(w, b)| (w * 0.0, b.as_ref().map(|b| b * 0.0))).collect();
+        Self { layers, activation: self.activation }
+    }
+
+    /// All parameters in the order of the layers, and whether each is a weight.
+    fn all(&mut self) -> Vec<(&mut f64, bool)> {
+        self.layers
+            .iter_mut()
+            .flat_map(|(w, b)| {
+                let bias = b.iter_mut().flat_map(|b| b.iter_mut()).map(|v| (v, false));
+                w.iter_mut().map(|v| (v, true)).chain(bias).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+}
+
+/// Training in one place, record by record: Adam on the mean cross-entropy and l2 · Σ w², early stopping, the order of the seed.
+fn central(config: &TrainingConfig, parties: &mut Vec<Plain>, x: &[DMatrix<f64>], labels: &[u32]) {
+    let v = config.values();
+    let mut schedule = Schedule::new(config, labels.len());
+    let logits = |parties: &[Plain], positions: &[u32]| {
+        let columns = positions.iter().map(|&p| {
+            let of = |(party, x): (&Plain, &DMatrix<f64>)| party.one(x.column(p as usize).into_owned()).pop().unwrap();
+            parties.iter().zip(x).map(of).reduce(|a, b| a + b).unwrap()
+        });
+        Logits::new(DMatrix::from_columns(&columns.collect::<Vec<_>>())).unwrap()
+    };
+    let of = |positions: &[u32]| positions.iter().map(|&p| labels[p as usize]).collect::<Vec<u32>>();
+    let validation = schedule.validation().to_vec();
+    let zeros: Vec<Plain> = parties.iter().map(Plain::zeros).collect();
+    let (mut m, mut s, mut t) = (zeros.clone(), zeros.clone(), 0);
+    let (mut best, mut best_loss, mut best_epoch) = (parties.clone(), f64::INFINITY, 0);
+    for epoch in 1..=v.epochs {
+        for batch in schedule.next_epoch() {
+            let (_, gradient, _) = cross_entropy(logits(parties, &batch), &of(&batch));
+            t += 1;
+            for at in 0..parties.len() {
+                let mut slopes = zeros[at].clone();
+                for (column, &p) in batch.iter().enumerate() {
+                    let through = parties[at].one(x[at].column(p as usize).into_owned());
+                    parties[at].slopes(&through, gradient.column(column).into_owned(), &mut slopes);
+                }
+                let moving = parties[at].all().into_iter().zip(slopes.all()).zip(m[at].all()).zip(s[at].all());
+                for ((((value, weight), (slope, _)), (m, _)), (s, _)) in moving {
+                    let slope = *slope + if weight { 2.0 * v.l2 * *value } else { 0.0 };
+                    *m = 0.9 * *m + 0.1 * slope;
+                    *s = 0.999 * *s + 0.001 * slope * slope;
+                    let (mean, spread) = (*m / (1.0 - 0.9f64.powi(t)), *s / (1.0 - 0.999f64.powi(t)));
+                    *value -= v.learning_rate * mean / (spread.sqrt() + 1e-8);
+                }
+            }
+        }
+        let (loss, _, _) = cross_entropy(logits(parties, &validation), &of(&validation));
+        if loss < best_loss {
+            (best, best_loss, best_epoch) = (parties.clone(), loss, epoch);
+        } else if epoch - best_epoch >= v.patience {
+            break;
+        }
+    }
+    *parties = best;
+}
+
+/// The columns of each party, the active one's first.
+fn columns(here: &Trained) -> Vec<Vec<usize>> {
+    std::iter::once(here.split.active().to_vec())
+        .chain(here.split.passive().iter().map(|p| p.columns.clone()))
+        .collect()
+}
+
+fn rows(dataset: &Dataset, columns: &[usize], positions: &[usize]) -> DMatrix<f64> {
+    dataset.x().select_columns(positions).select_rows(columns)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_trained_over_sockets_is_the_one_trained_in_one_place() {
+    for (hidden, activation, passive) in [(&[8, 8][..], "sigmoid", 1), (&[6], "tanh", 2), (&[5, 4, 3], "relu", 2)] {
+        let model = mlp(hidden, activation);
+        let config = config(model.clone(), 6);
+        let here = trained(passive, 3, &config).await;
+        let k = here.dataset.class_names().len();
+        let train = &here.dataset.split().train;
+        let x: Vec<_> = columns(&here).iter().map(|columns| rows(&here.dataset, columns, train)).collect();
+        let labels: Vec<u32> = train.iter().map(|&p| here.dataset.labels()[p]).collect();
+        let start = |(at, x): (usize, &DMatrix<f64>)| Plain::start(&model, hidden, activation, x.nrows(), k, at == 0);
+        let mut plain: Vec<Plain> = x.iter().enumerate().map(start).collect();
+        let first = plain.clone();
+        central(&config, &mut plain, &x, &labels);
+
+        let version = here.version.parse_version();
+        let mut worst = 0.0f64;
+        let mut moved = 0.0f64;
+        for (at, (party, first)) in plain.iter_mut().zip(&first).enumerate() {
+            let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
+            let share = ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
+            let stored: Vec<f64> = share.model().tensors().iter().flat_map(|t| t.values.to_vec()).collect();
+            let ours: Vec<f64> = party.all().into_iter().map(|(v, _)| *v).collect();
+            assert_eq!(stored.len(), ours.len());
+            worst = stored.iter().zip(&ours).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
+            let before: Vec<f64> = first.clone().all().into_iter().map(|(v, _)| *v).collect();
+            moved = ours.iter().zip(&before).fold(moved, |moved, (a, b)| moved.max((a - b).abs()));
+        }
+        assert!(worst < 1e-9, "{activation}: parameters differ by {worst:e}");
+        assert!(moved > 0.1, "{activation}: the comparison is of a model that has learned");
+        here.deployment.stop().await.unwrap();
+    }
+}
+
+trait ParseVersion {
+    fn parse_version(&self) -> vfl_shared::types::ModelVersion;
+}
+
+impl ParseVersion for String {
+    fn parse_version(&self) -> vfl_shared::types::ModelVersion {
+        vfl_shared::types::ModelVersion::new(self.as_str()).unwrap()
+    }
+}
+
+/// What the networks on the parties' disks give, added and through the softmax.
+fn scores(here: &Trained, from: usize, to: usize) -> DMatrix<f64> {
+    let version = here.version.parse_version();
+    let positions = &here.dataset.split().test[from..to];
+    let shares = columns(here).into_iter().enumerate().map(|(at, columns)| {
+        let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
+        let share = ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
+        share.model().outputs(&rows(&here.dataset, &columns, positions)).unwrap().matrix().clone()
+    });
+    let logits = Logits::new(shares.collect::<Vec<_>>().into_iter().reduce(|a, b| a + b).unwrap()).unwrap();
+    ConfidenceScores::softmax(logits).into_matrix()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_is_served_restarted_and_defended() {
+    let config = config(mlp(&[8, 8], "sigmoid"), 6);
+    let here = trained(2, 3, &config).await;
+    let (ids, k) = (test_ids(&here.dataset, 0, 40), here.dataset.class_names().len());
+    let expected = scores(&here, 0, 40);
+    let predict = async |here: &Trained| here.deployment.active_client().unwrap().predict(&ids, k).await.unwrap();
+    let ReleasedScores::Probabilities(before) = predict(&here).await else { panic!("scores") };
+    assert!((&before - &expected).amax() < 1e-12);
+    let undefended = ReleasedScores::Probabilities(before);
+    let mut here = here.again(|spec| spec.release = ReleasePolicy::default()).await;
+    assert_eq!(predict(&here).await, undefended, "a restart changes no bit");
+    // Behind three defenses, each of which keeps the class.
+    let classes: Vec<u32> = expected.column_iter().map(|c| c.imax() as u32).collect();
+    for policy in ["rounding (decimals = 2)", "top_k (k = 2)", "class_label"] {
+        here = here
+            .again(|spec| {
+                spec.release = ReleasePolicy::default();
+                spec.defenses = defense(policy);
+            })
+            .await;
+        let released = predict(&here).await;
+        assert_ne!(released, undefended, "{policy}");
+        assert_eq!(released.predicted_labels(), classes, "{policy}");
+    }
+}
+
+/// An audit runs what needs no parameters, beside its control; what needs them says why it did not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_is_audited_without_its_parameters() {
+    let config = config(mlp(&[8, 8], "tanh"), 20);
+    let here = trained(1, 4, &config).await;
+    let table = known(&here, RECORDS, RECORDS + 80);
+    let here = here
+        .again(|spec| {
+            spec.release = ReleasePolicy::default();
+            spec.help.known = Some(table);
+            spec.help.moments = true;
+        })
+        .await;
+    let mut attacks = vec![Method::HalfStar.into(), Method::Half.into(), Method::Random.into()];
+    attacks.extend(informed_attacks());
+    let asked = plan(&here, attacks, auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80)));
+    let mut asked = asked;
+    asked.policies.push("class_label".parse().unwrap());
+    let findings = run(&here, &asked).await.unwrap();
+    let outcome = |name: &str| {
+        let all = findings.audits.iter().flat_map(|audit| &audit.attacks);
+        all.clone().find(|attack| attack.name == name).unwrap_or_else(|| panic!("{name}")).outcome.clone()
+    };
+    assert!(matches!(outcome("half_star"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
+    assert!(matches!(outcome("gaussian"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
+    let informed = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
+    let (name, found, risk) = informed.added_risk().unwrap();
+    assert_eq!((name, risk.control.as_str()), ("kernel_ridge", "kernel_imputation"));
+    // It learns from 80 records whatever the model is: not much worse than its control where scores tell it nothing.
+    assert!(found.mse < 1.2 * errors(informed, "kernel_imputation").mse && risk.low < risk.high, "{risk:?}");
+    assert!(!findings.audits.iter().any(|audit| audit.threat_model.moments), "no owner knows A x of a network");
+    report(&findings);
+}
+
+/// What takes linear models alone is refused with its name before any training.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_party_that_releases_weights_does_not_train_a_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset();
+    let split = split(&dataset, 1, 3);
+    let mut spec = spec(dir.path(), &dataset, &split);
+    spec.release.to_active_party = Grant::TrueParameters;
+    let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
+    let refused = deployment.train(&config(mlp(&[8], "relu"), 1), &training_ids(&dataset), |_| ()).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+    assert!(refused.message.contains("takes linear models alone") && refused.message.contains("`mlp`"), "{refused}");
+    deployment.stop().await.unwrap();
+}
