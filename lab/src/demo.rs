@@ -16,7 +16,7 @@ use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, p
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
-use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::{SOFTMAX_REGRESSION, TrainingConfig};
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::training::messages::Published;
 use vfl_shared::types::{PartyName, RecordIds};
@@ -79,6 +79,13 @@ pub fn default_policies() -> Vec<Policy> {
 #[must_use]
 pub fn every_policy(classes: usize) -> Vec<Policy> {
     DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(classes)).map(Policy::of).collect()
+}
+
+impl DemoPlan {
+    /// Whether the model has weights that can be released and dealt out in other columns.
+    fn linear(&self) -> bool {
+        self.training.values().model.kind() == SOFTMAX_REGRESSION
+    }
 }
 
 /// The attacks that the sweep shows.
@@ -152,6 +159,8 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     ));
     let state = tempfile::tempdir()?;
     let release = match plan.transform {
+        // Parameters of a network are not released.
+        _ if !plan.linear() => ReleasePolicy::default(),
         TransformConfig::None {} => white_box(),
         ref transform => ReleasePolicy { to_active_party: Grant::Transformed(transform.clone()), ..white_box() },
     };
@@ -214,8 +223,8 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         audited.len()
     ));
 
-    // A model of transformed features cannot be dealt out in other columns.
-    let whole = match plan.sweep && plan.training_transform == (TransformConfig::None {}) {
+    // A model of transformed features cannot be dealt out in other columns, nor can a network.
+    let whole = match plan.sweep && plan.linear() && plan.training_transform == (TransformConfig::None {}) {
         true => Some(gather(&deployment, &dataset, &split, &published, plan, &training_ids)?),
         false => None,
     };
@@ -371,6 +380,15 @@ fn report(
         BankColumns::Authors => command.push_str(" --bank-columns authors"),
         BankColumns::All => command.push_str(" --bank-columns all"),
     }
+    let model = &plan.training.values().model;
+    if !model.is_default() {
+        let settings = model.settings();
+        let hidden = settings.get("hidden").and_then(|hidden| hidden.as_array()).into_iter().flatten();
+        command.push_str(&format!(" --hidden {}", hidden.map(ToString::to_string).collect::<Vec<_>>().join(",")));
+        if let Some(activation) = settings.get("activation").and_then(|activation| activation.as_str()) {
+            command.push_str(&format!(" --activation {activation}"));
+        }
+    }
     if plan.policies != default_policies() {
         if every_policy(k) == plan.policies {
             command.push_str(" --policy all");
@@ -443,6 +461,14 @@ fn report(
          An attack that is not listed may do better than both."
             .into(),
     ];
+    if !model.is_default() {
+        report.notes.push(format!(
+            "The model is of kind `{}` with the settings {}. Its passive parameters are not released, so that attacks which \
+             need them did not run: what it gives away to one that learns them is not measured.",
+            model.kind(),
+            serde_json::Value::Object(model.settings().clone())
+        ));
+    }
     if report.sweep.is_some() && plan.transform != (TransformConfig::None {}) {
         report.notes.push("The error by number of passive features is that of true parameters.".into());
     }

@@ -3,13 +3,13 @@
 use clap::Args;
 use vfl_shared::cli::CliError;
 use vfl_shared::data::VerticalSplit;
-use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
 
 use vfl_coordinator::defense::Pipeline;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::policy::Policy;
+use vfl_shared::policy::{DefenseConfig, Policy};
 
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
@@ -26,6 +26,7 @@ Examples:
   cloison demo --dataset satellite --passive-features 12
   cloison demo --dataset satellite --passive-features 18 --policy all --no-sweep
   cloison demo --passive-features 6 --transform complement --no-sweep
+  cloison demo --dataset satellite --hidden 8,8
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {
     #[command(flatten)]
@@ -37,6 +38,13 @@ pub struct DemoArgs {
     /// scores add to what this adversary can estimate without scores. 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
     known_records: usize,
+    /// Train a perceptron with hidden layers of these widths at each party, as `8,8`, instead of softmax regression. Its parameters are
+    /// not released.
+    #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
+    hidden: Vec<u32>,
+    /// What its hidden layers make of their sums: sigmoid, tanh or relu. Default: sigmoid.
+    #[arg(long, value_name = "NAME", requires = "hidden")]
+    activation: Option<String>,
     /// Epochs of training at most.
     #[arg(long, value_name = "N", default_value_t = 150)]
     epochs: u32,
@@ -68,6 +76,8 @@ impl Default for DemoArgs {
             data: DataArgs::default(),
             records: DEFAULT_RECORDS,
             known_records: DEFAULT_KNOWN_RECORDS,
+            hidden: Vec::new(),
+            activation: None,
             epochs: 150,
             policies: Vec::new(),
             transform: "none".into(),
@@ -104,7 +114,7 @@ impl DemoArgs {
             validation_share: 0.1,
             patience: 15,
             seed: self.data.seed,
-            ..TrainingValues::default()
+            model: self.model()?,
         })
         .map_err(CliError::input)?;
         let data = self.data.spec()?;
@@ -115,7 +125,19 @@ impl DemoArgs {
         if self.records.min(dataset.split().test.len()) < 100 {
             return Err(CliError::Input("an audit takes at least 100 test records; raise --records".into()));
         }
-        let policies = policies(&self.policies, dataset.class_names().len())?;
+        let mut policies = policies(&self.policies, dataset.class_names().len())?;
+        if !self.hidden.is_empty() {
+            let weights =
+                |policy: &Policy| policy.defenses.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { .. }));
+            if self.policies.iter().any(|text| text == "all") {
+                policies.retain(|policy| !weights(policy));
+            }
+            if let Some(policy) = policies.iter().find(|policy| weights(policy)) {
+                return Err(CliError::Input(format!(
+                    "policy `{policy}`: logit_noise takes the weights of a linear model"
+                )));
+            }
+        }
         let thresholds = self.thresholds.or(ThresholdArgs::default())?;
         let metrics = self.metrics.as_deref().map(super::metrics::metrics_of).transpose()?;
         drop(dataset);
@@ -136,6 +158,23 @@ impl DemoArgs {
             sweep: !self.no_sweep,
             seed: self.data.seed,
         })
+    }
+
+    /// The model asked for.
+    fn model(&self) -> Result<ModelConfig, CliError> {
+        if self.hidden.is_empty() {
+            return Ok(ModelConfig::default());
+        }
+        if self.transform != "none" || self.train_transform != "none" {
+            return Err(CliError::Input(
+                "--hidden: transforms are of linear models; leave --transform and --train-transform out".into(),
+            ));
+        }
+        let mut settings = serde_json::Map::from_iter([("hidden".to_owned(), self.hidden.clone().into())]);
+        if let Some(activation) = &self.activation {
+            settings.insert("activation".into(), activation.as_str().into());
+        }
+        ModelConfig::new(Combiner::Sum, "mlp", None, settings).map_err(CliError::input)
     }
 
     /// Both transforms, checked against the features of each passive party.

@@ -59,7 +59,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Train, serve, attack and defend a model with all parties in this process, over sockets; write a report.
-    Demo(DemoArgs),
+    Demo(Box<DemoArgs>),
     /// Audit a running deployment as its auditor; write a report.
     Audit(AuditArgs),
     /// Search the defense that meets thresholds at the least cost.

@@ -39,8 +39,10 @@ pub(super) fn brief(report: &Report) -> Brief {
         let of_kind: Vec<&DefenseLine<'_>> =
             lines.iter().filter(|line| SurfaceKind::of_policy(&line.policy.name) == kind).collect();
         surfaces.extend(scores(kind, &of_kind));
+        if kind == SurfaceKind::ScoreVector {
+            surfaces.extend(moments(report));
+        }
     }
-    surfaces.extend(moments(report));
     surfaces.extend(no_score(report));
     surfaces.extend(parameters(report));
     surfaces.push(training(report));

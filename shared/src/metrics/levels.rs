@@ -24,8 +24,8 @@ pub fn levels_right(
     let of = |feature: usize| {
         let levels = levels(truth.row(feature).iter(), most_values)?;
         let nearest = |e: f64| levels.iter().copied().min_by(|a, b| (a - e).abs().total_cmp(&(b - e).abs()));
-        let pairs = estimates.row(feature).into_iter().zip(truth.row(feature).into_iter());
-        Some(pairs.filter(|(e, x)| nearest(**e) == Some(**x)).count() as f64 / n as f64)
+        let right = (0..n).filter(|&r| nearest(estimates[(feature, r)]) == Some(truth[(feature, r)])).count();
+        Some(right as f64 / n as f64)
     };
     Ok((0..d).map(of).collect())
 }

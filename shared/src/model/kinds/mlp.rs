@@ -41,7 +41,7 @@ impl Kind for MlpKind {
 
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
         // Every layer has weights and a bias, but for the last one of a passive party.
-        let active = parameters.blocks.len() % 2 == 0;
+        let active = parameters.blocks.len().is_multiple_of(2);
         let mut model = Mlp::zeros(&parameters.spec, parameters.features, active)?;
         parameters.put_into(&mut model)?;
         Ok(Box::new(model))
