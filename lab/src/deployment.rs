@@ -16,7 +16,7 @@ use vfl_passive_party::collusion::Collusion;
 use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
-use vfl_shared::model::{LinearParameters, ModelSpec, ShareStore, TrainingConfig};
+use vfl_shared::model::{LinearParameters, ModelSpec, ShareStore, TrainingConfig, kinds};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::{Credentials, Limits, Peer, Role};
 use vfl_shared::training::messages::{Progress, Published};
@@ -60,14 +60,17 @@ pub struct Help {
     pub moments: bool,
 }
 
-/// The consent that a passive party needs to give for an ordinary training: the active party by its name, and the number of
-/// classes. Everything else is the default.
+/// The consent that a passive party needs to give for an ordinary training: the active party by its name, the number of
+/// classes, every kind of model, and first parameters from the seed. Everything else is the default.
 #[must_use]
 pub fn consent(active_party: &PartyName, classes: usize) -> passive::TrainingPolicy {
     passive::TrainingPolicy {
         allowed: true,
         active_party: Some(active_party.clone()),
         max_classes: u32::try_from(classes).unwrap_or(u32::MAX),
+        kinds: kinds::names().map(str::to_owned).collect(),
+        // The same seed gives the same model.
+        start: passive::StartFrom::Seed,
         ..Default::default()
     }
 }

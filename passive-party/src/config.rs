@@ -8,6 +8,7 @@ use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, TlsFiles};
 use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::model::{SOFTMAX_REGRESSION, kinds};
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::types::PartyName;
 
@@ -118,6 +119,11 @@ pub struct TrainingPolicy {
     pub allowed: bool,
     /// The active party it trains for, by the name in its certificate. No default: needed where training is allowed.
     pub active_party: Option<PartyName>,
+    /// Kinds of sub-models it trains. Default: softmax regression alone. What a training of another kind shows the active party is not
+    /// measured.
+    pub kinds: Vec<String>,
+    /// What first parameters are drawn from, where a kind draws them. Default `"private"`.
+    pub start: StartFrom,
     /// The classes, in the order of the model. Default: any, up to `max_classes`.
     pub class_names: Vec<String>,
     /// The most classes of a model. With more classes than features a single step shows a record exactly. Default 2.
@@ -138,12 +144,26 @@ pub struct TrainingPolicy {
     pub max_total: u32,
 }
 
+/// What first parameters are drawn from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartFrom {
+    /// Random bytes of this party's own, new for each training. From a known start the first step would show the active party
+    /// as many equations of a record's features as there are classes, in every training others.
+    #[default]
+    Private,
+    /// The seed of the training, which the active party chooses: the same seed gives the same model.
+    Seed,
+}
+
 impl Default for TrainingPolicy {
     fn default() -> Self {
         Self {
             transform: TransformConfig::None {},
             allowed: false,
             active_party: None,
+            kinds: vec![SOFTMAX_REGRESSION.to_owned()],
+            start: StartFrom::Private,
             class_names: Vec::new(),
             max_classes: 2,
             min_records: 1000,
@@ -164,6 +184,9 @@ impl Default for TrainingPolicy {
 pub fn check_training(policy: &TrainingPolicy) -> Result<(), String> {
     if policy.allowed && policy.active_party.is_none() {
         return Err("`allowed = true` needs `active_party`, the name of the one active party it is for".into());
+    }
+    for kind in &policy.kinds {
+        kinds::find(kind).map_err(|e| format!("`kinds` in [training]: {e}"))?;
     }
     if policy.class_names.len() == 1 {
         return Err("`class_names` lists all classes of the model, at least two".into());

@@ -7,15 +7,17 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rand::TryRng;
+use rand::rngs::SysRng;
 use vfl_shared::clock::now;
-use vfl_shared::model::contract::Kind;
+use vfl_shared::model::contract::{Kind, Start};
 use vfl_shared::model::{Schedule, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::training::TrainingGate;
 use vfl_shared::training::journal::{Journal, JournalError, Proposal};
 use vfl_shared::types::ModelVersion;
 
-use crate::config::{Grant, ReleasePolicy, TrainingPolicy};
+use crate::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
 use crate::transform::TransformConfig;
 
 /// The rules, and the journal.
@@ -84,6 +86,11 @@ impl Consent {
         }
         let v = proposal.config.values();
         let kind = kinds::find(v.model.kind()).map_err(|e| refused(e.to_string()))?;
+        if !p.kinds.iter().any(|allowed| allowed == kind.name()) {
+            let message =
+                format!("`kinds` in [training] does not name `{}`: it is {}", kind.name(), p.kinds.join(", "));
+            return Err(refused(message));
+        }
         check_linear(self.linear_only, kind)?;
         let within = |what: &str, got: f64, most: f64| {
             if got <= most {
@@ -153,6 +160,19 @@ impl TrainingGate for Consent {
         self.check(proposal, now()).inspect_err(|refusal| {
             tracing::warn!(active_party = %proposal.active_party, reason = %refusal, "training refused");
         })
+    }
+
+    fn start(&self) -> Result<Option<Start>, Refusal> {
+        match self.policy.start {
+            StartFrom::Seed => Ok(None),
+            StartFrom::Private => {
+                let mut start = Start::default();
+                SysRng.try_fill_bytes(&mut start).map_err(|_| {
+                    Refusal::internal("the operating system gives no random numbers, so no training begins")
+                })?;
+                Ok(Some(start))
+            }
+        }
     }
 
     fn records_missing(&self, proposal: &Proposal) -> Result<(), Refusal> {

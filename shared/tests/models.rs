@@ -5,7 +5,7 @@ use nalgebra::DMatrix;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_shared::model::contract::{BackwardError, HeadGradients, Origin, Parametrised, Tensor, Use};
+use vfl_shared::model::contract::{BackwardError, HeadGradients, Origin, Parametrised, Tensor, Use, start_of};
 use vfl_shared::model::{
     Combiner, Head, HeadLearner, ModelSpec, Parameters, ShareStore, SubModelSpec, TrainingConfig, TrainingValues,
     cross_entropy, kinds,
@@ -30,7 +30,9 @@ fn stir(model: &mut dyn Parametrised, seed: u64) {
 fn origins() -> Vec<Origin> {
     let spec = |kind: &str| SubModelSpec::new(kind, 4, Default::default()).unwrap();
     kinds::names()
-        .flat_map(|kind| [false, true].map(|active| Origin { spec: spec(kind), features: 5, active, seed: 7 }))
+        .flat_map(|kind| {
+            [false, true].map(|active| Origin { spec: spec(kind), features: 5, active, start: start_of(7) })
+        })
         .collect()
 }
 

@@ -111,6 +111,7 @@ fn naive(
         ("permutation_matched_mse", Some(matched)),
         // The synthetic features take as many values as there are records.
         ("conditional_entropy", None),
+        ("levels_right", None),
     ])
 }
 

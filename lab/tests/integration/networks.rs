@@ -4,9 +4,9 @@ use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::Method;
 use vfl_lab::audit::informed_attacks;
 use vfl_lab::report::{Outcome, Refused};
-use vfl_passive_party::config::{Grant, ReleasePolicy};
+use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
 use vfl_shared::data::Dataset;
-use vfl_shared::model::contract::Origin;
+use vfl_shared::model::contract::{Origin, start_of};
 use vfl_shared::model::{
     Combiner, ModelConfig, Schedule, ShareStore, SubModelSpec, TrainingConfig, TrainingValues, cross_entropy, kinds,
 };
@@ -57,7 +57,7 @@ impl Plain {
         active: bool,
     ) -> Self {
         let spec = SubModelSpec::new("mlp", k as u32, model.settings().clone()).unwrap();
-        let started = kinds::start(&Origin { spec, features: d, active, seed: 5 }).unwrap();
+        let started = kinds::start(&Origin { spec, features: d, active, start: start_of(5) }).unwrap();
         let mut values = started.snapshot().into_iter();
         let (mut layers, mut inputs) = (Vec::new(), d);
         for (at, outputs) in hidden.iter().copied().chain([k]).enumerate() {
@@ -314,4 +314,47 @@ async fn a_party_that_releases_weights_does_not_train_a_network() {
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
     assert!(refused.message.contains("takes linear models alone") && refused.message.contains("`mlp`"), "{refused}");
     deployment.stop().await.unwrap();
+}
+
+/// By default a passive party trains no network, and draws first parameters itself. The active party chooses the seed: from a start that
+/// follows from it, the scores of one step would be known functions of the features, others in each training.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_takes_consent_and_starts_where_the_active_party_does_not_know() {
+    let dataset = dataset();
+    let split = split(&dataset, 1, 3);
+    let training = config(mlp(&[4], "tanh"), 1);
+    let ids = training_ids(&dataset);
+    let deploy = async |dir: &std::path::Path, kinds: &[&str], start: StartFrom| {
+        let mut spec = spec(dir, &dataset, &split);
+        spec.release = ReleasePolicy::default();
+        spec.consent.kinds = kinds.iter().map(ToString::to_string).collect();
+        spec.consent.start = start;
+        vfl_lab::deployment::Deployment::start(spec).await.unwrap()
+    };
+    let default = TrainingPolicy::default();
+    assert_eq!((default.kinds.as_slice(), default.start), (&["softmax_regression".to_owned()][..], StartFrom::Private));
+    let dir = tempfile::tempdir().unwrap();
+    let deployment = deploy(dir.path(), &["softmax_regression"], StartFrom::Private).await;
+    let refused = deployment.train(&training, &ids, |_| ()).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+    assert!(refused.message.contains("`kinds` in [training] does not name `mlp`"), "{refused}");
+    deployment.stop().await.unwrap();
+
+    for (start, repeats) in [(StartFrom::Private, false), (StartFrom::Seed, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let deployment = deploy(dir.path(), &["mlp"], start).await;
+        let mut models = Vec::new();
+        for _ in 0..2 {
+            let version = deployment.train(&training, &ids, |_| ()).await.unwrap().version;
+            let share = ShareStore::open(&deployment.party_dir("passive-1")).unwrap().load(&version).unwrap();
+            models.push(share.model().snapshot());
+        }
+        assert_eq!(models[0] == models[1], repeats, "{start:?}");
+        // One epoch at this step size moves no weight by as much as two starts differ.
+        if !repeats {
+            let far = models[0][0].iter().zip(&models[1][0]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(far > 0.5, "{far}");
+        }
+        deployment.stop().await.unwrap();
+    }
 }

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use nalgebra::DMatrix;
+use rand::SeedableRng;
+use rand_chacha::ChaCha20Rng;
 
 use super::{Combiner, LinearParameters, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
@@ -162,8 +164,17 @@ pub struct Origin {
     pub features: usize,
     /// Whether it is the active party's.
     pub active: bool,
-    /// The seed of the training, from which first parameters are drawn.
-    pub seed: u64,
+    /// What first parameters are drawn from: [`start_of`] the training's seed, or random bytes of the party's own.
+    pub start: Start,
+}
+
+/// What first parameters are drawn from.
+pub type Start = [u8; 32];
+
+/// The start that a training's seed gives. All parties know the seed.
+#[must_use]
+pub fn start_of(seed: u64) -> Start {
+    ChaCha20Rng::seed_from_u64(seed).get_seed()
 }
 
 /// A kind of sub-model: what the register knows of it.

@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 
-use super::contract::{BackwardError, Head, Origin, Parameters, SubModel};
+use super::contract::{BackwardError, Head, Origin, Parameters, Start, SubModel, start_of};
 use super::optimiser::Adam;
 use super::{SpecError, SubModelSpec, TrainingConfig, kinds};
 use crate::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
@@ -52,16 +52,29 @@ pub struct PartyLearner {
 }
 
 impl PartyLearner {
-    /// Starts a sub-model of the configuration's kind. `block` holds this party's features of the training's record list, in its
-    /// order; `active` says whether this is the active party.
+    /// Starts a sub-model of the configuration's kind from the seed of the training. `block` holds this party's features of the training's
+    /// record list, in its order; `active` says whether this is the active party.
     ///
     /// # Errors
     /// [`SpecError`] for a kind, width or setting that does not go with so many classes.
     pub fn new(config: &TrainingConfig, classes: usize, block: FeatureBlock, active: bool) -> Result<Self, SpecError> {
-        let values = config.values();
+        Self::starting(config, classes, block, active, start_of(config.values().seed))
+    }
+
+    /// The same with first parameters drawn from `start`.
+    ///
+    /// # Errors
+    /// As [`PartyLearner::new`].
+    pub fn starting(
+        config: &TrainingConfig,
+        classes: usize,
+        block: FeatureBlock,
+        active: bool,
+        start: Start,
+    ) -> Result<Self, SpecError> {
         let classes = u32::try_from(classes).unwrap_or(u32::MAX);
-        let origin =
-            Origin { spec: values.model.sub_model(classes)?, features: block.features(), active, seed: values.seed };
+        let spec = config.values().model.sub_model(classes)?;
+        let origin = Origin { spec, features: block.features(), active, start };
         Ok(Self {
             model: kinds::start(&origin)?,
             block: block.into_matrix(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::journal::Proposal;
 use super::messages::Step;
+use crate::model::contract::Start;
 use crate::rpc::Refusal;
 use crate::types::ModelVersion;
 
@@ -17,6 +18,12 @@ pub trait TrainingGate: Send + Sync {
     /// # Errors
     /// [`Refusal`] that names the rule.
     fn propose(&self, proposal: &Proposal) -> Result<(), Refusal>;
+
+    /// What the party draws first parameters from; `None`: from the seed of the training, which every party knows.
+    ///
+    /// # Errors
+    /// [`Refusal`] if it cannot draw.
+    fn start(&self) -> Result<Option<Start>, Refusal>;
 
     /// Some of the proposed records are not held here, which the refusal will say.
     ///
@@ -60,6 +67,11 @@ impl Admitted {
     pub(super) fn ask(gate: Arc<dyn TrainingGate>, proposal: Proposal) -> Result<Self, Refusal> {
         gate.propose(&proposal)?;
         Ok(Self { gate, proposal: Arc::new(proposal), number: None, steps: 0 })
+    }
+
+    /// What first parameters are drawn from, if not from the seed.
+    pub(super) fn start(&self) -> Result<Option<Start>, Refusal> {
+        self.gate.start()
     }
 
     pub(super) async fn records_missing(&self) -> Result<(), Refusal> {

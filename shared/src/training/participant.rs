@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::contract::start_of;
 use crate::model::{LearnerError, PartyLearner, ShareStore, StoreError};
 use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError};
 use crate::types::{FeatureBlock, ModelVersion, RecordIds, ShapeError};
@@ -106,7 +107,9 @@ impl Participant<'_> {
                 return Err(refusal);
             }
         };
-        let mut learner = PartyLearner::new(&config, classes, block, active)?;
+        let own_start = admitted.as_ref().map(Admitted::start).transpose()?.flatten();
+        let start = own_start.unwrap_or_else(|| start_of(config.values().seed));
+        let mut learner = PartyLearner::starting(&config, classes, block, active, start)?;
         let (features, sub_model) = (learner.features() as u32, Some(learner.spec().clone()));
         talk.reply(Reply::Ready(Ready { features, sub_model })).await?;
         let ended = self.obey(&mut talk, &mut learner, active, &mut admitted, &mut on_event).await;

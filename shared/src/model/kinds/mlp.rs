@@ -30,7 +30,7 @@ impl Kind for MlpKind {
     fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
         let mut model = Mlp::zeros(&origin.spec, origin.features, origin.active)?;
         // Apart from what a party of another role draws, so that equal shapes do not start equal.
-        let mut rng = ChaCha20Rng::seed_from_u64(origin.seed);
+        let mut rng = ChaCha20Rng::from_seed(origin.start);
         rng.set_stream(if origin.active { 1 } else { 2 });
         for layer in &mut model.layers {
             let reach = start_reach(layer.weights.ncols(), layer.weights.nrows());
@@ -232,12 +232,13 @@ impl SubModel for Mlp {
 mod tests {
     use super::*;
     use crate::model::TrainingValues;
+    use crate::model::contract::start_of;
     use crate::testing::gradients::{check_neighbours, check_sub_model};
 
     fn origin(hidden: &[usize], activation: &str, active: bool, seed: u64) -> Origin {
         let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
         let spec = SubModelSpec::new(NAME, 4, settings.as_object().unwrap().clone()).unwrap();
-        Origin { spec, features: 5, active, seed }
+        Origin { spec, features: 5, active, start: start_of(seed) }
     }
 
     fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
