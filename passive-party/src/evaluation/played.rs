@@ -14,9 +14,11 @@ use vfl_shared::numerics::{GaussianSystem, row_differences};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::RecordIds;
 
-use super::MIN_RECORDS;
 use super::scoring::Scorable;
 use crate::moments;
+
+/// The fewest records whose moments are taken.
+const FEWEST_OTHERS: usize = 100;
 
 /// Estimates of the adversary and of its control, reduced.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ impl Played {
     /// Plays with the weights (k × d) against `truth` (d × n), the records `ids` of `table`.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION if fewer than [`MIN_RECORDS`] others are held here; INTERNAL where numbers overflow.
+    /// FAILED_PRECONDITION if fewer than [`FEWEST_OTHERS`] others are held here; INTERNAL where numbers overflow.
     pub(super) fn new(
         weights: &DMatrix<f64>,
         table: &FeatureTable,
@@ -40,9 +42,9 @@ impl Played {
     ) -> Result<Self, Refusal> {
         let scored: std::collections::HashSet<&str> = ids.iter().collect();
         let others = || table.ids().iter().enumerate().filter(|(_, id)| !scored.contains(id)).map(|(at, _)| at);
-        if others().count() < MIN_RECORDS {
+        if others().count() < FEWEST_OTHERS {
             return Err(Refusal::precondition(format!(
-                "moments are those of the records that are not scored, and fewer than {MIN_RECORDS} of these are held here; score fewer"
+                "moments are those of the records that are not scored, and fewer than {FEWEST_OTHERS} of these are held here; score fewer"
             )));
         }
         let overflow = || Refusal::internal("the moments of the features overflow");
