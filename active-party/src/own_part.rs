@@ -37,3 +37,36 @@ pub(crate) fn features(share: &StoredShare, block: FeatureBlock) -> Result<Featu
     below.rows_mut(d, k).copy_from(outputs.matrix());
     FeatureBlock::new(below).map_err(|e| internal(&e))
 }
+
+#[cfg(test)]
+mod tests {
+    use vfl_shared::model::contract::{Origin, start_of};
+    use vfl_shared::model::{Parameters, ShareStore, SubModelSpec, kinds};
+
+    use super::*;
+
+    /// What attacks make of both is the sub-model's output, and its features stay where they were.
+    #[test]
+    fn map_and_features_give_the_outputs_of_every_kind() {
+        for kind in kinds::names() {
+            let spec = SubModelSpec::new(kind, 3, Default::default()).unwrap();
+            let mut model = kinds::start(&Origin { spec, features: 4, active: true, start: start_of(2) }).unwrap();
+            for tensor in model.tensors_mut() {
+                tensor.values.iter_mut().enumerate().for_each(|(i, v)| *v += 0.1 * (i as f64 + 1.0).sin());
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let store = ShareStore::open(dir.path()).unwrap();
+            let names: Vec<String> = (0..4).map(|i| format!("f{i}")).collect();
+            let digest = store.put(Parameters::of(&*model, model.snapshot()), &names).unwrap();
+            let share = store.stored(&digest).unwrap();
+            let y = DMatrix::from_fn(4, 7, |i, j| ((i * 3 + j * 5) % 11) as f64 / 10.0);
+            let (w_act, bias) = map(&share).unwrap();
+            let seen = features(&share, FeatureBlock::new(y.clone()).unwrap()).unwrap();
+            assert_eq!(seen.matrix().rows(0, 4), y, "{kind}");
+            let mut z = w_act * seen.matrix();
+            z.column_iter_mut().for_each(|mut z| z += &bias);
+            let outputs = model.outputs(&y).unwrap();
+            assert!((z - outputs.matrix()).amax() < 1e-12 && outputs.matrix().amax() > 0.01, "{kind}");
+        }
+    }
+}

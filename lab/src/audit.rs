@@ -80,8 +80,14 @@ pub async fn run(
     if let Some((last, undefended)) = audits.iter().enumerate().rfind(|(_, a)| plays && a.policy.is_none()) {
         on_stage(total, total, "the adversary that knows moments, played by their owner");
         let (at, utility) = (last + 1, undefended.utility);
-        let played = played::audit(&subject, &mut scorings, utility, baselines.clone()).await?;
-        audits.insert(at, played);
+        match played::audit(&subject, &mut scorings, utility, baselines.clone()).await {
+            Ok(played) => audits.insert(at, played),
+            // What was found so far has been paid for.
+            Err(refusal) => {
+                let said = format!("the adversary that knows moments was not played: {}", refusal.message);
+                audits.iter_mut().skip(last).take(1).for_each(|audit| audit.remarks.push(said.clone()));
+            }
+        }
     }
     let mut of_training = Vec::new();
     if let Some(agnostic) = adversaries.agnostic {

@@ -155,6 +155,8 @@ async fn perceptrons_are_as_accurate_as_the_papers() {
         let informed = report.audits.iter().find(|a| a.policy.is_none() && a.threat_model.known_records > 0).unwrap();
         let (attack, errors, risk) = informed.added_risk().unwrap();
         println!("{attack}: {}, control {}, added {risk:?}", errors.mse, risk.control_mse);
+        // What 200 records teach of the scores, without a parameter.
+        assert!(risk.low.unwrap() > 0.2, "{attack}: {risk:?}");
         assert!(report.notes.iter().any(|note| note.contains("`mlp`")), "{:?}", report.notes);
     }
 }

@@ -149,7 +149,7 @@ pub struct TrainingPolicy {
 #[serde(rename_all = "snake_case")]
 pub enum StartFrom {
     /// Random bytes of this party's own, new for each training. From a known start the first step would show the active party
-    /// as many equations of a record's features as there are classes, in every training others.
+    /// k − 1 equations of a record's features, in every training others.
     #[default]
     Private,
     /// The seed of the training, which the active party chooses: the same seed gives the same model.
@@ -229,8 +229,8 @@ pub struct AuditPolicy {
     pub allowed: bool,
     /// Whether answers carry noise. Default noised.
     pub mode: AuditMode,
-    /// Whether this party plays, for the auditor, an adversary that knows the means and covariances of its features: nobody is told
-    /// these, but figures that depend on them are told, and noise hides single records of the scored set alone. Default false.
+    /// Whether this party plays, for the auditor, an adversary that knows the means and covariances of its features: these
+    /// are not sent, but figures that depend on them are told, and noise hides single records of the scored set alone. Default false.
     pub moments: bool,
     /// Noised: what all answers about a record may cost, in ρ of zCDP; above 0 and at most 0.0869. Default 0.0869, which leaves every
     /// feature of a record at least 0.9 of its standard deviation.

@@ -20,6 +20,9 @@ use vfl_shared::types::ModelVersion;
 use crate::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
 use crate::transform::TransformConfig;
 
+/// The most values of a batch on its way through a model: 512 MiB.
+const MAX_BATCH_VALUES: u64 = 1 << 26;
+
 /// The rules, and the journal.
 #[derive(Debug)]
 pub struct Consent {
@@ -112,6 +115,15 @@ impl Consent {
             return Err(refused(format!("batches of {got} records, `min_batch` in [training] is {least}")));
         }
         let validation = schedule.validation().len();
+        let spec = v.model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX)).map_err(|e| refused(e.to_string()))?;
+        let largest = (v.batch_size as usize).min(records).max(validation) as u64;
+        let values = largest.saturating_mul(kind.values(&spec));
+        if values > MAX_BATCH_VALUES {
+            return Err(refused(format!(
+                "a batch or validation set of {largest} records would take {values} values on its way through the model, \
+                 {MAX_BATCH_VALUES} at most; make batches, the validation share or the model smaller"
+            )));
+        }
         if validation != 0 && validation < least {
             return Err(refused(format!(
                 "{validation} validation records, `min_batch` in [training] is {least}: their mean loss would tell too much \

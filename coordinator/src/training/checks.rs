@@ -37,7 +37,8 @@ impl ShareBound {
         Ok(Self { config: config.clone(), kind: kinds::find(spec.kind())?, spec: spec.clone(), features })
     }
 
-    /// Checks the shares after `updates` updates. Parameters start at 0, so the first shares are 0.
+    /// Checks the shares after `updates` updates. Those of a softmax regression start at 0, so that its first
+    /// shares are 0.
     ///
     /// # Errors
     /// INVALID_ARGUMENT: these are no shares of a model that was trained so far.
@@ -48,7 +49,7 @@ impl ShareBound {
         }
         Err(Refusal::invalid(format!(
             "the active party's logit shares pass {most:.3}, the most that {updates} steps of this training can make of \
-             parameters that start at 0; let `active-party` compute them"
+             parameters where it starts; let `active-party` compute them"
         )))
     }
 }

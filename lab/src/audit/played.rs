@@ -1,5 +1,5 @@
 //! The adversary that knows the means and covariances of the passive features, played by their owner: it has the true parameters
-//! and exact scores, and nobody is told the moments.
+//! and exact scores, and the moments are not sent.
 
 use vfl_shared::rpc::Refusal;
 
@@ -65,7 +65,7 @@ pub(super) async fn audit(
         audit.attacks.push(AttackResult::ran(attack, status, joint(&told)).with_added_risk(Some(added)));
     }
     audit.remarks.push(
-        "played by the owner of the features with the means and covariances of the records that are not audited; nobody was told these"
+        "played by the owner of the features with the means and covariances of the records that are not audited, which are not sent"
             .into(),
     );
     Ok(audit)

@@ -68,36 +68,29 @@ pub(crate) fn lines(report: &Report) -> Vec<AddedLine> {
     subjects(report).filter_map(line).collect()
 }
 
-/// The audits that the lines are of: of adversaries that know records, or where there are none, moments.
+/// The audits that the lines are of. What scores add for whoever knows moments alone is told in a sentence of its own.
 fn subjects(report: &Report) -> impl Iterator<Item = &Audit> {
-    let records = report.audits.iter().any(|audit| audit.threat_model.known_records > 0);
-    report.audits.iter().filter(move |audit| !(records && audit.threat_model.moments))
+    report.audits.iter().filter(|audit| !audit.threat_model.moments)
 }
 
-/// What an adversary in words knows that its control knows too.
+/// How many records the adversary knows, in words.
 pub(super) fn known(report: &Report) -> Option<String> {
     let most = report.audits.iter().map(|audit| audit.threat_model.known_records).max().unwrap_or(0);
-    match most {
-        0 if report.audits.iter().any(|audit| audit.threat_model.moments) => Some("means and covariances".into()),
-        0 => None,
-        records => Some(counted(records, "record")),
-    }
+    (most > 0).then(|| counted(most, "record"))
 }
 
 /// What the lines are about, in a sentence.
 pub(super) fn heading(report: &Report) -> Option<String> {
     let audit = subjects(report).find(|audit| audit.added_risk().is_some())?;
-    Some(match audit.threat_model.known_records {
-        0 => "What the scores add for an adversary that knows the means and covariances of the passive features".into(),
-        records => {
-            format!("What the scores add for an adversary that knows {records} records with all their features")
-        }
-    })
+    Some(format!(
+        "What the scores add for an adversary that knows {} records with all their features",
+        audit.threat_model.known_records
+    ))
 }
 
 /// How to read the lines.
-pub(crate) const READING: &str = "The control is the same adversary without any score: with known records it estimates each record's \
-     passive features from its active ones (imputation), with moments alone it guesses the means. Added risk is 1 − error / error of the control. Without noise the attack is \
+pub(crate) const READING: &str = "The control is the same adversary without any score: it estimates each record's passive features \
+     from its active ones (imputation). Added risk is 1 − error / error of the control. Without noise the attack is \
      chosen on one half of the records and read off the other, which may lower the figure. The release is not to blame for \
      what the control finds. Below 0 % the attack does worse than its control; the scores may still tell more to a better one.";
 

@@ -47,9 +47,9 @@ pub(super) fn lines(report: &Report) -> Vec<DefenseLine<'_>> {
 fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLine<'a> {
     let audits: Vec<&Audit> =
         report.audits.iter().filter(|a| a.policy == *policy && a.threat_model.sees_scores()).collect();
-    let with_control = || audits.iter().filter(|audit| audit.added_risk().is_some());
-    // Whoever knows records has the stronger control, which leaves less to blame the scores for.
-    let informed = with_control().find(|audit| !audit.threat_model.moments).or_else(|| with_control().next());
+    // What scores add for whoever knows moments alone is told apart: its control is weak, and it is there for exact scores alone.
+    let audits: Vec<&Audit> = audits.into_iter().filter(|audit| !audit.threat_model.moments).collect();
+    let informed = audits.iter().find(|audit| audit.added_risk().is_some());
     let strongest = || {
         let found = audits.iter().filter_map(|audit| Some((audit, audit.strongest()?.1.mse)));
         found.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(audit, _)| audit)

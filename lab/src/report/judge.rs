@@ -31,8 +31,8 @@ impl Report {
     pub fn compliance(&self, policy: &Policy) -> Vec<ThresholdResult> {
         let given = self.thresholds.iter().flat_map(Thresholds::given);
         let worst = given.map(|(threshold, _)| {
-            let of_policy: Vec<&Audit> = self.audits.iter().filter(|audit| audit.policy == *policy).collect();
-            let counting = of_policy.iter().filter(|audit| counts(threshold, audit, &of_policy));
+            let of_policy = self.audits.iter().filter(|audit| audit.policy == *policy);
+            let counting = of_policy.filter(|audit| counts(threshold, audit));
             let results = counting.flat_map(|audit| &audit.thresholds).filter(|r| r.threshold == threshold);
             let found = results.max_by(|a, b| severity(a).total_cmp(&severity(b))).cloned();
             found.unwrap_or_else(|| unmeasured(threshold))
@@ -65,18 +65,17 @@ fn severity(result: &ThresholdResult) -> f64 {
 /// How all audits of one policy together stand to each threshold that is given: the worst of them counts.
 pub(crate) fn together(thresholds: &Thresholds, audits: &[&Audit]) -> Vec<ThresholdResult> {
     let worst = |threshold| {
-        let counting = audits.iter().filter(|audit| counts(threshold, audit, audits));
+        let counting = audits.iter().filter(|audit| counts(threshold, audit));
         let of = counting.flat_map(|audit| results(thresholds, audit)).filter(|result| result.threshold == threshold);
         of.max_by(|a, b| severity(a).total_cmp(&severity(b))).unwrap_or_else(|| unmeasured(threshold))
     };
     thresholds.given().map(|(threshold, _)| worst(threshold)).collect()
 }
 
-/// Whether an audit counts for a threshold beside the others of its policy. The added risk of whoever knows moments alone does not
-/// where the control of whoever knows records was measured: the release is not to blame for what that control finds.
-fn counts(threshold: Threshold, audit: &Audit, of_policy: &[&Audit]) -> bool {
-    let stronger = |other: &&Audit| !other.threat_model.moments && other.added_risk().is_some();
-    threshold != Threshold::MaxAddedRisk || !audit.threat_model.moments || !of_policy.iter().any(stronger)
+/// Whether an audit counts for a threshold. The added risk of whoever knows moments alone does not: its control is weak, it is told of
+/// exact scores alone, and the release is not to blame for what a control with records would find.
+fn counts(threshold: Threshold, audit: &Audit) -> bool {
+    threshold != Threshold::MaxAddedRisk || !audit.threat_model.moments
 }
 
 fn unmeasured(threshold: Threshold) -> ThresholdResult {

@@ -291,7 +291,7 @@ impl Evaluation {
     #[must_use]
     pub fn plays(&self) -> bool {
         let linear = |(logits, version): &(Arc<LogitServer>, ModelVersion)| {
-            logits.share(version).is_ok_and(|share| share.linear().is_ok())
+            played::enough(&logits.table, &self.ids) && logits.share(version).is_ok_and(|share| share.linear().is_ok())
         };
         self.policy().moments && self.true_parameters && self.model.as_ref().is_some_and(linear)
     }
@@ -395,6 +395,9 @@ impl Evaluation {
     pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
         let truth = self.truth.matrix();
         let plays = asked.moments || matches!(asked.control, Control::Moments);
+        if plays {
+            self.affordable(asked)?;
+        }
         let played = if plays { Some(self.played()?) } else { None };
         let mut candidates = asked.candidates.clone();
         if let Some(played) = played.as_ref().filter(|_| asked.moments) {
@@ -433,6 +436,23 @@ impl Evaluation {
                 let scorings = self.count((candidates.len() + given).max(1))?;
                 Ok((scored, Left::Trusted { scorings }))
             }
+        }
+    }
+
+    /// Refuses what would be refused for its cost anyway, before there is work for it.
+    fn affordable(&self, asked: &Asked) -> Result<(), Refusal> {
+        match self.policy().mode {
+            AuditMode::Noised => {
+                let (rho, (_, left)) = (asked.rho.unwrap_or(self.policy().rho_per_scoring), self.rho());
+                if rho > 0.0 && rho <= left {
+                    return Ok(());
+                }
+                Err(exhausted(format!("`rho` is {rho}, of these records {left:.6} is left")))
+            }
+            AuditMode::Trusted if self.scorings_left() == 0 => {
+                Err(exhausted("no scoring of these records is left".into()))
+            }
+            AuditMode::Trusted => Ok(()),
         }
     }
 

@@ -20,6 +20,11 @@ use crate::moments;
 /// The fewest records whose moments are taken.
 const FEWEST_OTHERS: usize = 100;
 
+/// Whether as many records of `table` are not among `ids`, all of which it holds.
+pub(super) fn enough(table: &FeatureTable, ids: &RecordIds) -> bool {
+    table.ids().len().saturating_sub(ids.len()) >= FEWEST_OTHERS
+}
+
 /// Estimates of the adversary and of its control, reduced.
 #[derive(Debug, Clone)]
 pub(super) struct Played {
@@ -42,7 +47,7 @@ impl Played {
     ) -> Result<Self, Refusal> {
         let scored: std::collections::HashSet<&str> = ids.iter().collect();
         let others = || table.ids().iter().enumerate().filter(|(_, id)| !scored.contains(id)).map(|(at, _)| at);
-        if others().count() < FEWEST_OTHERS {
+        if !enough(table, ids) {
             return Err(Refusal::precondition(format!(
                 "moments are those of the records that are not scored, and fewer than {FEWEST_OTHERS} of these are held here; score fewer"
             )));

@@ -205,6 +205,11 @@ pub trait Kind: Sync {
     /// [`SpecError::Parameters`] if names or shapes are not those of this kind.
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError>;
 
+    /// How many values a record of a training batch takes on its way through the model, its features not counted.
+    fn values(&self, spec: &SubModelSpec) -> u64 {
+        u64::from(spec.width())
+    }
+
     /// The largest magnitude that an output of an honest party can have after so many updates from the start; infinity if no bound
     /// is known. The coordinator refuses an active party whose shares pass it (SECURITY.md): a kind without a bound loses that
     /// check.

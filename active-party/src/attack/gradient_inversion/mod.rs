@@ -62,7 +62,7 @@ impl Attack for GradientInversion {
             }
             estimates.column_mut(record).iter_mut().zip(&block.x).for_each(|(to, x)| *to = x.0[l]);
             outcomes.push(RecordOutcome {
-                ended: if stop_loss > 0.0 && !block.stopped[l] { Ended::StepLimit } else { Ended::Solved },
+                ended: if self.stop_loss > 0.0 && !block.stopped[l] { Ended::StepLimit } else { Ended::Solved },
                 iterations: block.iterations[l],
                 objective: block.losses.0[l],
             });

@@ -47,6 +47,10 @@ impl Kind for MlpKind {
         Ok(Box::new(model))
     }
 
+    fn values(&self, spec: &SubModelSpec) -> u64 {
+        MlpSettings::read(spec.settings()).map_or(u64::MAX, |settings| settings.values(spec.width() as usize))
+    }
+
     /// Features lie in [0, 1], weights start within [`start_reach`], biases at 0, and an update moves each by at most
     /// [`ADAM_REACH`] step sizes.
     fn largest_output(&self, config: &TrainingConfig, spec: &SubModelSpec, features: u32, updates: u64) -> f64 {

@@ -4,6 +4,8 @@ use crate::model::Settings;
 
 /// The most hidden layers.
 const MOST_LAYERS: usize = 16;
+/// The most weights between hidden layers: 8 MB of parameters, and as much for each of Adam's moments, gradients and checkpoint.
+const MOST_WEIGHTS: usize = 1_000_000;
 /// The widest hidden layer.
 const MOST_UNITS: u64 = 4096;
 
@@ -76,7 +78,16 @@ impl MlpSettings {
                 other => return Err(format!("`{other}` is unknown: it has `hidden` and `activation`")),
             }
         }
+        let weights: usize = read.hidden.iter().zip(read.hidden.iter().skip(1)).map(|(a, b)| a * b).sum();
+        if weights > MOST_WEIGHTS {
+            return Err(format!("`hidden` has {weights} weights between its layers, at most {MOST_WEIGHTS} are taken"));
+        }
         Ok(read)
+    }
+
+    /// Values that a record has on its way through all layers.
+    pub(super) fn values(&self, outputs: usize) -> u64 {
+        (self.hidden.iter().sum::<usize>() + outputs) as u64
     }
 
     /// Widths and activations of all layers, that of the outputs last.
@@ -109,6 +120,7 @@ mod tests {
             (serde_json::json!({ "hidden": vec![1; 17] }), "1 to 16 widths"),
             (serde_json::json!({ "hidden": [0] }), "from 1 to 4096"),
             (serde_json::json!({ "hidden": [4097] }), "from 1 to 4096"),
+            (serde_json::json!({ "hidden": [4096, 4096] }), "16777216 weights between its layers"),
             (serde_json::json!({ "hidden": [8.5] }), "such as [8, 8]"),
             (serde_json::json!({ "hidden": 8 }), "is a list"),
             (serde_json::json!({ "activation": "gelu" }), "\"relu\""),
