@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
-use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::{Combiner, ModelSpec, TrainingConfig};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_statuses, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
@@ -102,6 +102,8 @@ impl Coordinator {
             version: WireError::model_version(answer.model_version)?,
             class_names: answer.class_names,
             passive_parties: answer.passive_parties.into_iter().map(|p| (p.name, p.features as usize)).collect(),
+            // A coordinator that says nothing of the model adds.
+            combiner: answer.model.as_ref().map(ModelSpec::try_from).transpose()?.map_or(Combiner::Sum, |m| m.combiner()),
             training: config.as_ref().map(TrainingConfig::try_from).transpose()?,
         })
     }

@@ -1,20 +1,28 @@
 //! This party's own part of the logits, as attacks take it: W_act y + b.
 //!
 //! Attacks work on features y and a linear map of them. A sub-model that is not linear is brought into that form: below its features
-//! stand its own outputs z_act (k × n), and W_act = [0 | I], b = 0 take these. What the adversary knows is the same.
+//! stand its own outputs z_act (w × n). Under the combiner `sum` these are its part of the logits, and W_act = [0 | I], b = 0 take them.
+//! Under `concat` no part of the logits is its own: W_act = 0, b = 0, and the outputs stand there as what the adversary knows.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::model::StoredShare;
+use vfl_shared::model::{Combiner, StoredShare};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::FeatureBlock;
 
-/// W_act (k × d', d' rows of [`features`]) and b (k).
+/// W_act (k × d', d' rows of [`features`]) and b (k) in a model of `classes` classes k.
 ///
 /// # Errors
 /// INTERNAL for a share without a bias, which is a passive party's.
-pub(crate) fn map(share: &StoredShare) -> Result<(DMatrix<f64>, DVector<f64>), Refusal> {
+pub(crate) fn map(
+    share: &StoredShare,
+    combiner: Combiner,
+    classes: usize,
+) -> Result<(DMatrix<f64>, DVector<f64>), Refusal> {
+    let (d, k) = (share.model().features(), share.model().spec().width() as usize);
+    if combiner == Combiner::Concat {
+        return Ok((DMatrix::zeros(classes, d + k), DVector::zeros(classes)));
+    }
     let Ok(linear) = share.linear() else {
-        let (d, k) = (share.model().features(), share.model().spec().width() as usize);
         let below = DMatrix::from_fn(k, d + k, |i, j| if j == d + i { 1.0 } else { 0.0 });
         return Ok((below, DVector::zeros(k)));
     };
@@ -22,7 +30,7 @@ pub(crate) fn map(share: &StoredShare) -> Result<(DMatrix<f64>, DVector<f64>), R
     Ok((linear.weights().clone(), bias))
 }
 
-/// The features (d × n), of a sub-model that is not linear with its outputs below them (d + k × n).
+/// The features (d × n), of a sub-model that is not linear with its outputs below them (d + w × n).
 ///
 /// # Errors
 /// INTERNAL if the sub-model does not take the features.
@@ -60,13 +68,17 @@ mod tests {
             let digest = store.put(Parameters::of(&*model, model.snapshot()), &names).unwrap();
             let share = store.stored(&digest).unwrap();
             let y = DMatrix::from_fn(4, 7, |i, j| ((i * 3 + j * 5) % 11) as f64 / 10.0);
-            let (w_act, bias) = map(&share).unwrap();
+            let (w_act, bias) = map(&share, Combiner::Sum, 3).unwrap();
             let seen = features(&share, FeatureBlock::new(y.clone()).unwrap()).unwrap();
             assert_eq!(seen.matrix().rows(0, 4), y, "{kind}");
             let mut z = w_act * seen.matrix();
             z.column_iter_mut().for_each(|mut z| z += &bias);
             let outputs = model.outputs(&y).unwrap();
             assert!((z - outputs.matrix()).amax() < 1e-12 && outputs.matrix().amax() > 0.01, "{kind}");
+            if share.linear().is_err() {
+                let (none, bias) = map(&share, Combiner::Concat, 5).unwrap();
+                assert_eq!((none * seen.matrix(), bias), (DMatrix::zeros(5, 7), DVector::zeros(5)), "{kind}");
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
+use vfl_shared::model::Combiner;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::transform::{ReleasedParameters, Statement};
 
@@ -45,11 +46,13 @@ impl Known {
     ) -> Result<Self, Refusal> {
         let share = scorer.share(&model.version)?;
         let internal = |e: AttackError| Refusal::internal(e.to_string());
-        let (w_act, bias) = own_part::map(&share)?;
+        let (w_act, bias) = own_part::map(&share, model.combiner, model.class_names.len())?;
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
         for (name, features) in &model.passive_parties {
             let part = match passive.iter().find(|party| party.name() == name) {
+                // Their parameters are of embeddings, and the attacks that take parameters are of sums.
+                Some(_) if model.combiner == Combiner::Concat => None,
                 Some(party) => party.release_parameters(&model.version, *features, k).await?,
                 None => None,
             };

@@ -9,6 +9,7 @@ use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::model::{ShareStore, StoredShare};
 use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
 use vfl_shared::service::{Credentials, Peer, TlsError};
+use vfl_shared::training::max_batch;
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
 use crate::client::{Coordinator, Question};
@@ -109,7 +110,10 @@ impl Scorer {
         let mut requests = Vec::new();
         // Each message is a request of its own to the coordinator.
         let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
-        for (held, positions) in held.chunks(STREAM_CHUNK_RECORDS).zip(positions.chunks(STREAM_CHUNK_RECORDS)) {
+        // Half a message is for outputs, however wide they are.
+        let width = share.model().spec().width() as usize;
+        let chunk = STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1);
+        for (held, positions) in held.chunks(chunk).zip(positions.chunks(chunk)) {
             let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
             let logits = share.model().outputs(block.matrix()).map_err(|e| Refusal::internal(e.to_string()))?;
             requests.push(Question {

@@ -1,6 +1,6 @@
 //! What the coordinator serves: the model, and scores of it.
 
-use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::{Combiner, TrainingConfig};
 use vfl_shared::types::{ModelVersion, ReleasedScores, RowStatus};
 
 /// The model in service, as the coordinator describes it.
@@ -12,6 +12,8 @@ pub struct ModelDescription {
     pub class_names: Vec<String>,
     /// Names and numbers of features of the passive parties, in the order of summation.
     pub passive_parties: Vec<(String, usize)>,
+    /// How the parties' outputs are combined.
+    pub combiner: Combiner,
     /// How it was trained; `None` of a model that came from files.
     pub training: Option<TrainingConfig>,
 }

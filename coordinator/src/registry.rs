@@ -13,7 +13,9 @@ use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::hex;
-use vfl_shared::model::{Combiner, Head, ModelSpec, SpecError, TrainingConfig, kinds};
+use vfl_shared::model::{
+    Combiner, Head, ModelSpec, Parameters, ShareStore, SpecError, StoreError, StoredShare, TrainingConfig, kinds,
+};
 use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
 use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
@@ -35,6 +37,9 @@ pub enum RegistryError {
     /// A file of the registry.
     #[error(transparent)]
     File(#[from] StateFileError),
+    /// The stored parameters of a top model.
+    #[error(transparent)]
+    Top(#[from] StoreError),
     /// A model that this version has no code for.
     #[error("{} is of a model that this version cannot serve: {source}; use the version that published it, or train again", path.display())]
     Model {
@@ -75,7 +80,7 @@ pub struct TrainingSummary {
     pub validation_records: u32,
 }
 
-/// Everything the coordinator keeps of a published model. No parameter is in it.
+/// Everything the coordinator keeps of a published model but the parameters of a top model, which it names by their hash.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -85,6 +90,9 @@ pub struct Manifest {
     /// What each party holds, and how the outputs are combined. `None` in manifests of schema 1: see [`Manifest::model`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<ModelSpec>,
+    /// Hash of the stored top model, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    top: Option<String>,
     /// Class names, in the order of the scores.
     pub class_names: Vec<String>,
     /// The active party.
@@ -112,21 +120,42 @@ impl Manifest {
         training: Option<TrainingSummary>,
         training_ids: &RecordIds,
     ) -> Result<Self, SpecError> {
+        Self::with_top(model, None, class_names, active_party, (passive_parties, training), training_ids)
+    }
+
+    /// The same of a model with a top model, stored under this hash.
+    ///
+    /// # Errors
+    /// As [`Manifest::new`], and [`SpecError::Top`] unless there is a top model exactly where the model needs one.
+    pub fn with_top(
+        model: ModelSpec,
+        top: Option<String>,
+        class_names: Vec<String>,
+        active_party: PartyEntry,
+        (passive_parties, training): (Vec<PartyEntry>, Option<TrainingSummary>),
+        training_ids: &RecordIds,
+    ) -> Result<Self, SpecError> {
         if model.passive().len() != passive_parties.len() {
             return Err(SpecError::Parties { got: passive_parties.len() });
+        }
+        if model.top().is_some() != top.is_some() {
+            let reason = "its stored parameters are named exactly where the model has one".to_owned();
+            return Err(SpecError::Top { reason });
         }
         let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
         // A training that is there is hashed as it was before models could be imported.
         let content = (&class_names, &active_party, &passive_parties, &training, &training_ids);
-        let content = match model.is_softmax_regression(class_names.len() as u32) {
-            true => serde_json::to_vec(&content),
-            false => serde_json::to_vec(&(&model, content)),
+        let content = match (&top, model.is_softmax_regression(class_names.len() as u32)) {
+            (Some(top), _) => serde_json::to_vec(&(&model, top, content)),
+            (None, true) => serde_json::to_vec(&content),
+            (None, false) => serde_json::to_vec(&(&model, content)),
         };
         let hash = hex(Sha256::digest(content.unwrap_or_default()));
         let version = ModelVersion::new(format!("m-{}", &hash[..16]))
             .unwrap_or_else(|_| unreachable!("a prefix and hexadecimal digits are a valid name"));
         let model = Some(model);
-        Ok(Self { schema: SCHEMA, version, model, class_names, active_party, passive_parties, training, training_ids })
+        let schema = SCHEMA;
+        Ok(Self { schema, version, model, top, class_names, active_party, passive_parties, training, training_ids })
     }
 
     /// What each party holds, and how the outputs are combined.
@@ -161,6 +190,9 @@ impl Manifest {
         if let Some(combiner) = self.model.as_ref().map(ModelSpec::combiner).filter(|c| *c != Combiner::Sum) {
             hash.update(combiner.as_str().as_bytes());
         }
+        if let Some(top) = &self.top {
+            hash.update(top.as_bytes());
+        }
         format!("p-{}", hex(&hash.finalize()[..16]))
     }
 
@@ -169,12 +201,12 @@ impl Manifest {
         let file = StateFile::new(format!("{}.json", self.version), FIX);
         let ids = RecordIds::new(&self.training_ids).map_err(|e| file.damaged(e))?;
         let contradicts = |e: SpecError| file.damaged(e);
-        let again = Self::new(
+        let again = Self::with_top(
             self.model().map_err(contradicts)?,
+            self.top.clone(),
             self.class_names.clone(),
             self.active_party.clone(),
-            self.passive_parties.clone(),
-            self.training.clone(),
+            (self.passive_parties.clone(), self.training.clone()),
             &ids,
         );
         Ok(again.map_err(contradicts)?.version)
@@ -202,9 +234,11 @@ pub struct PublishedModel {
 }
 
 impl PublishedModel {
-    fn new(mut manifest: Manifest) -> Result<Self, SpecError> {
+    /// `top` is what is stored under [`Manifest::top`].
+    fn new(mut manifest: Manifest, top: Option<&StoredShare>) -> Result<Self, SpecError> {
         let spec = manifest.model()?;
-        let head = kinds::head(&spec, manifest.class_names.len() as u32)?;
+        let top = top.map(|top| Parameters::of(top.model(), top.model().snapshot()));
+        let head = kinds::restore_head(&spec, manifest.class_names.len() as u32, top.as_ref())?;
         let training_ids = std::mem::take(&mut manifest.training_ids).into_iter().map(String::into_boxed_str).collect();
         let passive_fingerprint = manifest.passive_fingerprint();
         Ok(Self { manifest, passive_fingerprint, spec, head, training_ids })
@@ -256,8 +290,7 @@ impl Registry {
                 let path = manifest_path(dir, &version);
                 let missing = || damaged(path.clone(), "it is missing".into());
                 let manifest = read_manifest(dir, &version)?.ok_or_else(missing)?;
-                let model = PublishedModel::new(manifest);
-                Some(Arc::new(model.map_err(|source| RegistryError::Model { path, source })?))
+                Some(Arc::new(published(dir, path, manifest)?))
             }
         };
         let journal = Journal::open(&dir.join("trainings"))?;
@@ -345,6 +378,14 @@ impl Registry {
         ConfidenceScores::new(scores).map(Some).map_err(|e| damaged(&e.to_string()))
     }
 
+    /// Stores the parameters of a top model durably; gives the hash that a manifest names them by. `inputs` are names of its inputs.
+    ///
+    /// # Errors
+    /// [`RegistryError::Top`] if the disk refuses.
+    pub fn store_top(&self, parameters: Parameters, inputs: &[String]) -> Result<String, RegistryError> {
+        Ok(tops(&self.dir)?.put(parameters, inputs)?)
+    }
+
     /// The model in service.
     #[must_use]
     pub fn current(&self) -> Option<Arc<PublishedModel>> {
@@ -373,8 +414,7 @@ impl Registry {
             }
         }
         let file = StateFile::new(manifest_path(&self.dir, &manifest.version), FIX);
-        let model = PublishedModel::new(manifest.clone())
-            .map_err(|source| RegistryError::Model { path: file.path().to_owned(), source })?;
+        let model = published(&self.dir, file.path().to_owned(), manifest.clone())?;
         file.write_json(&manifest)?;
         let name = format!("{}\n", manifest.version);
         StateFile::new(self.dir.join("current"), FIX).write(name.as_bytes())?;
@@ -395,6 +435,17 @@ pub fn read_manifest(state_dir: &Path, version: &ModelVersion) -> Result<Option<
         return Err(file.damaged("its fields contradict each other").into());
     }
     Ok(Some(manifest))
+}
+
+/// Where top models are stored.
+fn tops(dir: &Path) -> Result<ShareStore, StoreError> {
+    ShareStore::open(&dir.join("top"))
+}
+
+/// A model whose manifest lies at `path`, with its top model.
+fn published(dir: &Path, path: PathBuf, manifest: Manifest) -> Result<PublishedModel, RegistryError> {
+    let top = manifest.top.as_deref().map(|digest| tops(dir)?.stored(digest)).transpose()?;
+    PublishedModel::new(manifest, top.as_ref()).map_err(|source| RegistryError::Model { path, source })
 }
 
 fn manifest_path(dir: &Path, version: &ModelVersion) -> PathBuf {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use vfl_shared::clock::now;
+use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{
-    HeadLearner, LearnerError, ModelSpec, Schedule, SubModelSpec, TrainingConfig, cross_entropy, kinds,
+    HeadLearner, LearnerError, ModelSpec, Parameters, Schedule, SubModelSpec, TrainingConfig, cross_entropy, kinds,
 };
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
@@ -165,14 +166,16 @@ impl TrainingDriver {
         let passive = sub_models.split_off(1);
         let Some(active) = sub_models.pop() else { return Err(Refusal::internal("no active party in training")) };
         let k = job.class_names.len() as u32;
-        let model = ModelSpec::new(job.config.values().model.combiner(), active, passive)?;
-        let mut head = HeadLearner::new(&job.config, kinds::head(&model, k)?);
+        let model = job.config.values().model.model(k, active, passive)?;
+        let start = start_of(job.config.values().seed);
+        let mut head = HeadLearner::new(&job.config, kinds::head(&model, k, start)?);
         // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
         let mut recorded = self.record(&job).await?;
         let bound = ShareBound::new(&job.config, model.active(), features.first().copied().unwrap_or_default())?;
         let mut parties = Parties { links: &mut links, head: &mut head };
         let outcome = learn(&mut parties, &job, &mut recorded, bound).await?;
-        let published = self.publish(&mut links, &job, (model, &features), &outcome).await?;
+        let top = head.parameters(outcome.from_checkpoint).map_err(|e| head_refusal(&e))?;
+        let published = self.publish(&mut links, &job, (model, top, &features), &outcome).await?;
         recorded.published = Some(published.version.clone());
         drop(recorded);
         // Before the last word goes out: who has heard it may ask for the next training at once.
@@ -204,7 +207,7 @@ impl TrainingDriver {
         &self,
         links: &mut [Link],
         job: &Job,
-        (model, features): (ModelSpec, &[u32]),
+        (model, top, features): (ModelSpec, Option<Parameters>, &[u32]),
         outcome: &Outcome,
     ) -> Result<Published, Refusal> {
         let mut entries = Vec::with_capacity(links.len());
@@ -215,6 +218,10 @@ impl TrainingDriver {
         for (link, &features) in links.iter_mut().zip(features) {
             entries.push(PartyEntry { name: link.name.clone(), features, share: link.stored().await? });
         }
+        let top = match top {
+            Some(top) => Some(self.store_top(top, &entries, &model).await?),
+            None => None,
+        };
         let validation = Schedule::new(&job.config, job.ids.len()).validation().len();
         let summary = TrainingSummary {
             config: job.config.clone(),
@@ -228,7 +235,8 @@ impl TrainingDriver {
         let Some(active) = entries.pop() else { return Err(Refusal::internal("no active party in training")) };
         let digests: Vec<String> = std::iter::once(&active).chain(&passive).map(|e| e.share.clone()).collect();
         let classes = job.class_names.clone();
-        let manifest = Manifest::new(model, classes, active, passive, Some(summary.clone()), &job.ids)?;
+        let manifest =
+            Manifest::with_top(model, top, classes, active, (passive, Some(summary.clone())), &job.ids)?;
         let version = manifest.version.clone();
         let confirmed = async {
             for (link, digest) in links.iter_mut().zip(digests) {
@@ -243,6 +251,22 @@ impl TrainingDriver {
         let calibration = Some(outcome.calibration.clone());
         put_in_service(&self.registry, manifest, calibration, confirmed).await?;
         Ok(published(&version, Some(&summary), job.ids.len()))
+    }
+}
+
+impl TrainingDriver {
+    /// Stores the top model, with the parties' outputs by name and number as names of its inputs; gives its hash.
+    async fn store_top(&self, top: Parameters, parties: &[PartyEntry], model: &ModelSpec) -> Result<String, Refusal> {
+        let numbers = parties.iter().zip(model.widths());
+        let inputs: Vec<String> =
+            numbers.flat_map(|(party, width)| (1..=width).map(move |n| format!("{}.{n}", party.name))).collect();
+        let registry = self.registry.clone();
+        let stored = tokio::task::spawn_blocking(move || registry.store_top(top, &inputs)).await;
+        let stored = stored.map_err(|_| Refusal::internal("storing the top model failed"))?;
+        stored.map_err(|error| {
+            tracing::error!(%error, "the top model cannot be stored, so nothing is published");
+            Refusal::internal("the top model cannot be stored; the coordinator's log says why")
+        })
     }
 }
 

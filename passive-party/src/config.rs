@@ -8,7 +8,7 @@ use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, TlsFiles};
 use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::model::{SOFTMAX_REGRESSION, kinds};
+use vfl_shared::model::{Combiner, SOFTMAX_REGRESSION, kinds};
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::types::PartyName;
 
@@ -122,6 +122,9 @@ pub struct TrainingPolicy {
     /// Kinds of sub-models it trains. Default: softmax regression alone. What a training of another kind shows the active party is not
     /// measured.
     pub kinds: Vec<String>,
+    /// How the coordinator may combine the outputs. Default: `sum` alone. Under `concat` the coordinator sees an embedding of each
+    /// record in place of a logit share, mostly with more numbers.
+    pub combiners: Vec<Combiner>,
     /// What first parameters are drawn from, where a kind draws them. Default `"private"`.
     pub start: StartFrom,
     /// The classes, in the order of the model. Default: any, up to `max_classes`.
@@ -163,6 +166,7 @@ impl Default for TrainingPolicy {
             allowed: false,
             active_party: None,
             kinds: vec![SOFTMAX_REGRESSION.to_owned()],
+            combiners: vec![Combiner::Sum],
             start: StartFrom::Private,
             class_names: Vec::new(),
             max_classes: 2,

@@ -94,6 +94,10 @@ impl Consent {
                 format!("`kinds` in [training] does not name `{}`: it is {}", kind.name(), p.kinds.join(", "));
             return Err(refused(message));
         }
+        let combiner = v.model.combiner();
+        if !p.combiners.contains(&combiner) {
+            return Err(refused(format!("`combiners` in [training] does not name `{combiner}`")));
+        }
         check_linear(self.linear_only, kind)?;
         let within = |what: &str, got: f64, most: f64| {
             if got <= most {

@@ -2,6 +2,7 @@
 //! that lend it their logit shares.
 
 use vfl_shared::data::FeatureStore;
+use vfl_shared::model::Combiner;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::types::RowStatus;
 
@@ -66,6 +67,11 @@ impl Reconstructor {
             return Ok(None);
         }
         let parties = &model.passive_parties;
+        if model.combiner == Combiner::Concat {
+            let reason = "the parties' outputs go through a top model here, so that no sum of logit shares is there to take the \
+                          colluders' out of";
+            return Ok(Some(Err(AttackError::NotGranted { reason: reason.to_owned() })));
+        }
         if let Some(stranger) = job.colluders.iter().find(|c| !parties.iter().any(|(name, _)| name == *c)) {
             let names: Vec<&str> = parties.iter().map(|(name, _)| name.as_str()).collect();
             return Err(Refusal::invalid(format!(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
+use vfl_shared::model::Combiner;
 use vfl_shared::types::{RecordIds, ReleasedScores, RowStatus};
 
 use crate::attack::{Answer, OracleError, ShareOracle};
@@ -26,6 +27,10 @@ impl std::fmt::Debug for Session {
 
 impl ShareOracle for Session {
     fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError> {
+        if self.model.combiner == Combiner::Concat {
+            let reason = "shares are chosen as parts of a sum of logits, and this model has a top model";
+            return Err(OracleError(reason.to_owned()));
+        }
         let ids = self.ids.select(records);
         let asked = self.scorer.ask(&self.model, &ids, shares, &self.audit_session);
         // On a thread that is not the runtime's.

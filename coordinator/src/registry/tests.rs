@@ -1,5 +1,8 @@
 //! Tests of the registry of published models.
 
+use vfl_shared::model::SubModelSpec;
+use vfl_shared::model::contract::{Parametrised, start_of};
+
 use super::*;
 
 fn manifest(seed: u64) -> Manifest {
@@ -43,13 +46,62 @@ fn an_older_manifest_keeps_its_version() {
     assert_eq!(served.passive_fingerprint, now.passive_fingerprint());
 }
 
-/// A manifest of another combiner or kind is another version; changed in place, it is damage.
+/// A model under a top model whose parameters, all `value`, are stored in the registry.
+fn with_top(registry: &Registry, value: f64) -> Manifest {
+    let plain = manifest(1);
+    let party = SubModelSpec::new("mlp", 3, Default::default()).unwrap();
+    let top = SubModelSpec::new("mlp", 2, serde_json::json!({ "hidden": [] }).as_object().unwrap().clone()).unwrap();
+    let model = ModelSpec::new(Combiner::Concat, party.clone(), vec![party], Some(top)).unwrap();
+    let mut head = kinds::head(&model, 2, start_of(1)).unwrap();
+    head.tensors_mut().into_iter().for_each(|tensor| tensor.values.fill(value));
+    let parameters = Parameters::of(head.top().unwrap(), head.snapshot());
+    let inputs: Vec<String> = (1..=6).map(|n| format!("h{n}")).collect();
+    let digest = registry.store_top(parameters, &inputs).unwrap();
+    let parties = (plain.passive_parties, plain.training);
+    let ids = RecordIds::new(["r1", "r2"]).unwrap();
+    Manifest::with_top(model, Some(digest), plain.class_names, plain.active_party, parties, &ids).unwrap()
+}
+
+/// The top model is part of the version and of what keys noise and budgets; it comes back to the bit after a restart, and a file that
+/// is gone or half written is named.
+#[test]
+fn a_top_model_is_part_of_what_is_published() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = Registry::open(dir.path()).unwrap();
+    let (one, other) = (with_top(&registry, 0.5), with_top(&registry, 0.25));
+    assert_ne!(one.version, other.version);
+    assert_ne!(one.passive_fingerprint(), other.passive_fingerprint());
+    registry.commit(one.clone(), None).unwrap();
+    let served = Registry::open(dir.path()).unwrap().current().unwrap();
+    assert_eq!((&served.manifest.version, served.head.combiner()), (&one.version, Combiner::Concat));
+    assert!(served.head.snapshot().concat().iter().all(|v| *v == 0.5));
+    // Stored and not committed: the old one stays.
+    with_top(&registry, 0.75);
+    assert_eq!(Registry::open(dir.path()).unwrap().current().unwrap().manifest.version, one.version);
+
+    let file = std::fs::read_dir(dir.path().join("top").join("shares")).unwrap().map(|f| f.unwrap().path());
+    let file = file.filter(|f| f.to_string_lossy().contains(one.top.as_ref().unwrap().as_str())).next().unwrap();
+    let content = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &content[..content.len() / 2]).unwrap();
+    let said = Registry::open(dir.path()).err().unwrap().to_string();
+    assert!(said.contains(&*file.to_string_lossy()), "{said}");
+    std::fs::remove_file(&file).unwrap();
+    let said = Registry::open(dir.path()).err().unwrap().to_string();
+    assert!(said.contains("missing") && said.contains(one.top.as_ref().unwrap().as_str()), "{said}");
+    // A manifest that names no top model, or one that needs none, is not of this model.
+    let text = serde_json::to_string(&one).unwrap();
+    let none = text.replacen(&format!("\"top\":\"{}\",", one.top.as_ref().unwrap()), "", 1);
+    assert!(none != text && serde_json::from_str::<Manifest>(&none).unwrap().rehashed().is_err());
+    let sum = serde_json::to_string(&manifest(1)).unwrap().replacen("\"sum\"", "\"concat\"", 1);
+    assert!(serde_json::from_str::<Manifest>(&sum).err().unwrap().to_string().contains("needs a top model"));
+}
+
+/// A manifest of another kind is another version; changed in place, it is damage.
 #[test]
 fn the_model_is_part_of_the_version() {
     let now = manifest(1);
     let text = serde_json::to_string(&now).unwrap();
     for (from, to) in [
-        ("\"combiner\":\"sum\"", "\"combiner\":\"concat\""),
         ("\"kind\":\"softmax_regression\"", "\"kind\":\"other\""),
         ("\"width\":2", "\"width\":3"),
     ] {

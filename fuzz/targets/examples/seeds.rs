@@ -499,6 +499,7 @@ fn model_config() -> pb::ModelConfig {
         kind: "softmax_regression".into(),
         width: Some(2),
         settings: String::new(),
+        top: None,
     }
 }
 
@@ -508,5 +509,6 @@ fn model() -> pb::ModelSpec {
         combiner: pb::Combiner::Concat as i32,
         active: Some(sub_model(2)),
         passive: vec![sub_model(7), sub_model(1)],
+        top: Some(pb::SubModel { kind: "mlp".into(), width: 3, settings: "{\"hidden\":[4]}".into() }),
     }
 }

@@ -2,6 +2,7 @@
 
 use prost::Message;
 use vfl_active_party::attack::{Method, Settings};
+use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, TrainingConfig, kinds};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
@@ -190,7 +191,8 @@ impl Walk {
         {
             assert_eq!(ModelSpec::try_from(&pb::ModelSpec::from(&model)).as_ref(), Ok(&model));
             // Whatever is not known is refused, and nothing of a peer's width is allocated.
-            if let Ok(head) = kinds::head(&model, model.active().width()) {
+            let classes = model.top().unwrap_or(model.active()).width();
+            if let Ok(head) = kinds::head(&model, classes, start_of(1)) {
                 assert_eq!(head.widths(), model.widths());
             }
         }

@@ -27,6 +27,7 @@ Examples:
   cloison demo --dataset satellite --passive-features 18 --policy all --no-sweep
   cloison demo --passive-features 6 --transform complement --no-sweep
   cloison demo --dataset satellite --hidden 8,8
+  cloison demo --dataset satellite --hidden 32 --activation relu --embedding 16
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {
     #[command(flatten)]
@@ -45,6 +46,10 @@ pub struct DemoArgs {
     /// What its hidden layers make of their sums: sigmoid, tanh or relu. Default: sigmoid.
     #[arg(long, value_name = "NAME", requires = "hidden")]
     activation: Option<String>,
+    /// Give each party's perceptron so many outputs, of which a top model at the coordinator makes the scores (combiner `concat`),
+    /// instead of one per class that are added.
+    #[arg(long, value_name = "WIDTH", requires = "hidden")]
+    embedding: Option<u32>,
     /// Epochs of training at most.
     #[arg(long, value_name = "N", default_value_t = 150)]
     epochs: u32,
@@ -78,6 +83,7 @@ impl Default for DemoArgs {
             known_records: DEFAULT_KNOWN_RECORDS,
             hidden: Vec::new(),
             activation: None,
+            embedding: None,
             epochs: 150,
             policies: Vec::new(),
             transform: "none".into(),
@@ -174,7 +180,8 @@ impl DemoArgs {
         if let Some(activation) = &self.activation {
             settings.insert("activation".into(), activation.as_str().into());
         }
-        ModelConfig::new(Combiner::Sum, "mlp", None, settings).map_err(CliError::input)
+        let combiner = if self.embedding.is_some() { Combiner::Concat } else { Combiner::Sum };
+        ModelConfig::new(combiner, "mlp", self.embedding, settings).map_err(CliError::input)
     }
 
     /// Both transforms, checked against the features of each passive party.

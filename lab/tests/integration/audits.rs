@@ -1,7 +1,7 @@
 //! Audits over the sockets, and a passive party that dies between the two phases of publishing.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::mpsc;
@@ -12,10 +12,10 @@ use vfl_active_party::attack::Method;
 use vfl_lab::audit::{self, Findings, Plan};
 use vfl_lab::deployment::Deployment;
 use vfl_lab::report::{Audit, Errors, Outcome, ParameterKnowledge};
-use vfl_passive_party::config::Grant;
+use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::logits::LogitServer;
 use vfl_shared::data::FeatureStore;
-use vfl_shared::model::ShareStore;
+use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::pb::{self, training_command::Command};
@@ -24,6 +24,7 @@ use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
 use vfl_shared::training::Participant;
 use vfl_shared::types::{FeatureBlock, PartyName, RecordIds, ShareRequest};
 
+use super::networks::embeddings;
 use super::support::{
     Trained, config, coordinator_client, dataset, score, spec, split, test_ids, trained, training_ids,
 };
@@ -114,11 +115,39 @@ async fn a_black_box_stops_the_attacks_that_need_parameters() {
     here.deployment.stop().await.unwrap();
 }
 
-/// A passive party that can be told to die when it has stored its share and is asked to publish it.
+/// Where a party dies: when it is asked for the thirtieth step, to store its share, or, having stored it, to publish it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stage {
+    Step,
+    Store,
+    Publish,
+}
+
+impl Stage {
+    fn of(command: &Command) -> Option<Self> {
+        match command {
+            Command::Step(step) if step.step == 30 => Some(Self::Step),
+            Command::Store(_) => Some(Self::Store),
+            Command::Publish(_) => Some(Self::Publish),
+            _ => None,
+        }
+    }
+
+    /// What the refusal says of it.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Step => "step 30",
+            Self::Store => "storing the shares",
+            Self::Publish => "publishing",
+        }
+    }
+}
+
+/// A passive party that can be told where to die.
 struct Fragile {
     logits: Arc<LogitServer>,
-    die: Arc<AtomicBool>,
-    /// Set when it was asked to publish and did not answer.
+    die: Arc<Mutex<Option<Stage>>>,
+    /// Set when it came there and did not answer.
     died: Arc<AtomicBool>,
 }
 
@@ -164,7 +193,9 @@ impl PassiveParty for Fragile {
     ) -> Result<Response<Self::TrainStream>, Status> {
         let (die, died) = (self.die.clone(), self.died.clone());
         let commands = request.into_inner().map(move |message| match message {
-            Ok(pb::TrainingCommand { command: Some(Command::Publish(_)) }) if die.load(Ordering::SeqCst) => {
+            Ok(pb::TrainingCommand { command: Some(command) })
+                if Stage::of(&command).is_some_and(|stage| *die.lock().unwrap() == Some(stage)) =>
+            {
                 died.store(true, Ordering::SeqCst);
                 Err(Status::aborted("the process is gone"))
             }
@@ -229,13 +260,28 @@ impl PassiveParty for Fragile {
 /// Stored everywhere, confirmed by one party, not by the other: the old model stays in service, whole, and the training can
 /// be run again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_party_lost_between_the_phases_of_publishing_leaves_the_old_model() {
+async fn a_party_lost_at_any_stage_of_a_training_leaves_the_old_model() {
+    lost_at_each_stage(config).await;
+}
+
+/// The same with a top model at the coordinator, which is on its disk before the second phase.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_party_lost_at_any_stage_leaves_the_old_top_model() {
+    let top = |seed| {
+        let values = TrainingValues { model: embeddings(&[6], 5, &[7]), ..config(seed).values().clone() };
+        TrainingConfig::try_from(values).unwrap()
+    };
+    lost_at_each_stage(top).await;
+}
+
+async fn lost_at_each_stage(config: impl Fn(u32) -> TrainingConfig) {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let split = split(&dataset, 2, 2);
-    let (die, died) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (die, died) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let mut spec = spec(dir.path(), &dataset, &split);
+    spec.release = ReleasePolicy::default();
     // The second party is the fragile one; the deployment itself starts only the first.
     let (_, table) = spec.tables.passive.pop().unwrap();
     let store = ShareStore::open(&dir.path().join("fragile")).unwrap();
@@ -259,17 +305,19 @@ async fn a_party_lost_between_the_phases_of_publishing_leaves_the_old_model() {
     let before = score(&deployment, &test).await.unwrap();
     assert_eq!(before.row_status, vec![1; 30]);
 
-    die.store(true, Ordering::SeqCst);
-    let refusal = deployment.train(&config(2), &ids, |_| ()).await.unwrap_err();
-    assert!(died.load(Ordering::SeqCst), "it came to the second phase");
-    assert_eq!(refusal.kind, RefusalKind::Unavailable, "{refusal}");
-    assert!(refusal.message.contains("passive-2") && refusal.message.contains("publishing"), "{refusal}");
-    let mut coordinator = coordinator_client(&deployment, Role::ActiveParty);
-    let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
-    assert_eq!(described.model_version, first.version.as_str());
-    assert_eq!(score(&deployment, &test).await.unwrap(), before, "the old model, to the last bit");
+    for stage in [Stage::Step, Stage::Store, Stage::Publish] {
+        *die.lock().unwrap() = Some(stage);
+        let refusal = deployment.train(&config(2), &ids, |_| ()).await.unwrap_err();
+        assert!(died.swap(false, Ordering::SeqCst), "it came to {stage:?}");
+        assert_eq!(refusal.kind, RefusalKind::Unavailable, "{refusal}");
+        assert!(refusal.message.contains("passive-2") && refusal.message.contains(stage.words()), "{refusal}");
+        let mut coordinator = coordinator_client(&deployment, Role::ActiveParty);
+        let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+        assert_eq!(described.model_version, first.version.as_str());
+        assert_eq!(score(&deployment, &test).await.unwrap(), before, "the old model, to the last bit");
+    }
 
-    die.store(false, Ordering::SeqCst);
+    *die.lock().unwrap() = None;
     let second = deployment.train(&config(2), &ids, |_| ()).await.unwrap();
     assert_ne!(second.version, first.version);
     let after = score(&deployment, &test).await.unwrap();

@@ -8,7 +8,7 @@ use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy}
 use vfl_shared::data::Dataset;
 use vfl_shared::model::contract::{Origin, start_of};
 use vfl_shared::model::{
-    Combiner, ModelConfig, Schedule, ShareStore, SubModelSpec, TrainingConfig, TrainingValues, cross_entropy, kinds,
+    Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig, TrainingValues, cross_entropy, kinds,
 };
 use vfl_shared::rpc::RefusalKind;
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
@@ -20,6 +20,15 @@ use super::support::{Trained, dataset, spec, split, test_ids, training_ids};
 fn mlp(hidden: &[usize], activation: &str) -> ModelConfig {
     let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
     ModelConfig::new(Combiner::Sum, "mlp", None, settings.as_object().unwrap().clone()).unwrap()
+}
+
+/// Perceptrons of so many outputs under a top model, all of tanh.
+pub(super) fn embeddings(hidden: &[usize], width: u32, top: &[usize]) -> ModelConfig {
+    let settings = |hidden: &[usize]| {
+        serde_json::json!({ "hidden": hidden, "activation": "tanh" }).as_object().unwrap().clone()
+    };
+    let model = ModelConfig::new(Combiner::Concat, "mlp", Some(width), settings(hidden)).unwrap();
+    model.with_top(settings(top)).unwrap()
 }
 
 fn config(model: ModelConfig, epochs: u32) -> TrainingConfig {
@@ -39,7 +48,8 @@ async fn trained(parties: usize, each: usize, config: &TrainingConfig) -> Traine
     Trained { dir, dataset, split, deployment, version }
 }
 
-/// One party's network in the plainest form: weights and bias of each layer, the last bias at the active party alone.
+/// One party's network, or the top model, in the plainest form: weights and bias of each layer, the last bias at the active party and in
+/// the top model alone.
 #[derive(Clone)]
 struct Plain {
     layers: Vec<(DMatrix<f64>, Option<DVector<f64>>)>,
@@ -90,8 +100,8 @@ impl Plain {
         all
     }
 
-    /// Adds the slopes of one record, of whose outputs the loss has the slope `delta`.
-    fn slopes(&self, through: &[DVector<f64>], mut delta: DVector<f64>, into: &mut Self) {
+    /// Adds the slopes of one record, of whose outputs the loss has the slope `delta`; gives the slope of its inputs.
+    fn slopes(&self, through: &[DVector<f64>], mut delta: DVector<f64>, into: &mut Self) -> DVector<f64> {
         for at in (0..self.layers.len()).rev() {
             into.layers[at].0 += &delta * through[at].transpose();
             if let Some(bias) = &mut into.layers[at].1 {
@@ -107,6 +117,7 @@ impl Plain {
                 delta = DVector::from_fn(delta.len(), |i, _| delta[i] * phi(through[at][i]));
             }
         }
+        delta
     }
 
     fn zeros(&self) -> Self {
@@ -126,14 +137,28 @@ impl Plain {
     }
 }
 
-/// Training in one place, record by record: Adam on the mean cross-entropy and l2 · Σ w², early stopping, the order of the seed.
+/// One record's outputs of the parties, added or, under a top model, side by side.
+fn combined(outputs: Vec<DVector<f64>>, stacked: bool) -> DVector<f64> {
+    match stacked {
+        false => outputs.into_iter().reduce(|a, b| a + b).unwrap(),
+        true => {
+            let all: Vec<f64> = outputs.iter().flat_map(|o| o.iter().copied()).collect();
+            DVector::from_vec(all)
+        }
+    }
+}
+
+/// Training in one place, record by record: Adam on the mean cross-entropy and l2 · Σ w², early stopping, the order of the seed. Past the
+/// blocks of features stands the top model, if there is one.
 fn central(config: &TrainingConfig, parties: &mut Vec<Plain>, x: &[DMatrix<f64>], labels: &[u32]) {
     let v = config.values();
     let mut schedule = Schedule::new(config, labels.len());
     let logits = |parties: &[Plain], positions: &[u32]| {
         let columns = positions.iter().map(|&p| {
             let of = |(party, x): (&Plain, &DMatrix<f64>)| party.one(x.column(p as usize).into_owned()).pop().unwrap();
-            parties.iter().zip(x).map(of).reduce(|a, b| a + b).unwrap()
+            let top = parties.get(x.len());
+            let logits = combined(parties.iter().zip(x).map(of).collect(), top.is_some());
+            top.map_or(logits.clone(), |top| top.one(logits).pop().unwrap())
         });
         Logits::new(DMatrix::from_columns(&columns.collect::<Vec<_>>())).unwrap()
     };
@@ -146,12 +171,24 @@ fn central(config: &TrainingConfig, parties: &mut Vec<Plain>, x: &[DMatrix<f64>]
         for batch in schedule.next_epoch() {
             let (_, gradient, _) = cross_entropy(logits(parties, &batch), &of(&batch));
             t += 1;
-            for at in 0..parties.len() {
-                let mut slopes = zeros[at].clone();
-                for (column, &p) in batch.iter().enumerate() {
-                    let through = parties[at].one(x[at].column(p as usize).into_owned());
-                    parties[at].slopes(&through, gradient.column(column).into_owned(), &mut slopes);
+            let mut all = zeros.clone();
+            for (column, &p) in batch.iter().enumerate() {
+                let own = |at: usize| parties[at].one(x[at].column(p as usize).into_owned());
+                let through: Vec<_> = (0..x.len()).map(own).collect();
+                let delta = gradient.column(column).into_owned();
+                let below = parties.get(x.len()).map(|top| {
+                    let outputs = through.iter().map(|t| t.last().unwrap().clone()).collect();
+                    top.slopes(&top.one(combined(outputs, true)), delta.clone(), &mut all[x.len()])
+                });
+                let mut from = 0;
+                for at in 0..x.len() {
+                    let width = through[at].last().unwrap().len();
+                    let own = below.as_ref().map_or(delta.clone(), |below| below.rows(from, width).into_owned());
+                    from += width;
+                    parties[at].slopes(&through[at], own, &mut all[at]);
                 }
+            }
+            for (at, mut slopes) in all.into_iter().enumerate() {
                 let moving = parties[at].all().into_iter().zip(slopes.all()).zip(m[at].all()).zip(s[at].all());
                 for ((((value, weight), (slope, _)), (m, _)), (s, _)) in moving {
                     let slope = *slope + if weight { 2.0 * v.l2 * *value } else { 0.0 };
@@ -215,6 +252,106 @@ async fn a_network_trained_over_sockets_is_the_one_trained_in_one_place() {
         assert!(moved > 0.1, "{activation}: the comparison is of a model that has learned");
         here.deployment.stop().await.unwrap();
     }
+}
+
+/// The same with a top model, whose parameters are on the coordinator's disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_top_model_trained_over_sockets_is_the_one_trained_in_one_place() {
+    for (hidden, width, top, passive) in [(&[6][..], 5, &[][..], 1), (&[], 3, &[7], 2), (&[4, 3], 2, &[6, 5], 2)] {
+        let model = embeddings(hidden, width as u32, top);
+        let config = config(model.clone(), 6);
+        let here = trained(passive, 3, &config).await;
+        let k = here.dataset.class_names().len();
+        let train = &here.dataset.split().train;
+        let x: Vec<_> = columns(&here).iter().map(|columns| rows(&here.dataset, columns, train)).collect();
+        let labels: Vec<u32> = train.iter().map(|&p| here.dataset.labels()[p]).collect();
+        let start = |(at, x): (usize, &DMatrix<f64>)| Plain::start(&model, hidden, "tanh", x.nrows(), width, at == 0);
+        let mut plain: Vec<Plain> = x.iter().enumerate().map(start).collect();
+        // First parameters are no part of the comparison: the head is asked for its own.
+        let party = model.sub_model(k as u32).unwrap();
+        let spec = model.model(k as u32, party.clone(), vec![party; passive]).unwrap();
+        let mut first = kinds::head(&spec, k as u32, start_of(5)).unwrap().snapshot().into_iter();
+        let (mut layers, mut inputs) = (Vec::new(), width * (passive + 1));
+        for outputs in top.iter().copied().chain([k]) {
+            let weights = DMatrix::from_vec(outputs, inputs, first.next().unwrap());
+            layers.push((weights, Some(DVector::from_vec(first.next().unwrap()))));
+            inputs = outputs;
+        }
+        plain.push(Plain { layers, activation: "tanh" });
+        let before = plain.last().unwrap().clone().all().into_iter().map(|(v, _)| *v).collect::<Vec<_>>();
+        central(&config, &mut plain, &x, &labels);
+
+        let version = here.version.parse_version();
+        let mut worst = 0.0f64;
+        for (at, party) in plain.iter_mut().enumerate() {
+            let ours: Vec<f64> = party.all().into_iter().map(|(v, _)| *v).collect();
+            let stored = match at > passive {
+                false => {
+                    let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
+                    ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap()
+                }
+                true => top_model(&here),
+            };
+            let stored: Vec<f64> = stored.model().tensors().iter().flat_map(|t| t.values.to_vec()).collect();
+            assert_eq!(stored.len(), ours.len());
+            worst = stored.iter().zip(&ours).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
+            if at > passive {
+                let moved = ours.iter().zip(&before).fold(0.0f64, |moved, (a, b)| moved.max((a - b).abs()));
+                assert!(moved > 0.1, "the comparison is of a top model that has learned");
+            }
+        }
+        assert!(worst < 1e-9, "{hidden:?}, {top:?}: parameters differ by {worst:e}");
+        here.deployment.stop().await.unwrap();
+    }
+}
+
+/// The top model that the coordinator's manifest of the version names.
+fn top_model(here: &Trained) -> StoredShare {
+    let dir = here.deployment.party_dir("coordinator");
+    let manifest = std::fs::read_to_string(dir.join("models").join(format!("{}.json", here.version))).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    ShareStore::open(&dir.join("top")).unwrap().stored(manifest["top"].as_str().unwrap()).unwrap()
+}
+
+/// Served, restarted to the bit, defended; a record that one party lacks is left out, whatever is beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_with_a_top_model_is_served_restarted_and_defended() {
+    let config = config(embeddings(&[8], 6, &[9]), 6);
+    let here = trained(2, 3, &config).await;
+    let (ids, k) = (test_ids(&here.dataset, 0, 40), here.dataset.class_names().len());
+    let version = here.version.parse_version();
+    let positions = &here.dataset.split().test[..40];
+    let outputs = columns(&here).into_iter().enumerate().map(|(at, columns)| {
+        let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
+        let share = ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
+        share.model().outputs(&rows(&here.dataset, &columns, positions)).unwrap().into_matrix()
+    });
+    let outputs: Vec<DMatrix<f64>> = outputs.collect();
+    let side_by_side = DMatrix::from_fn(18, 40, |i, j| outputs[i / 6][(i % 6, j)]);
+    let logits = top_model(&here).model().outputs(&side_by_side).unwrap().into_matrix();
+    let expected = ConfidenceScores::softmax(Logits::new(logits).unwrap()).into_matrix();
+
+    let predict = async |here: &Trained| here.deployment.active_client().unwrap().predict(&ids, k).await.unwrap();
+    let ReleasedScores::Probabilities(before) = predict(&here).await else { panic!("scores") };
+    assert!((&before - &expected).amax() < 1e-12);
+    let one = here.deployment.active_client().unwrap().predict(&ids.slice(7, 8), k).await.unwrap();
+    assert_eq!(one, ReleasedScores::Probabilities(before.columns(7, 1).into_owned()), "alone as among others");
+    let undefended = ReleasedScores::Probabilities(before);
+    let mut here = here.again(|spec| spec.release = ReleasePolicy::default()).await;
+    assert_eq!(predict(&here).await, undefended, "a restart changes no bit");
+    let classes: Vec<u32> = expected.column_iter().map(|c| c.imax() as u32).collect();
+    for policy in ["rounding (decimals = 2)", "top_k (k = 2)", "class_label"] {
+        here = here
+            .again(|spec| {
+                spec.release = ReleasePolicy::default();
+                spec.defenses = defense(policy);
+            })
+            .await;
+        let released = predict(&here).await;
+        assert_ne!(released, undefended, "{policy}");
+        assert_eq!(released.predicted_labels(), classes, "{policy}");
+    }
+    here.deployment.stop().await.unwrap();
 }
 
 trait ParseVersion {
@@ -301,6 +438,35 @@ async fn a_network_is_audited_without_its_parameters() {
     report(&findings);
 }
 
+/// Nothing of the audit takes embeddings for parts of a sum: what needs that says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_with_a_top_model_is_audited_without_a_sum() {
+    let config = config(embeddings(&[8], 6, &[9]), 20);
+    let here = trained(2, 2, &config).await;
+    let table = known(&here, RECORDS, RECORDS + 80);
+    let here = here
+        .again(|spec| {
+            spec.release = ReleasePolicy::default();
+            spec.help.known = Some(table);
+            spec.help.moments = true;
+        })
+        .await;
+    let mut attacks = vec![Method::HalfStar.into(), Method::Half.into(), Method::Random.into()];
+    attacks.extend(informed_attacks());
+    let asked = plan(&here, attacks, auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80)));
+    let findings = run(&here, &asked).await.unwrap();
+    let outcome = |name: &str| {
+        let all = findings.audits.iter().flat_map(|audit| &audit.attacks);
+        all.clone().find(|attack| attack.name == name).unwrap_or_else(|| panic!("{name}")).outcome.clone()
+    };
+    assert!(matches!(outcome("half_star"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
+    let informed = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
+    let (name, found, risk) = informed.added_risk().unwrap();
+    assert_eq!((name, risk.control.as_str()), ("kernel_ridge", "kernel_imputation"));
+    assert!(found.mse < 1.2 * errors(informed, "kernel_imputation").mse, "{risk:?}");
+    report(&findings);
+}
+
 /// What takes linear models alone is refused with its name before any training.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_party_that_releases_weights_does_not_train_a_network() {
@@ -332,12 +498,23 @@ async fn a_network_takes_consent_and_starts_where_the_active_party_does_not_know
         vfl_lab::deployment::Deployment::start(spec).await.unwrap()
     };
     let default = TrainingPolicy::default();
+    assert_eq!(default.combiners, [Combiner::Sum]);
     assert_eq!((default.kinds.as_slice(), default.start), (&["softmax_regression".to_owned()][..], StartFrom::Private));
     let dir = tempfile::tempdir().unwrap();
     let deployment = deploy(dir.path(), &["softmax_regression"], StartFrom::Private).await;
     let refused = deployment.train(&training, &ids, |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
     assert!(refused.message.contains("`kinds` in [training] does not name `mlp`"), "{refused}");
+    deployment.stop().await.unwrap();
+    // Nor does it hand out embeddings.
+    let dir = tempfile::tempdir().unwrap();
+    let mut sums = spec(dir.path(), &dataset, &split);
+    sums.release = ReleasePolicy::default();
+    sums.consent.combiners = default.combiners;
+    let deployment = vfl_lab::deployment::Deployment::start(sums).await.unwrap();
+    let refused = deployment.train(&config(embeddings(&[4], 3, &[]), 1), &ids, |_| ()).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+    assert!(refused.message.contains("`combiners` in [training] does not name `concat`"), "{refused}");
     deployment.stop().await.unwrap();
 
     for (start, repeats) in [(StartFrom::Private, false), (StartFrom::Seed, true)] {

@@ -1,4 +1,5 @@
 use vfl_shared::data::{self, DatasetName, DatasetSpec, FeatureStore, SyntheticFields, SyntheticParameters, partition};
+use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{
     HeadLearner, ModelSpec, PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues, cross_entropy, kinds,
     train_central,
@@ -73,7 +74,7 @@ async fn sockets_change_no_bit_of_a_model() {
         })
         .collect();
     let model = ModelSpec::softmax_regression(k as u32, 2).unwrap();
-    let mut head = HeadLearner::new(&config, kinds::head(&model, k as u32).unwrap());
+    let mut head = HeadLearner::new(&config, kinds::head(&model, k as u32, start_of(0)).unwrap());
     let mut schedule = Schedule::new(&config, ids.len());
     for _ in 0..3 {
         for batch in schedule.next_epoch() {
@@ -107,20 +108,22 @@ async fn a_model_that_cannot_be_trained_is_refused_by_name() {
         kind: "softmax_regression".into(),
         width: None,
         settings: String::new(),
+        top: None,
     };
     for (model, says) in [
         (
             pb::ModelConfig { combiner: pb::Combiner::Concat as i32, ..plain.clone() },
-            "combiner `concat` has no implementation",
+            "combiner `concat` does not take `softmax_regression`",
         ),
         (pb::ModelConfig { combiner: 9, ..plain.clone() }, "`combiner` is out of range"),
         (pb::ModelConfig { kind: "forest".into(), ..plain.clone() }, "this version knows `softmax_regression`, `mlp`"),
         (
-            pb::ModelConfig { kind: "mlp".into(), settings: r#"{"hidden":[]}"#.into(), ..plain.clone() },
-            "`hidden` is a list of 1 to 16 widths",
+            pb::ModelConfig { kind: "mlp".into(), settings: r#"{"hidden":[0]}"#.into(), ..plain.clone() },
+            "`hidden` is a list of at most 16 widths",
         ),
         (pb::ModelConfig { settings: r#"{"hidden":[8]}"#.into(), ..plain.clone() }, "`hidden` is unknown"),
         (pb::ModelConfig { width: Some(0), ..plain.clone() }, "`width` is 0"),
+        (pb::ModelConfig { top: Some("{}".into()), ..plain.clone() }, "combiner `sum` has no top model"),
         (pb::ModelConfig { width: Some(u32::MAX), ..plain.clone() }, "`width` is 4294967295"),
         (pb::ModelConfig { width: Some(k + 1), ..plain.clone() }, "one output per class"),
     ] {

@@ -24,6 +24,7 @@
 //! - [`WaterFilling`]: the least error that a number of bits leaves of a Gaussian vector;
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
+//! - [`GaussianSampling`]: what a training with noise (DP-SGD) spends of (ε, δ), and the noise for a wanted ε;
 //! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line search;
 //! - [`softmax_columns`], [`arg_max`], [`row_differences`] and [`three_significant_digits`].
 //!
@@ -58,6 +59,7 @@
 //! # Ok::<(), vfl_numerics::DecompositionError>(())
 //! ```
 
+mod accountant;
 mod box_system;
 mod dense;
 mod difference;
@@ -71,6 +73,7 @@ mod pseudo_inverse;
 mod softmax;
 mod water_filling;
 
+pub use accountant::{AccountantError, GaussianSampling, Spent, classic_epsilon, improved_epsilon};
 pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
 pub use digits::three_significant_digits;

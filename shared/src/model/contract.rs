@@ -1,5 +1,6 @@
 //! The contracts of models: what a sub-model at a party does, what a head at the coordinator does, and what the register knows of
-//! a kind of sub-model. Implementations are in [`kinds`](super::kinds) and in [`sum`](super::Sum).
+//! a kind of sub-model. Implementations are in [`kinds`](super::kinds), [`Sum`](super::Sum) and
+//! [`Concat`](super::Concat).
 //!
 //! One record is one column. A sub-model with d features and w outputs maps a block d × n to outputs w × n. The head maps the
 //! outputs of all parties, the active party's first, to logits k × n.
@@ -127,6 +128,11 @@ pub trait Head: Parametrised + fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`Head::combine`].
     fn forward(&mut self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError>;
+
+    /// The top model, if there is one: what is stored of the head.
+    fn top(&self) -> Option<&dyn SubModel> {
+        None
+    }
 
     /// From the gradient of the mean loss with respect to the logits (k × n) of the last [`Head::forward`]: one gradient for each
     /// party, and those of the head's own parameters. Takes what forward remembered. Changes no parameter.

@@ -211,6 +211,19 @@ impl HeadLearner {
         self.checkpoint = Some(self.head.snapshot());
     }
 
+    /// The top model's parameters to publish, if there is one: the last ones, or the remembered ones.
+    ///
+    /// # Errors
+    /// [`LearnerError::NoCheckpoint`] if none were remembered.
+    pub fn parameters(&self, from_checkpoint: bool) -> Result<Option<Parameters>, LearnerError> {
+        let Some(top) = self.head.top() else { return Ok(None) };
+        let values = match from_checkpoint {
+            true => self.checkpoint.clone().ok_or(LearnerError::NoCheckpoint)?,
+            false => self.head.snapshot(),
+        };
+        Ok(Some(Parameters::of(top, values)))
+    }
+
     /// Goes back to the remembered parameters.
     ///
     /// # Errors

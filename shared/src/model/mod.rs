@@ -7,6 +7,7 @@
 mod affine;
 mod binary;
 mod central;
+mod concat;
 pub mod contract;
 mod converged;
 pub mod kinds;
@@ -22,6 +23,7 @@ mod sum;
 mod wire;
 
 pub use central::{CentralFit, train_central};
+pub use concat::Concat;
 pub use contract::{Head, Parameters, SubModel};
 pub use converged::{ConvergedFit, train_converged};
 pub use learner::{HeadLearner, LearnerError, PartyLearner};
@@ -30,8 +32,8 @@ pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
 pub use spec::{
-    Combiner, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig, ModelSpec, SOFTMAX_REGRESSION, Settings,
-    SpecError, SubModelSpec,
+    Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig, ModelSpec,
+    SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
 };
 pub use staging::{ImportError, Imported, Staged, Staging, import_parameters};
 pub use store::{NotLinear, ShareStore, StoreError, StoredShare};

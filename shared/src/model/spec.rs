@@ -9,6 +9,10 @@ pub type Settings = serde_json::Map<String, serde_json::Value>;
 
 /// The kind that is taken where none is named, and the one of every model before there was a choice.
 pub const SOFTMAX_REGRESSION: &str = "softmax_regression";
+/// The kind of every top model.
+pub const TOP_KIND: &str = "mlp";
+/// The output width of a party under `concat` where none is named: that of P (4.1).
+pub const EMBEDDING_WIDTH: u32 = 64;
 /// The largest output width of a party: that of the largest number of classes.
 pub const MAX_WIDTH: u32 = 65_536;
 /// The most passive parties of a model.
@@ -30,11 +34,20 @@ pub enum SpecError {
     /// A kind that is no name.
     #[error("model: `kind` is 1 to 64 of a-z, 0-9 and _")]
     KindName,
-    /// A combiner without an implementation.
-    #[error("model: combiner `{combiner}` has no implementation in this version; use `sum`")]
-    Combiner {
-        /// Its name.
-        combiner: Combiner,
+    /// A kind whose parameters are read as parts of a sum.
+    #[error(
+        "model: combiner `concat` does not take `{kind}`, whose parameters are read as parts of a sum of logits; use `mlp`, with \
+         `hidden = []` for a linear map"
+    )]
+    ConcatKind {
+        /// The kind.
+        kind: String,
+    },
+    /// A top model that cannot be one.
+    #[error("model: `top`: {reason}")]
+    Top {
+        /// What is wrong and how to mend it.
+        reason: String,
     },
     /// An output width out of range.
     #[error("model: `width` is {got}, expected 1 to {MAX_WIDTH}")]
@@ -220,6 +233,8 @@ pub struct ModelSpec {
     combiner: Combiner,
     active: SubModelSpec,
     passive: Vec<SubModelSpec>,
+    /// Of combiner `concat` alone.
+    top: Option<SubModelSpec>,
 }
 
 /// The values of a [`ModelSpec`] as they stand in a file.
@@ -229,32 +244,41 @@ struct ModelValues {
     combiner: Combiner,
     active: SubModelSpec,
     passive: Vec<SubModelSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    top: Option<SubModelSpec>,
 }
 
 impl TryFrom<ModelValues> for ModelSpec {
     type Error = SpecError;
 
     fn try_from(v: ModelValues) -> Result<Self, SpecError> {
-        Self::new(v.combiner, v.active, v.passive)
+        Self::new(v.combiner, v.active, v.passive, v.top)
     }
 }
 
 impl From<ModelSpec> for ModelValues {
     fn from(spec: ModelSpec) -> Self {
-        Self { combiner: spec.combiner, active: spec.active, passive: spec.passive }
+        Self { combiner: spec.combiner, active: spec.active, passive: spec.passive, top: spec.top }
     }
 }
 
 impl ModelSpec {
-    /// A model; the passive parties in the order in which their outputs are combined.
+    /// A model; the passive parties in the order in which their outputs are combined, and the top model of combiner `concat`.
     ///
     /// # Errors
-    /// [`SpecError::Parties`] without a passive party, or with more than [`MAX_PASSIVE_PARTIES`].
-    pub fn new(combiner: Combiner, active: SubModelSpec, passive: Vec<SubModelSpec>) -> Result<Self, SpecError> {
+    /// [`SpecError::Parties`] without a passive party, or with more than [`MAX_PASSIVE_PARTIES`]; [`SpecError::Top`] unless there is a
+    /// top model exactly where one is needed.
+    pub fn new(
+        combiner: Combiner,
+        active: SubModelSpec,
+        passive: Vec<SubModelSpec>,
+        top: Option<SubModelSpec>,
+    ) -> Result<Self, SpecError> {
         if !(1..=MAX_PASSIVE_PARTIES).contains(&passive.len()) {
             return Err(SpecError::Parties { got: passive.len() });
         }
-        Ok(Self { combiner, active, passive })
+        check_top(combiner, top.is_some())?;
+        Ok(Self { combiner, active, passive, top })
     }
 
     /// Softmax regression of `classes` classes at an active and `passive` passive parties, summed.
@@ -266,7 +290,7 @@ impl ModelSpec {
             return Err(SpecError::Parties { got: passive });
         }
         let each = SubModelSpec::softmax_regression(classes);
-        Self::new(Combiner::Sum, each.clone(), vec![each; passive])
+        Self::new(Combiner::Sum, each.clone(), vec![each; passive], None)
     }
 
     /// How outputs are combined.
@@ -285,6 +309,12 @@ impl ModelSpec {
     #[must_use]
     pub fn passive(&self) -> &[SubModelSpec] {
         &self.passive
+    }
+
+    /// The coordinator's top model, with one output per class; combiner `concat` alone has one.
+    #[must_use]
+    pub fn top(&self) -> Option<&SubModelSpec> {
+        self.top.as_ref()
     }
 
     /// Output widths, the active party's first.
@@ -309,6 +339,7 @@ pub struct ModelConfig {
     pub(super) kind: String,
     pub(super) width: Option<u32>,
     pub(super) settings: Settings,
+    pub(super) top: Option<Settings>,
 }
 
 /// The values of a [`ModelConfig`] as they stand in a file; keys beside these are settings of the kind.
@@ -320,6 +351,8 @@ pub(super) struct ModelConfigValues {
     pub(super) kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) width: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) top: Option<Settings>,
     #[serde(flatten)]
     pub(super) settings: Settings,
 }
@@ -330,13 +363,13 @@ fn softmax_regression() -> String {
 
 impl Default for ModelConfig {
     fn default() -> Self {
-        Self { combiner: Combiner::Sum, kind: softmax_regression(), width: None, settings: Settings::new() }
+        Self { combiner: Combiner::Sum, kind: softmax_regression(), width: None, settings: Settings::new(), top: None }
     }
 }
 
 impl From<ModelConfig> for ModelConfigValues {
     fn from(c: ModelConfig) -> Self {
-        Self { combiner: c.combiner, kind: c.kind, width: c.width, settings: c.settings }
+        Self { combiner: c.combiner, kind: c.kind, width: c.width, settings: c.settings, top: c.top }
     }
 }
 
@@ -359,7 +392,7 @@ impl ModelConfig {
         &self.kind
     }
 
-    /// The output width asked for; `None`: one output per class.
+    /// The output width asked for; `None`: one output per class, under `concat` [`EMBEDDING_WIDTH`].
     #[must_use]
     pub fn width(&self) -> Option<u32> {
         self.width
@@ -371,15 +404,60 @@ impl ModelConfig {
         &self.settings
     }
 
+    /// The settings of the top model asked for; `None`: those of [`ModelConfig::model`].
+    #[must_use]
+    pub fn top(&self) -> Option<&Settings> {
+        self.top.as_ref()
+    }
+
     /// The sub-model of one party in a training of `classes` classes.
     ///
     /// # Errors
     /// [`SpecError::SumWidth`] if the combiner adds and the width is not the number of classes.
     pub fn sub_model(&self, classes: u32) -> Result<SubModelSpec, SpecError> {
-        let width = self.width.unwrap_or(classes);
+        let width = match self.combiner {
+            Combiner::Sum => self.width.unwrap_or(classes),
+            Combiner::Concat => self.width.unwrap_or(EMBEDDING_WIDTH),
+        };
         if self.combiner == Combiner::Sum && width != classes {
             return Err(SpecError::SumWidth { party: "each party".to_owned(), got: width, classes });
         }
         SubModelSpec::new(self.kind.clone(), width, self.settings.clone())
+    }
+
+    /// The whole model, of these sub-models. A top model of which nothing is said is the paper's: embeddings → classes with one
+    /// passive party, embeddings → 256 relu → classes with more (P 4.1).
+    ///
+    /// # Errors
+    /// As [`ModelSpec::new`].
+    pub fn model(
+        &self,
+        classes: u32,
+        active: SubModelSpec,
+        passive: Vec<SubModelSpec>,
+    ) -> Result<ModelSpec, SpecError> {
+        let top = match self.combiner {
+            Combiner::Sum => None,
+            Combiner::Concat => {
+                let hidden: &[u32] = if passive.len() == 1 { &[] } else { &[256] };
+                let mut settings = Settings::new();
+                settings.insert("hidden".to_owned(), hidden.into());
+                settings.insert("activation".to_owned(), "relu".into());
+                settings.extend(self.top.clone().unwrap_or_default());
+                Some(SubModelSpec::new(TOP_KIND, classes, settings)?)
+            }
+        };
+        ModelSpec::new(self.combiner, active, passive, top)
+    }
+}
+
+/// There is a top model under `concat`, and nowhere else.
+pub(super) fn check_top(combiner: Combiner, there: bool) -> Result<(), SpecError> {
+    match (combiner, there) {
+        (Combiner::Sum, true) => {
+            Err(SpecError::Top { reason: "combiner `sum` has no top model; leave `top` out, or use `concat`".to_owned() })
+        }
+        (Combiner::Concat, false) => Err(SpecError::Top { reason: "combiner `concat` needs a top model".to_owned() }),
+        _ => Ok(()),
     }
 }

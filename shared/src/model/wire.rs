@@ -96,6 +96,7 @@ impl From<&ModelSpec> for pb::ModelSpec {
             combiner: pb::Combiner::from(spec.combiner()) as i32,
             active: Some(spec.active().into()),
             passive: spec.passive().iter().map(Into::into).collect(),
+            top: spec.top().map(Into::into),
         }
     }
 }
@@ -111,22 +112,22 @@ impl TryFrom<&pb::ModelSpec> for ModelSpec {
             return Err(refused(&SpecError::Parties { got: message.passive.len() }));
         }
         let passive = message.passive.iter().map(SubModelSpec::try_from).collect::<Result<_, _>>()?;
-        Self::new(combiner, active, passive).map_err(|e| refused(&e))
+        let top = message.top.as_ref().map(SubModelSpec::try_from).transpose()?;
+        Self::new(combiner, active, passive, top).map_err(|e| refused(&e))
     }
 }
 
 impl From<&ModelConfig> for pb::ModelConfig {
     fn from(config: &ModelConfig) -> Self {
-        // The widths of a configuration and of a sub-model are written alike.
-        let settings = match config.settings().is_empty() {
-            true => String::new(),
-            false => serde_json::to_string(config.settings()).unwrap_or_default(),
-        };
+        // A map of JSON values: serialisation cannot fail.
+        let text = |settings| serde_json::to_string(settings).unwrap_or_default();
+        let settings = if config.settings().is_empty() { String::new() } else { text(config.settings()) };
         Self {
             combiner: pb::Combiner::from(config.combiner()) as i32,
             kind: config.kind().to_owned(),
             width: config.width(),
             settings,
+            top: config.top().map(text),
         }
     }
 }
@@ -135,9 +136,13 @@ impl TryFrom<&pb::ModelConfig> for ModelConfig {
     type Error = WireError;
 
     fn try_from(message: &pb::ModelConfig) -> Result<Self, WireError> {
-        let pb::ModelConfig { combiner: how, kind, width, settings } = message;
-        let settings = SubModelSpec::parse_settings(settings).map_err(|e| refused(&e))?;
-        Self::new(combiner(*how)?, kind.clone(), *width, settings).map_err(|e| refused(&e))
+        let pb::ModelConfig { combiner: how, kind, width, settings, top } = message;
+        let read = |text: &String| SubModelSpec::parse_settings(text).map_err(|e| refused(&e));
+        let config = Self::new(combiner(*how)?, kind.clone(), *width, read(settings)?).map_err(|e| refused(&e))?;
+        match top {
+            Some(top) => config.with_top(read(top)?).map_err(|e| refused(&e)),
+            None => Ok(config),
+        }
     }
 }
 
@@ -182,7 +187,11 @@ mod tests {
         let default = pb::ModelConfig::from(&ModelConfig::default());
         let said = |message: pb::ModelConfig| ModelConfig::try_from(&message).unwrap_err().to_string();
         let concat = pb::ModelConfig { combiner: pb::Combiner::Concat as i32, ..default.clone() };
-        assert!(said(concat).contains("combiner `concat` has no implementation in this version; use `sum`"));
+        assert!(said(concat.clone()).contains("`concat` does not take `softmax_regression`"));
+        let top = Some(r#"{"layers":[8]}"#.to_owned());
+        assert!(said(pb::ModelConfig { kind: "mlp".into(), top, ..concat }).contains("`top`: `layers` is unknown"));
+        let top = pb::ModelConfig { top: Some(String::new()), ..default.clone() };
+        assert!(said(top).contains("combiner `sum` has no top model"));
         let unknown = pb::ModelConfig { kind: "boosted_trees".into(), ..default.clone() };
         assert!(said(unknown).contains("`kind` is `boosted_trees`, this version knows `softmax_regression`"));
         let settings = pb::ModelConfig { settings: r#"{"hidden":[8]}"#.into(), ..default.clone() };
@@ -210,7 +219,8 @@ mod tests {
             };
             let passive = widths.iter().enumerate().map(|(at, &width)| spec(at, width)).collect();
             let combiner = if concat { Combiner::Concat } else { Combiner::Sum };
-            let model = ModelSpec::new(combiner, spec(25, widths[0]), passive).unwrap();
+            let top = concat.then(|| spec(0, 7));
+            let model = ModelSpec::new(combiner, spec(25, widths[0]), passive, top).unwrap();
             prop_assert_eq!(&ModelSpec::try_from(&pb::ModelSpec::from(&model)).unwrap(), &model);
             let file = serde_json::to_string(&model).unwrap();
             prop_assert_eq!(serde_json::from_str::<ModelSpec>(&file).unwrap(), model);

@@ -69,6 +69,9 @@ impl Kind for MlpKind {
     }
 }
 
+/// The most weights of all layers: 64 MiB, and as much for each of Adam's moments, gradients and checkpoint.
+const MOST_WEIGHTS: usize = 1 << 23;
+
 /// Where first weights lie, from − to +: the variance of what goes through a layer stays what it is, forwards and backwards (Glorot and
 /// Bengio 2010, (16)).
 fn start_reach(inputs: usize, outputs: usize) -> f64 {
@@ -106,6 +109,21 @@ impl Mlp {
     fn zeros(spec: &SubModelSpec, features: usize, active: bool) -> Result<Self, SpecError> {
         let settings = MlpSettings::read(spec.settings())
             .map_err(|reason| SpecError::Settings { kind: NAME.to_owned(), reason })?;
+        let mut inputs = features;
+        let each = settings.layers(spec.width() as usize).map(|(outputs, _)| {
+            let weights = inputs.saturating_mul(outputs);
+            inputs = outputs;
+            weights
+        });
+        // Before any is asked for.
+        let weights = each.fold(0, usize::saturating_add);
+        if weights > MOST_WEIGHTS {
+            let reason = format!(
+                "{features} inputs, `hidden` and {} outputs make {weights} weights, {MOST_WEIGHTS} at most; make layers or `width` smaller",
+                spec.width()
+            );
+            return Err(SpecError::Settings { kind: NAME.to_owned(), reason });
+        }
         let mut inputs = features;
         let layers = settings
             .layers(spec.width() as usize)

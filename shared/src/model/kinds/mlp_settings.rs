@@ -61,9 +61,9 @@ impl MlpSettings {
                     let hidden: Option<Vec<usize>> =
                         value.as_array().and_then(|all| all.iter().map(|v| units(v).map(|u| u as usize)).collect());
                     read.hidden =
-                        hidden.filter(|hidden| (1..=MOST_LAYERS).contains(&hidden.len())).ok_or_else(|| {
+                        hidden.filter(|hidden| hidden.len() <= MOST_LAYERS).ok_or_else(|| {
                             format!(
-                                "`hidden` is a list of 1 to {MOST_LAYERS} widths from 1 to {MOST_UNITS}, such as [8, 8]"
+                                "`hidden` is a list of at most {MOST_LAYERS} widths from 1 to {MOST_UNITS}, such as [8, 8]"
                             )
                         })?;
                 }
@@ -111,13 +111,14 @@ mod tests {
         let one = read(serde_json::json!({ "hidden": [128], "activation": "relu" })).unwrap();
         let layers: Vec<_> = one.layers(64).collect();
         assert_eq!(layers, [(128, Some(Activation::Relu)), (64, None)]);
+        let linear = read(serde_json::json!({ "hidden": [] })).unwrap();
+        assert_eq!(linear.layers(3).collect::<Vec<_>>(), [(3, None)]);
     }
 
     #[test]
     fn other_settings_are_refused_with_what_is_taken() {
         for (settings, says) in [
-            (serde_json::json!({ "hidden": [] }), "1 to 16 widths"),
-            (serde_json::json!({ "hidden": vec![1; 17] }), "1 to 16 widths"),
+            (serde_json::json!({ "hidden": vec![1; 17] }), "at most 16 widths"),
             (serde_json::json!({ "hidden": [0] }), "from 1 to 4096"),
             (serde_json::json!({ "hidden": [4097] }), "from 1 to 4096"),
             (serde_json::json!({ "hidden": [4096, 4096] }), "16777216 weights between its layers"),

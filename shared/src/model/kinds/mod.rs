@@ -6,9 +6,9 @@ mod mlp;
 mod mlp_settings;
 mod softmax_regression;
 
-use super::contract::{Head, Kind, Origin, Parameters, SubModel};
-use super::spec::ModelConfigValues;
-use super::{Combiner, ModelConfig, ModelSpec, Settings, SpecError, SubModelSpec, Sum};
+use super::contract::{Head, Kind, Origin, Parameters, Start, SubModel};
+use super::spec::{ModelConfigValues, check_top};
+use super::{Combiner, Concat, ModelConfig, ModelSpec, Settings, SpecError, SubModelSpec, Sum, TOP_KIND};
 
 /// Every kind of sub-model.
 const KINDS: &[&dyn Kind] = &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind];
@@ -47,28 +47,44 @@ pub fn restore(parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> 
     find(parameters.spec.kind())?.restore(parameters)
 }
 
-/// Checks that this version has a head for the combiner.
+/// The head of a model of `classes` classes before its training; `start` is what first parameters are drawn from.
 ///
 /// # Errors
-/// [`SpecError::Combiner`].
-pub fn check_combiner(combiner: Combiner) -> Result<(), SpecError> {
-    match combiner {
-        Combiner::Sum => Ok(()),
-        Combiner::Concat => Err(SpecError::Combiner { combiner }),
-    }
+/// [`SpecError`] for an unknown kind of sub-model, or widths, kinds or a top model that the combiner cannot take.
+pub fn head(spec: &ModelSpec, classes: u32, start: Start) -> Result<Box<dyn Head>, SpecError> {
+    check_parties(spec)?;
+    Ok(match spec.combiner() {
+        Combiner::Sum => Box::new(Sum::of(spec, classes)?),
+        Combiner::Concat => Box::new(Concat::start(spec, classes, start)?),
+    })
 }
 
-/// The head of a model of `classes` classes.
+/// The head of a model in service: `top` are the stored parameters of its top model, if it has one.
 ///
 /// # Errors
-/// [`SpecError`] for an unknown kind of sub-model, a combiner without an implementation, or widths that it cannot take.
-pub fn head(spec: &ModelSpec, classes: u32) -> Result<Box<dyn Head>, SpecError> {
+/// As [`head`], and [`SpecError::Parameters`] for parameters of another top model.
+pub fn restore_head(spec: &ModelSpec, classes: u32, top: Option<&Parameters>) -> Result<Box<dyn Head>, SpecError> {
+    check_parties(spec)?;
+    check_top(spec.combiner(), top.is_some())?;
+    Ok(match top {
+        None => Box::new(Sum::of(spec, classes)?),
+        Some(top) => Box::new(Concat::restore(spec, classes, top)?),
+    })
+}
+
+fn check_parties(spec: &ModelSpec) -> Result<(), SpecError> {
     for sub_model in std::iter::once(spec.active()).chain(spec.passive()) {
         sub_model.check()?;
+        check_kind(spec.combiner(), sub_model.kind())?;
     }
-    match spec.combiner() {
-        Combiner::Sum => Ok(Box::new(Sum::of(spec, classes)?)),
-        combiner @ Combiner::Concat => Err(SpecError::Combiner { combiner }),
+    spec.top().map_or(Ok(()), SubModelSpec::check)
+}
+
+/// A linear sub-model is attacked, released and transformed as a part of a sum: under `concat` it would be taken for what it is not.
+fn check_kind(combiner: Combiner, kind: &str) -> Result<(), SpecError> {
+    match combiner {
+        Combiner::Concat if find(kind)?.linear() => Err(SpecError::ConcatKind { kind: kind.to_owned() }),
+        _ => Ok(()),
     }
 }
 
@@ -91,15 +107,17 @@ impl TryFrom<ModelConfigValues> for ModelConfig {
     type Error = SpecError;
 
     fn try_from(v: ModelConfigValues) -> Result<Self, SpecError> {
-        Self::new(v.combiner, v.kind, v.width, v.settings)
+        let config = Self::new(v.combiner, v.kind, v.width, v.settings)?;
+        v.top.map_or(Ok(config.clone()), |top| config.with_top(top))
     }
 }
 
 impl ModelConfig {
-    /// A checked choice; `width` is the output width of each party, `None`: one output per class.
+    /// A checked choice; `width` is the output width of each party, `None`: one output per class, under `concat`
+    /// [`EMBEDDING_WIDTH`](super::EMBEDDING_WIDTH).
     ///
     /// # Errors
-    /// [`SpecError`] for an unknown kind or settings that it does not take, a combiner without an implementation, or a width out of
+    /// [`SpecError`] for an unknown kind or settings that it does not take, a kind that the combiner does not take, or a width out of
     /// range.
     pub fn new(
         combiner: Combiner,
@@ -109,7 +127,23 @@ impl ModelConfig {
     ) -> Result<Self, SpecError> {
         let spec = SubModelSpec::new(kind, width.unwrap_or(1), settings)?;
         spec.check()?;
-        check_combiner(combiner)?;
-        Ok(Self { combiner, kind: spec.kind, width, settings: spec.settings })
+        check_kind(combiner, &spec.kind)?;
+        Ok(Self { combiner, kind: spec.kind, width, settings: spec.settings, top: None })
+    }
+
+    /// The same with a top model of these settings: those of the kind `mlp`.
+    ///
+    /// # Errors
+    /// [`SpecError::Top`] without combiner `concat`, or for settings that a top model does not take.
+    pub fn with_top(self, top: Settings) -> Result<Self, SpecError> {
+        if self.combiner != Combiner::Concat {
+            check_top(self.combiner, true)?;
+        }
+        let spec = SubModelSpec::new(TOP_KIND, 1, top)?;
+        spec.check().map_err(|e| match e {
+            SpecError::Settings { reason, .. } => SpecError::Top { reason },
+            other => other,
+        })?;
+        Ok(Self { top: Some(spec.settings), ..self })
     }
 }
