@@ -103,7 +103,12 @@ impl Coordinator {
             class_names: answer.class_names,
             passive_parties: answer.passive_parties.into_iter().map(|p| (p.name, p.features as usize)).collect(),
             // A coordinator that says nothing of the model adds.
-            combiner: answer.model.as_ref().map(ModelSpec::try_from).transpose()?.map_or(Combiner::Sum, |m| m.combiner()),
+            combiner: answer
+                .model
+                .as_ref()
+                .map(ModelSpec::try_from)
+                .transpose()?
+                .map_or(Combiner::Sum, |m| m.combiner()),
             training: config.as_ref().map(TrainingConfig::try_from).transpose()?,
         })
     }

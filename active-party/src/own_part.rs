@@ -48,7 +48,7 @@ pub(crate) fn features(share: &StoredShare, block: FeatureBlock) -> Result<Featu
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::model::contract::{Origin, start_of};
+    use vfl_shared::model::contract::{Origin, Use, start_of};
     use vfl_shared::model::{Parameters, ShareStore, SubModelSpec, kinds};
 
     use super::*;
@@ -57,9 +57,13 @@ mod tests {
     #[test]
     fn map_and_features_give_the_outputs_of_every_kind() {
         for kind in kinds::names() {
-            let spec = SubModelSpec::new(kind, 3, Default::default()).unwrap();
+            let settings = match kind {
+                "residual" => serde_json::json!({ "height": 2, "blocks": 1, "filters": [2] }),
+                _ => serde_json::json!({}),
+            };
+            let spec = SubModelSpec::new(kind, 3, settings.as_object().unwrap().clone()).unwrap();
             let mut model = kinds::start(&Origin { spec, features: 4, active: true, start: start_of(2) }).unwrap();
-            for tensor in model.tensors_mut() {
+            for tensor in model.tensors_mut().into_iter().filter(|tensor| tensor.used != Use::Statistic) {
                 tensor.values.iter_mut().enumerate().for_each(|(i, v)| *v += 0.1 * (i as f64 + 1.0).sin());
             }
             let dir = tempfile::tempdir().unwrap();

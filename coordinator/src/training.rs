@@ -235,8 +235,7 @@ impl TrainingDriver {
         let Some(active) = entries.pop() else { return Err(Refusal::internal("no active party in training")) };
         let digests: Vec<String> = std::iter::once(&active).chain(&passive).map(|e| e.share.clone()).collect();
         let classes = job.class_names.clone();
-        let manifest =
-            Manifest::with_top(model, top, classes, active, (passive, Some(summary.clone())), &job.ids)?;
+        let manifest = Manifest::with_top(model, top, classes, active, (passive, Some(summary.clone())), &job.ids)?;
         let version = manifest.version.clone();
         let confirmed = async {
             for (link, digest) in links.iter_mut().zip(digests) {

@@ -29,6 +29,8 @@ pub struct Consent {
     policy: TrainingPolicy,
     /// The setting of this party that takes linear sub-models alone, if there is one.
     linear_only: Option<&'static str>,
+    /// Number of this party's features.
+    features: usize,
     journal: Journal,
     /// Two trainings that were let in together must not both be the last one allowed.
     turn: Mutex<()>,
@@ -48,10 +50,15 @@ impl Consent {
     ///
     /// # Errors
     /// [`JournalError`] naming the file that cannot be read or is damaged.
-    pub fn open(state_dir: &Path, policy: TrainingPolicy, release: &ReleasePolicy) -> Result<Arc<Self>, JournalError> {
+    pub fn open(
+        state_dir: &Path,
+        policy: TrainingPolicy,
+        release: &ReleasePolicy,
+        features: usize,
+    ) -> Result<Arc<Self>, JournalError> {
         let linear_only = linear_only(&policy, release);
         let journal = Journal::open(&state_dir.join("trainings"))?;
-        Ok(Arc::new(Self { policy, linear_only, journal, turn: Mutex::default() }))
+        Ok(Arc::new(Self { policy, linear_only, features, journal, turn: Mutex::default() }))
     }
 
     /// Whether trainings are allowed at all.
@@ -120,8 +127,11 @@ impl Consent {
         }
         let validation = schedule.validation().len();
         let spec = v.model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX)).map_err(|e| refused(e.to_string()))?;
-        let largest = (v.batch_size as usize).min(records).max(validation) as u64;
-        let values = largest.saturating_mul(kind.values(&spec));
+        let batch = (v.batch_size as usize).min(records);
+        let each =
+            [(batch, kind.values(&spec, self.features)), (validation, kind.values_looked_at(&spec, self.features))];
+        let all = each.map(|(records, each)| ((records as u64).saturating_mul(each), records));
+        let (values, largest) = all.into_iter().max().unwrap_or_default();
         if values > MAX_BATCH_VALUES {
             return Err(refused(format!(
                 "a batch or validation set of {largest} records would take {values} values on its way through the model, \

@@ -18,17 +18,23 @@ fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
     DMatrix::from_fn(rows, columns, |_, _| 2.0 * rng.random::<f64>() - 1.0)
 }
 
-/// Moves every parameter away from where training starts.
+/// Moves every parameter away from where training starts, and leaves running statistics.
 fn stir(model: &mut dyn Parametrised, seed: u64) {
-    for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
+    for (at, tensor) in model.tensors_mut().into_iter().enumerate().filter(|(_, t)| t.used != Use::Statistic) {
         let values = random(tensor.values.len(), 1, seed + at as u64);
         tensor.values.copy_from_slice(values.as_slice());
     }
 }
 
-/// Every kind of the register with default settings, at both kinds of party.
+/// Every kind of the register with default settings, or the smallest where it needs some, at both kinds of party.
 fn origins() -> Vec<Origin> {
-    let spec = |kind: &str| SubModelSpec::new(kind, 4, Default::default()).unwrap();
+    let spec = |kind: &str| {
+        let settings = match kind {
+            "residual" => serde_json::json!({ "height": 1, "blocks": 1, "filters": [3] }),
+            _ => serde_json::json!({}),
+        };
+        SubModelSpec::new(kind, 4, settings.as_object().unwrap().clone()).unwrap()
+    };
     kinds::names()
         .flat_map(|kind| {
             [false, true].map(|active| Origin { spec: spec(kind), features: 5, active, start: start_of(7) })
@@ -38,7 +44,8 @@ fn origins() -> Vec<Origin> {
 
 #[test]
 fn gradients_of_every_kind_are_those_of_central_differences() {
-    for origin in origins() {
+    // Differences need 64 bits: the layers of `residual` are checked in them where they are.
+    for origin in origins().into_iter().filter(|origin| origin.spec.kind() != "residual") {
         let mut model = kinds::start(&origin).unwrap();
         stir(&mut *model, 3);
         check_sub_model(&mut *model, &random(5, 6, 11), 1e-6);

@@ -1,7 +1,7 @@
 //! Tests of the registry of published models.
 
 use vfl_shared::model::SubModelSpec;
-use vfl_shared::model::contract::{Parametrised, start_of};
+use vfl_shared::model::contract::start_of;
 
 use super::*;
 
@@ -101,10 +101,7 @@ fn a_top_model_is_part_of_what_is_published() {
 fn the_model_is_part_of_the_version() {
     let now = manifest(1);
     let text = serde_json::to_string(&now).unwrap();
-    for (from, to) in [
-        ("\"kind\":\"softmax_regression\"", "\"kind\":\"other\""),
-        ("\"width\":2", "\"width\":3"),
-    ] {
+    for (from, to) in [("\"kind\":\"softmax_regression\"", "\"kind\":\"other\""), ("\"width\":2", "\"width\":3")] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text);
         let changed: Manifest = serde_json::from_str(&changed).unwrap();

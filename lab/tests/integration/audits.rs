@@ -1,8 +1,8 @@
 //! Audits over the sockets, and a passive party that dies between the two phases of publishing.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;

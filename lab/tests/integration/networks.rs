@@ -8,7 +8,8 @@ use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy}
 use vfl_shared::data::Dataset;
 use vfl_shared::model::contract::{Origin, start_of};
 use vfl_shared::model::{
-    Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig, TrainingValues, cross_entropy, kinds,
+    Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig, TrainingValues,
+    cross_entropy, kinds,
 };
 use vfl_shared::rpc::RefusalKind;
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
@@ -24,9 +25,8 @@ fn mlp(hidden: &[usize], activation: &str) -> ModelConfig {
 
 /// Perceptrons of so many outputs under a top model, all of tanh.
 pub(super) fn embeddings(hidden: &[usize], width: u32, top: &[usize]) -> ModelConfig {
-    let settings = |hidden: &[usize]| {
-        serde_json::json!({ "hidden": hidden, "activation": "tanh" }).as_object().unwrap().clone()
-    };
+    let settings =
+        |hidden: &[usize]| serde_json::json!({ "hidden": hidden, "activation": "tanh" }).as_object().unwrap().clone();
     let model = ModelConfig::new(Combiner::Concat, "mlp", Some(width), settings(hidden)).unwrap();
     model.with_top(settings(top)).unwrap()
 }

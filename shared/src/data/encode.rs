@@ -59,6 +59,8 @@ pub(super) struct RawColumn {
 pub(super) enum RawValues {
     /// Numbers of some kind.
     Numbers(FeatureKind, Vec<f64>),
+    /// Pixels.
+    Bytes(Vec<u8>),
     /// Categories in a fixed order, and the place of each record's in it.
     Categories(Vec<String>, Vec<u32>),
 }
@@ -96,6 +98,10 @@ pub(super) fn encode(
             (RawValues::Numbers(kind, numbers), _) => {
                 features.push(single(name, *kind));
                 x.row_mut(row).iter_mut().zip(numbers).for_each(|(x, &v)| *x = v);
+            }
+            (RawValues::Bytes(bytes), _) => {
+                features.push(single(name, FeatureKind::Numeric));
+                x.row_mut(row).iter_mut().zip(bytes).for_each(|(x, &v)| *x = f64::from(v));
             }
             (RawValues::Categories(categories, codes), Encoding::OneHot) => {
                 features.extend(categories.iter().map(|category| one_hot(name, category)));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
+use super::images;
 use super::included;
 use super::names::{BankColumns, DatasetName};
 use super::schema::FeatureKind;
@@ -25,6 +26,9 @@ pub(super) struct Raw {
 
 /// Reads the files of a public set, from a directory or else from those that are included.
 pub(super) fn read(name: DatasetName, directory: Option<&Path>, bank: BankColumns) -> Result<Raw, DataError> {
+    if let Some(shape) = name.image() {
+        return images::read(name, shape, directory);
+    }
     let source = source(name, bank).ok_or(DataError::NoFiles { dataset: name })?;
     let mut columns: Vec<Cells> = source.columns.iter().map(Cells::new).collect();
     let mut labels = Vec::new();
@@ -81,6 +85,19 @@ fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<
 
 /// The text of `file` or `file.gz`, or `None` if neither is there.
 fn read_text(dataset: DatasetName, directory: &Path, file: &str) -> Result<Option<(PathBuf, String)>, DataError> {
+    let Some((path, content)) = read_content(dataset, directory, file)? else { return Ok(None) };
+    match String::from_utf8(content) {
+        Ok(text) => Ok(Some((path, text))),
+        Err(e) => Err(DataError::Read { dataset, file: path, source: std::io::Error::other(e.utf8_error()) }),
+    }
+}
+
+/// The content of `file` or `file.gz`, or `None` if neither is there.
+pub(super) fn read_content(
+    dataset: DatasetName,
+    directory: &Path,
+    file: &str,
+) -> Result<Option<(PathBuf, Vec<u8>)>, DataError> {
     for compressed in [false, true] {
         let path = directory.join(if compressed { format!("{file}.gz") } else { file.to_owned() });
         let fail = |source| DataError::Read { dataset, file: path.clone(), source };
@@ -89,18 +106,19 @@ fn read_text(dataset: DatasetName, directory: &Path, file: &str) -> Result<Optio
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
             Err(e) => return Err(fail(e)),
         };
-        let mut text = String::new();
-        let limited = |reader: &mut dyn Read, text: &mut String| reader.take(MAX_FILE_BYTES + 1).read_to_string(text);
+        let mut content = Vec::new();
+        let limited =
+            |reader: &mut dyn Read, content: &mut Vec<u8>| reader.take(MAX_FILE_BYTES + 1).read_to_end(content);
         if compressed {
-            limited(&mut flate2::read::MultiGzDecoder::new(std::io::BufReader::new(opened)), &mut text)
+            limited(&mut flate2::read::MultiGzDecoder::new(std::io::BufReader::new(opened)), &mut content)
         } else {
-            limited(&mut std::io::BufReader::new(opened), &mut text)
+            limited(&mut std::io::BufReader::new(opened), &mut content)
         }
         .map_err(fail)?;
-        if text.len() as u64 > MAX_FILE_BYTES {
+        if content.len() as u64 > MAX_FILE_BYTES {
             return Err(fail(std::io::Error::other("more than 1 GiB, which no public set is")));
         }
-        return Ok(Some((path, text)));
+        return Ok(Some((path, content)));
     }
     Ok(None)
 }

@@ -8,6 +8,7 @@ mod csv_file;
 mod csv_lines;
 pub mod dataset;
 pub mod encode;
+mod images;
 mod included;
 mod index;
 mod loaders;
@@ -29,7 +30,7 @@ pub use csv_error::{TableError, TableProblem};
 pub use csv_lines::Limits;
 pub use dataset::{DataError, Dataset};
 pub use encode::{Encoding, MeanOver};
-pub use names::{BankColumns, DatasetName, UnknownDataset};
+pub use names::{BankColumns, DatasetName, ImageShape, UnknownDataset};
 pub use normalise::Normalisation;
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
 pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError};
@@ -97,8 +98,13 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
     let split = spec.split.split(records, raw.parts.as_deref(), spec.seed)?;
     let (mut features, mut x) = encode(&raw.columns, &raw.labels, &split.train, spec.encoding)?;
 
-    let ranges = normalise::ranges(&x, 0..records);
+    // What a pixel can be is known.
+    let ranges = match spec.name.image() {
+        Some(shape) => vec![(0.0, images::MOST); shape.features()],
+        None => normalise::ranges(&x, 0..records),
+    };
     match (spec.normalisation, &raw.parts) {
+        _ if spec.name.image().is_some() => normalise::apply(&mut x, 0..records, &ranges),
         (Normalisation::AllRows, _) => normalise::apply(&mut x, 0..records, &ranges),
         (Normalisation::PerPart, None) => return Err(DataError::NoParts { dataset: spec.name }),
         (Normalisation::PerPart, Some(parts)) => {

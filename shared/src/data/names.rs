@@ -10,6 +10,11 @@
 //! | `grid` | `grid/Data_for_UCI_named.csv` | 12 (`stab`, which defines the class, is dropped) | stable, unstable | – |
 //! | `credit` | `credit/UCI_Credit_Card.csv` | 23 (`ID` is dropped) | no default, default | – |
 //! | `drive` | `drive/Sensorless_drive_diagnosis.txt`, or the two samples of it | 48 | 1 to 11 of the file | – |
+//! | `mnist` | `mnist/train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-…` | 28 × 28 | digits | `t10k` |
+//! | `cifar10` | `cifar10/data_batch_1.bin` to `5`, `test_batch.bin`, or the first records of them | 3 × 32 × 32 | ten | `test_batch` |
+//! | `cifar100` | `cifar100/train.bin`, `test.bin`, or subsets of them | 3 × 32 × 32 | fine labels 0 to 99 | `test` |
+//!
+//! Features of images are pixels over 255, channel by channel, row by row.
 //!
 //! The class order of `robot` is that of the published model in the golden vectors: the authors' own changes from run to
 //! run. Every value that stands for a missing one ("unknown", "?", `pdays` 999) is kept as a category or number of its own.
@@ -59,6 +64,43 @@ datasets! {
     Credit = "credit",
     /// Dataset for Sensorless Drive Diagnosis.
     Drive = "drive",
+    /// MNIST handwritten digits.
+    Mnist = "mnist",
+    /// CIFAR-10.
+    Cifar10 = "cifar10",
+    /// CIFAR-100 with its fine labels.
+    Cifar100 = "cifar100",
+}
+
+/// The shape of images: features stand channel by channel, row by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageShape {
+    /// Channels, 1 or 3.
+    pub channels: usize,
+    /// Rows of a channel.
+    pub height: usize,
+    /// Pixels of a row.
+    pub width: usize,
+}
+
+impl ImageShape {
+    /// Features of an image.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.channels * self.height * self.width
+    }
+}
+
+impl DatasetName {
+    /// The shape of its records, if they are images.
+    #[must_use]
+    pub fn image(self) -> Option<ImageShape> {
+        match self {
+            Self::Mnist => Some(ImageShape { channels: 1, height: 28, width: 28 }),
+            Self::Cifar10 | Self::Cifar100 => Some(ImageShape { channels: 3, height: 32, width: 32 }),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for DatasetName {

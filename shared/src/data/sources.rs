@@ -61,10 +61,10 @@ const ORDINAL: ColumnKind = ColumnKind::Number(FeatureKind::Ordinal);
 const BINARY: ColumnKind = ColumnKind::Number(FeatureKind::Binary);
 const CATEGORY: ColumnKind = ColumnKind::Category(&[]);
 
-/// The description of a public set; `None` for the synthetic one.
+/// The description of a public set of text; `None` for the synthetic one and images.
 pub(super) fn source(name: DatasetName, bank_columns: BankColumns) -> Option<Source> {
     Some(match name {
-        DatasetName::Synthetic => return None,
+        DatasetName::Synthetic | DatasetName::Mnist | DatasetName::Cifar10 | DatasetName::Cifar100 => return None,
         DatasetName::Satellite => satellite(),
         DatasetName::Robot => robot(),
         DatasetName::Bank => bank(bank_columns),

@@ -1,5 +1,6 @@
 //! Which party holds which columns.
 
+use super::names::ImageShape;
 use crate::types::{NameError, PartyName};
 
 /// The name that the active party's files carry, which no passive party may have.
@@ -140,6 +141,24 @@ impl VerticalSplit {
         Self::new(total, names.iter().enumerate().map(piece).collect())
     }
 
+    /// The parts of images that P deals out (4.1): columns of pixels, in consecutive pieces whose widths differ by at most one, the
+    /// first piece to the active party and one to each name. Each part is an image of as many channels and rows.
+    ///
+    /// # Errors
+    /// [`VerticalSplitError::Window`] with more parties than columns of pixels; otherwise as [`VerticalSplit::new`].
+    pub fn image_columns(shape: ImageShape, names: &[PartyName]) -> Result<Self, VerticalSplitError> {
+        let parties = names.len() + 1;
+        if parties > shape.width {
+            return Err(VerticalSplitError::Window { width: shape.width, total: shape.width, parties });
+        }
+        let cut = |i: usize| i * (shape.width / parties) + i.min(shape.width % parties);
+        let piece = |(i, name): (usize, &PartyName)| PassiveColumns {
+            name: name.clone(),
+            columns: (0..shape.features()).filter(|c| (cut(i)..cut(i + 1)).contains(&(c % shape.width))).collect(),
+        };
+        Self::new(shape.features(), (1..).zip(names).map(piece).collect())
+    }
+
     /// The number of columns divided, d_t.
     #[must_use]
     pub fn total(&self) -> usize {
@@ -192,6 +211,18 @@ mod tests {
         let columns: Vec<_> = w.passive().iter().map(|p| p.columns.clone()).collect();
         assert_eq!(columns, [vec![5, 6], vec![0, 1], vec![2]]);
         assert_eq!(w.active(), [3, 4]);
+    }
+
+    #[test]
+    fn images_are_cut_by_columns_of_pixels() {
+        let shape = ImageShape { channels: 2, height: 2, width: 5 };
+        let split = VerticalSplit::image_columns(shape, &[name("a"), name("b")]).unwrap();
+        // Rows of five pixels: two, two and one of each.
+        assert_eq!(split.active(), [0, 1, 5, 6, 10, 11, 15, 16]);
+        let columns: Vec<_> = split.passive().iter().map(|p| p.columns.clone()).collect();
+        assert_eq!(columns, [vec![2, 3, 7, 8, 12, 13, 17, 18], vec![4, 9, 14, 19]]);
+        let many: Vec<_> = (0..5).map(|i| name(&format!("p{i}"))).collect();
+        assert!(matches!(VerticalSplit::image_columns(shape, &many), Err(VerticalSplitError::Window { .. })));
     }
 
     #[test]

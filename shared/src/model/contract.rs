@@ -211,9 +211,14 @@ pub trait Kind: Sync {
     /// [`SpecError::Parameters`] if names or shapes are not those of this kind.
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError>;
 
-    /// How many values a record of a training batch takes on its way through the model, its features not counted.
-    fn values(&self, spec: &SubModelSpec) -> u64 {
+    /// How many 64-bit values a record of a training batch takes on its way through the model of so many features, these not counted.
+    fn values(&self, spec: &SubModelSpec, _features: usize) -> u64 {
         u64::from(spec.width())
+    }
+
+    /// The same of a record that training only looks at.
+    fn values_looked_at(&self, spec: &SubModelSpec, features: usize) -> u64 {
+        self.values(spec, features)
     }
 
     /// The largest magnitude that an output of an honest party can have after so many updates from the start; infinity if no bound

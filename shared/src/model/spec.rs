@@ -454,9 +454,9 @@ impl ModelConfig {
 /// There is a top model under `concat`, and nowhere else.
 pub(super) fn check_top(combiner: Combiner, there: bool) -> Result<(), SpecError> {
     match (combiner, there) {
-        (Combiner::Sum, true) => {
-            Err(SpecError::Top { reason: "combiner `sum` has no top model; leave `top` out, or use `concat`".to_owned() })
-        }
+        (Combiner::Sum, true) => Err(SpecError::Top {
+            reason: "combiner `sum` has no top model; leave `top` out, or use `concat`".to_owned(),
+        }),
         (Combiner::Concat, false) => Err(SpecError::Top { reason: "combiner `concat` needs a top model".to_owned() }),
         _ => Ok(()),
     }

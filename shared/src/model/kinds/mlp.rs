@@ -47,7 +47,7 @@ impl Kind for MlpKind {
         Ok(Box::new(model))
     }
 
-    fn values(&self, spec: &SubModelSpec) -> u64 {
+    fn values(&self, spec: &SubModelSpec, _: usize) -> u64 {
         MlpSettings::read(spec.settings()).map_or(u64::MAX, |settings| settings.values(spec.width() as usize))
     }
 

@@ -60,12 +60,11 @@ impl MlpSettings {
                     let units = |v: &serde_json::Value| v.as_u64().filter(|units| (1..=MOST_UNITS).contains(units));
                     let hidden: Option<Vec<usize>> =
                         value.as_array().and_then(|all| all.iter().map(|v| units(v).map(|u| u as usize)).collect());
-                    read.hidden =
-                        hidden.filter(|hidden| hidden.len() <= MOST_LAYERS).ok_or_else(|| {
-                            format!(
-                                "`hidden` is a list of at most {MOST_LAYERS} widths from 1 to {MOST_UNITS}, such as [8, 8]"
-                            )
-                        })?;
+                    read.hidden = hidden.filter(|hidden| hidden.len() <= MOST_LAYERS).ok_or_else(|| {
+                        format!(
+                            "`hidden` is a list of at most {MOST_LAYERS} widths from 1 to {MOST_UNITS}, such as [8, 8]"
+                        )
+                    })?;
                 }
                 "activation" => {
                     read.activation = match value.as_str() {

@@ -4,6 +4,7 @@
 
 mod mlp;
 mod mlp_settings;
+mod residual;
 mod softmax_regression;
 
 use super::contract::{Head, Kind, Origin, Parameters, Start, SubModel};
@@ -11,7 +12,7 @@ use super::spec::{ModelConfigValues, check_top};
 use super::{Combiner, Concat, ModelConfig, ModelSpec, Settings, SpecError, SubModelSpec, Sum, TOP_KIND};
 
 /// Every kind of sub-model.
-const KINDS: &[&dyn Kind] = &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind];
+const KINDS: &[&dyn Kind] = &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind, &residual::ResidualKind];
 
 /// Names of all kinds.
 pub fn names() -> impl Iterator<Item = &'static str> {

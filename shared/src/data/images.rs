@@ -1,0 +1,159 @@
+//! Images: the files of MNIST and of the CIFARs, plain or compressed by gzip. Whole sets, or the first records of them where a
+//! directory holds no more.
+
+use std::path::{Path, PathBuf};
+
+use super::dataset::DataError;
+use super::encode::{RawColumn, RawValues};
+use super::loaders::{Raw, read_content};
+use super::names::{DatasetName, ImageShape};
+use super::split::Part;
+
+/// The largest value of a pixel.
+pub(super) const MOST: f64 = 255.0;
+
+const CIFAR10: &[&str] = &["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
+
+/// One image: its label, and where its pixels begin.
+struct Image {
+    label: u32,
+    at: usize,
+}
+
+/// Reads the files of a set of images; the training part comes first.
+pub(super) fn read(dataset: DatasetName, shape: ImageShape, directory: Option<&Path>) -> Result<Raw, DataError> {
+    let directory = directory.ok_or(DataError::NoDirectory { dataset })?;
+    let files = Files { dataset, directory };
+    let (names, parts) = match dataset {
+        DatasetName::Mnist => {
+            let part = |prefix: &str| {
+                files.idx(shape, &format!("{prefix}-images-idx3-ubyte"), &format!("{prefix}-labels-idx1-ubyte"))
+            };
+            ((0..10).map(|digit| digit.to_string()).collect::<Vec<_>>(), [part("train")?, part("t10k")?])
+        }
+        DatasetName::Cifar10 => {
+            let batches: Vec<String> = (1..=5).map(|batch| format!("data_batch_{batch}.bin")).collect();
+            let whole: Vec<&str> = batches.iter().map(String::as_str).collect();
+            let part = |alternatives: &[&[&str]]| files.records(shape, alternatives, 1, 10);
+            let train = part(&[&whole, &["data_batch_1_first5000.bin"]])?;
+            let test = part(&[&["test_batch.bin"], &["test_batch_first1000.bin"]])?;
+            (CIFAR10.iter().map(ToString::to_string).collect(), [train, test])
+        }
+        _ => {
+            // The coarse label stands before the fine one.
+            let part = |alternatives: &[&[&str]]| files.records(shape, alternatives, 2, 100);
+            let train = part(&[&["train.bin"], &["train_subset5000.bin"]])?;
+            let test = part(&[&["test.bin"], &["test_subset1000.bin"]])?;
+            ((0..100).map(|class| class.to_string()).collect(), [train, test])
+        }
+    };
+    Ok(raw(shape, names, &parts))
+}
+
+/// Content of files, and the images in it.
+struct Images {
+    content: Vec<u8>,
+    images: Vec<Image>,
+}
+
+fn raw(shape: ImageShape, class_names: Vec<String>, parts: &[Images; 2]) -> Raw {
+    let all = || parts.iter().flat_map(|part| part.images.iter().map(move |image| (part, image)));
+    let pixel = |p: usize| {
+        let (channel, row, column) =
+            (p / (shape.height * shape.width), p / shape.width % shape.height, p % shape.width);
+        let name = match shape.channels {
+            1 => format!("r{row:02}_c{column:02}"),
+            _ => format!("{}_r{row:02}_c{column:02}", ["red", "green", "blue"][channel % 3]),
+        };
+        RawColumn { name, values: RawValues::Bytes(all().map(|(part, image)| part.content[image.at + p]).collect()) }
+    };
+    let columns = (0..shape.features()).map(pixel).collect();
+    let of = |part: usize| if part == 0 { Part::Train } else { Part::Test };
+    let parts_of = parts.iter().enumerate().flat_map(|(at, part)| std::iter::repeat_n(of(at), part.images.len()));
+    Raw { columns, labels: all().map(|(_, image)| image.label).collect(), class_names, parts: Some(parts_of.collect()) }
+}
+
+/// Where files are, and for what.
+struct Files<'a> {
+    dataset: DatasetName,
+    directory: &'a Path,
+}
+
+impl Files<'_> {
+    fn content(&self, file: &str) -> Result<Option<(PathBuf, Vec<u8>)>, DataError> {
+        read_content(self.dataset, self.directory, &format!("{}/{file}", self.dataset))
+    }
+
+    fn needed(&self, file: &str) -> Result<(PathBuf, Vec<u8>), DataError> {
+        self.content(file)?.ok_or_else(|| self.missing(file))
+    }
+
+    fn missing(&self, file: &str) -> DataError {
+        let (dataset, directory) = (self.dataset, self.directory.to_owned());
+        DataError::MissingFile { dataset, file: format!("{dataset}/{file}"), directory }
+    }
+
+    fn wrong(&self, file: &Path, reason: String) -> DataError {
+        DataError::Malformed { dataset: self.dataset, file: file.to_owned(), line: 1, reason }
+    }
+
+    /// MNIST's form: a head of big-endian numbers (magic number, dimensions), then bytes; images and labels in files of their own.
+    fn idx(&self, shape: ImageShape, images: &str, labels: &str) -> Result<Images, DataError> {
+        let (images_file, content) = self.needed(images)?;
+        let (labels_file, labels) = self.needed(labels)?;
+        let number = |content: &[u8], at: usize| {
+            content.get(4 * at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_be_bytes(*bytes) as usize)
+        };
+        let head: Vec<Option<usize>> = (0..4).map(|at| number(&content, at)).collect();
+        let (pixels, count) = (shape.features(), head[1].unwrap_or(0));
+        if head != [Some(2051), Some(count), Some(shape.height), Some(shape.width)]
+            || Some(content.len()) != count.checked_mul(pixels).and_then(|bytes| bytes.checked_add(16))
+        {
+            let (height, width) = (shape.height, shape.width);
+            return Err(self.wrong(
+                &images_file,
+                format!("it is not a file of images of {height} × {width} pixels, or it is cut off"),
+            ));
+        }
+        if (number(&labels, 0), number(&labels, 1)) != (Some(2049), Some(count)) || labels.len() != 8 + count {
+            return Err(self.wrong(&labels_file, format!("it is not a file of {count} labels, or it is cut off")));
+        }
+        let label = |(n, &label): (usize, &u8)| match label {
+            0..10 => Ok(Image { label: u32::from(label), at: 16 + n * pixels }),
+            _ => Err(self.wrong(&labels_file, format!("label {} is not a digit", n + 1))),
+        };
+        let images = labels[8..].iter().enumerate().map(label).collect::<Result<_, _>>()?;
+        Ok(Images { content, images })
+    }
+
+    /// The CIFARs' form: records of labels, the last of which counts, and pixels. The first alternative that is whole is read.
+    fn records(
+        &self,
+        shape: ImageShape,
+        alternatives: &[&[&str]],
+        labels: usize,
+        classes: u8,
+    ) -> Result<Images, DataError> {
+        let length = labels + shape.features();
+        for files in alternatives {
+            let found = files.iter().map(|file| self.content(file)).collect::<Result<Option<Vec<_>>, _>>()?;
+            let Some(found) = found else { continue };
+            let mut all = Images { content: Vec::new(), images: Vec::new() };
+            for (file, content) in found {
+                if content.is_empty() || !content.len().is_multiple_of(length) {
+                    return Err(self.wrong(&file, format!("it is not of records of {length} bytes, or it is cut off")));
+                }
+                for (n, record) in content.chunks_exact(length).enumerate() {
+                    let label = record[labels - 1];
+                    if label >= classes {
+                        return Err(self.wrong(&file, format!("the label of record {} is not below {classes}", n + 1)));
+                    }
+                    all.images.push(Image { label: u32::from(label), at: all.content.len() + n * length + labels });
+                }
+                all.content.extend_from_slice(&content);
+            }
+            return Ok(all);
+        }
+        Err(self.missing(alternatives.first().and_then(|files| files.first()).unwrap_or(&"")))
+    }
+}
