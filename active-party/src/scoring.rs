@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::model::{ShareStore, StoredShare};
+use vfl_shared::heavy::heavy;
+use vfl_shared::model::{ShareStore, StoredShare, work};
 use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
 use vfl_shared::service::{Credentials, Peer, TlsError};
 use vfl_shared::training::max_batch;
@@ -115,7 +116,9 @@ impl Scorer {
         let chunk = STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1);
         for (held, positions) in held.chunks(chunk).zip(positions.chunks(chunk)) {
             let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
-            let logits = share.model().outputs(block.matrix()).map_err(|e| Refusal::internal(e.to_string()))?;
+            let (own, n) = (share.model(), block.records());
+            let logits = heavy(work(own, n), || own.outputs(block.matrix()));
+            let logits = logits.map_err(|e| Refusal::internal(e.to_string()))?;
             requests.push(Question {
                 version: model.version.clone(),
                 ids: ids.select(held),

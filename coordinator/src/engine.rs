@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
+use vfl_shared::heavy::heavy;
+use vfl_shared::model::work;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::types::{
@@ -223,7 +225,8 @@ impl Engine {
             let kept: Vec<usize> = (0..held.len()).filter(|&column| ok[held[column]]).collect();
             outputs.push(if kept.len() == held.len() { answer.share } else { answer.share.select(&kept) });
         }
-        let logits = model.head.combine(outputs).map_err(|e| Refusal::invalid(e.to_string()))?;
+        let head = &*model.head;
+        let logits = heavy(work(head, n), || head.combine(outputs)).map_err(|e| Refusal::invalid(e.to_string()))?;
         Ok((logits.into_matrix(), ok))
     }
 }

@@ -12,7 +12,7 @@ use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{self, BankColumns, Dataset, DatasetSpec, VerticalSplit, partition};
+use vfl_shared::data::{self, BankColumns, Dataset, DatasetName, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
@@ -96,7 +96,7 @@ const SWEPT: [Method; 4] =
 const SWEEP_RECORDS: usize = 500;
 
 /// Names of the passive parties of a demo.
-fn names(parties: usize) -> anyhow::Result<Vec<PartyName>> {
+pub(crate) fn names(parties: usize) -> anyhow::Result<Vec<PartyName>> {
     Ok((1..=parties).map(|i| PartyName::new(format!("passive-{i}"))).collect::<Result<_, _>>()?)
 }
 
@@ -111,6 +111,11 @@ pub fn vertical_split(
     parties: usize,
 ) -> anyhow::Result<VerticalSplit> {
     let total = dataset.features().len();
+    // An image is cut into images.
+    let image = dataset.name().parse().ok().and_then(DatasetName::image);
+    if let (Some(shape), None) = (image, passive_features) {
+        return Ok(VerticalSplit::image_columns(shape, &names(parties)?)?);
+    }
     let d = passive_features.unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
     Ok(VerticalSplit::shared_window(first_column, d, total, &names(parties)?)?)
 }
@@ -262,7 +267,7 @@ async fn deploy(
 }
 
 /// Accuracy of the live service, asked through the active party as any client would.
-async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &RecordIds) -> anyhow::Result<f64> {
+pub(crate) async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &RecordIds) -> anyhow::Result<f64> {
     let mut client = deployment.active_client()?;
     let k = dataset.class_names().len();
     let mut right = 0usize;

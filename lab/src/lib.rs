@@ -27,4 +27,5 @@ pub mod recommend;
 pub mod report;
 pub mod reproduce;
 pub mod results;
+pub mod scale;
 pub mod transcript;

@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::model::{ShareStore, StoreError, StoredShare};
+use vfl_shared::heavy::heavy;
+use vfl_shared::model::{ShareStore, StoreError, StoredShare, work};
 use vfl_shared::numerics::arg_max;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RowStatus, ShapeError, ShareAnswer, ShareRequest};
@@ -156,7 +157,8 @@ impl LogitServer {
             .collect();
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         let block = self.rows(&held)?;
-        let share = share.model().outputs(block.matrix()).map_err(|e| internal(&e))?;
+        let model = share.model();
+        let share = heavy(work(model, block.records()), || model.outputs(block.matrix())).map_err(|e| internal(&e))?;
         Ok(ShareAnswer { status, share })
     }
 }

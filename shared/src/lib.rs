@@ -24,6 +24,7 @@ pub mod config;
 pub mod data;
 pub mod disjoint_sets;
 pub mod files;
+pub mod heavy;
 mod hex;
 pub mod json;
 pub mod metrics;

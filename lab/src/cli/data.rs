@@ -34,7 +34,7 @@ impl From<BankChoice> for BankColumns {
 #[derive(Debug, Clone, Args)]
 pub struct DataArgs {
     /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the program), adult, grid, credit,
-    /// drive.
+    /// drive, and the images mnist, cifar10, cifar100.
     #[arg(long, value_name = "NAME", default_value = "synthetic")]
     pub dataset: String,
     /// Directory of the public data sets that do not come with the program (scripts/fetch-datasets.sh fetches them).
@@ -43,8 +43,8 @@ pub struct DataArgs {
     /// Columns of the bank data set.
     #[arg(long, value_enum, default_value_t)]
     pub bank_columns: BankChoice,
-    /// Number of passive features. Default: one less than the classes. Exact scores determine up
-    /// to this many.
+    /// Number of passive features. Default: one less than the classes; exact scores determine up to this many. Images are cut into
+    /// images of equal width, one for each party.
     #[arg(long, value_name = "D")]
     pub passive_features: Option<usize>,
     /// First passive column, from 0; the others follow it, wrapping round.

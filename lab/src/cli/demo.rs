@@ -3,7 +3,7 @@
 use clap::Args;
 use vfl_shared::cli::CliError;
 use vfl_shared::data::VerticalSplit;
-use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
+use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};
 
 use vfl_coordinator::defense::Pipeline;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
@@ -13,6 +13,7 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
+use super::model::ModelArgs;
 use super::thresholds::{ThresholdArgs, measured};
 use crate::audit::DEFAULT_METRICS;
 use crate::demo::{DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run};
@@ -39,17 +40,8 @@ pub struct DemoArgs {
     /// scores add to what this adversary can estimate without scores. 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
     known_records: usize,
-    /// Train a perceptron with hidden layers of these widths at each party, as `8,8`, instead of softmax regression. Its parameters are
-    /// not released.
-    #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
-    hidden: Vec<u32>,
-    /// What its hidden layers make of their sums: sigmoid, tanh or relu. Default: sigmoid.
-    #[arg(long, value_name = "NAME", requires = "hidden")]
-    activation: Option<String>,
-    /// Give each party's perceptron so many outputs, of which a top model at the coordinator makes the scores (combiner `concat`),
-    /// instead of one per class that are added.
-    #[arg(long, value_name = "WIDTH", requires = "hidden")]
-    embedding: Option<u32>,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Epochs of training at most.
     #[arg(long, value_name = "N", default_value_t = 150)]
     epochs: u32,
@@ -81,9 +73,7 @@ impl Default for DemoArgs {
             data: DataArgs::default(),
             records: DEFAULT_RECORDS,
             known_records: DEFAULT_KNOWN_RECORDS,
-            hidden: Vec::new(),
-            activation: None,
-            embedding: None,
+            model: ModelArgs::default(),
             epochs: 150,
             policies: Vec::new(),
             transform: "none".into(),
@@ -132,7 +122,7 @@ impl DemoArgs {
             return Err(CliError::Input("an audit takes at least 100 test records; raise --records".into()));
         }
         let mut policies = policies(&self.policies, dataset.class_names().len())?;
-        if !self.hidden.is_empty() {
+        if !self.model.linear() {
             let weights =
                 |policy: &Policy| policy.defenses.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { .. }));
             if self.policies.iter().any(|text| text == "all") {
@@ -168,20 +158,13 @@ impl DemoArgs {
 
     /// The model asked for.
     fn model(&self) -> Result<ModelConfig, CliError> {
-        if self.hidden.is_empty() {
-            return Ok(ModelConfig::default());
-        }
-        if self.transform != "none" || self.train_transform != "none" {
+        if !self.model.linear() && (self.transform != "none" || self.train_transform != "none") {
             return Err(CliError::Input(
-                "--hidden: transforms are of linear models; leave --transform and --train-transform out".into(),
+                "--hidden, --residual: transforms are of linear models; leave --transform and --train-transform out"
+                    .into(),
             ));
         }
-        let mut settings = serde_json::Map::from_iter([("hidden".to_owned(), self.hidden.clone().into())]);
-        if let Some(activation) = &self.activation {
-            settings.insert("activation".into(), activation.as_str().into());
-        }
-        let combiner = if self.embedding.is_some() { Combiner::Concat } else { Combiner::Sum };
-        ModelConfig::new(combiner, "mlp", self.embedding, settings).map_err(CliError::input)
+        self.model.model(self.data.spec()?.name.image())
     }
 
     /// Both transforms, checked against the features of each passive party.

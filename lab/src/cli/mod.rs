@@ -5,9 +5,11 @@ mod data;
 mod deliver;
 mod demo;
 mod metrics;
+mod model;
 mod parameters;
 mod recommend;
 mod reproduce;
+mod scale;
 mod thresholds;
 mod transcript;
 
@@ -21,9 +23,11 @@ use vfl_shared::telemetry;
 pub use audit::{AuditArgs, AuditConfig};
 pub use data::{BankChoice, DataArgs};
 pub use demo::DemoArgs;
+pub use model::ModelArgs;
 pub use parameters::SplitParametersArgs;
 pub use recommend::RecommendArgs;
 pub use reproduce::ReproduceArgs;
+pub use scale::ScaleArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
@@ -47,6 +51,7 @@ Examples:
   cloison recommend --dataset satellite --max-added-risk 0.2  the defense that adds no more, at the least cost
   cloison reproduce r-fig4                                    a figure of the papers, computed again
   cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
+  cloison scale --dataset satellite --hidden 8,8 --parties 2,4   one model with more and more parties
   cloison load                                                rows and calls per second, beside a bare echo
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 a threshold is not met. RUST_LOG sets the log filter (default warn)."
@@ -68,6 +73,8 @@ enum Command {
     Reproduce(Box<ReproduceArgs>),
     /// Measure what an honest training tells the active party of the passive features, by number of epochs.
     Transcript(Box<TranscriptArgs>),
+    /// Train and serve one model with more and more parties; accuracy, times and bytes.
+    Scale(Box<ScaleArgs>),
     /// Make the certificates of a deployment.
     Certs(CertsArgs),
     /// Split a data set by columns into one CSV file and schema per party.
@@ -136,6 +143,7 @@ impl Cli {
             Some(Command::Recommend(args)) => args.run().await,
             Some(Command::Reproduce(args)) => args.run().await,
             Some(Command::Transcript(args)) => args.run().await,
+            Some(Command::Scale(args)) => args.run().await,
             Some(Command::Certs(args)) => {
                 let written = certs::write(&args.out, &args.trust_domain, args.days, &args.parties);
                 let written = written.map_err(CliError::input)?;

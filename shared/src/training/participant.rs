@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::heavy::heavy;
 use crate::model::contract::start_of;
 use crate::model::{LearnerError, PartyLearner, ShareStore, StoreError};
 use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError};
@@ -135,7 +136,7 @@ impl Participant<'_> {
                     if let Some(admitted) = admitted.as_mut() {
                         admitted.step(&step).await?;
                     }
-                    if let Some(shares) = take_step(learner, &step)? {
+                    if let Some(shares) = heavy(learner.work(step.batch.len()), || take_step(learner, &step))? {
                         talk.reply(Reply::Shares(shares)).await?;
                     }
                 }

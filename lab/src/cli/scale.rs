@@ -1,0 +1,137 @@
+//! `cloison scale`.
+
+use std::io::Write;
+
+use clap::Args;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use vfl_shared::cli::CliError;
+use vfl_shared::model::{TrainingConfig, TrainingValues};
+
+use super::data::DataArgs;
+use super::model::ModelArgs;
+use crate::progress::{Progress, say};
+use crate::scale::{Row, ScalePlan, run};
+
+/// `cloison scale`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  cloison scale --dataset satellite --parties 2,3,4
+  cloison scale --dataset mnist --hidden 128 --activation relu --embedding 64 --parties 2,5,25 --epochs 5
+  cloison scale --dataset cifar10 --residual --embedding 64 --parties 2 --epochs 10
+
+Starts all parties in this process, trains over sockets of this machine with mutual TLS, and asks for predictions as a client does.
+The features are dealt out evenly and in their order, those of images row by row; for --residual images are cut by columns of
+pixels. The active party is one of the parties. Times are of this machine, with all parties on it.")]
+pub struct ScaleArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Numbers of parties, the active one counted.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,3,5",
+        value_parser = clap::value_parser!(u8).range(2..=65))]
+    parties: Vec<u8>,
+    /// Training records. Default: all.
+    #[arg(long, value_name = "N")]
+    train_records: Option<usize>,
+    /// Epochs of training at most.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    epochs: u32,
+    /// Records per step.
+    #[arg(long, value_name = "N", default_value_t = TrainingValues::default().batch_size)]
+    batch_size: u32,
+    /// Step size of Adam.
+    #[arg(long, value_name = "X", default_value_t = 1e-3)]
+    learning_rate: f64,
+    /// Weight of the squared norm of all weights.
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    l2: f64,
+    /// Predictions of one record that are timed.
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    predictions: usize,
+    /// Print JSON, which has every epoch, instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl ScaleArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let spec = self.data.spec()?;
+        let image = spec.name.image();
+        let training = TrainingConfig::try_from(TrainingValues {
+            epochs: self.epochs,
+            batch_size: self.batch_size,
+            learning_rate: self.learning_rate,
+            l2: self.l2,
+            seed: self.data.seed,
+            model: self.model.model(image)?,
+            ..Default::default()
+        })
+        .map_err(CliError::input)?;
+        let plan = ScalePlan {
+            parties: self.parties.iter().map(|&n| n.into()).collect(),
+            training,
+            image_parts: image.filter(|_| self.model.residual),
+            records: self.train_records,
+            predictions: self.predictions,
+            seed: self.data.seed,
+        };
+        let dataset = vfl_shared::data::load(&spec).map_err(CliError::input)?;
+        for &parties in &plan.parties {
+            crate::scale::split(&dataset, plan.image_parts, parties).map_err(CliError::input)?;
+        }
+        say(&format!(
+            "{}: {} features, {} classes",
+            dataset.name(),
+            dataset.features().len(),
+            dataset.class_names().len()
+        ));
+        let mut bar = Progress::start("training and serving", u64::from(self.epochs) * plan.parties.len() as u64);
+        let mut done = 0;
+        let rows = run(&dataset, &plan, |parties, p| {
+            done += 1;
+            let accuracy = p.validation_accuracy.map_or(String::new(), |a| format!(", accuracy {a:.4}"));
+            bar.at(done, &format!("{parties} parties, epoch {}: loss {:.4}{accuracy}", p.epoch, p.training_loss));
+        });
+        let rows = rows.await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        bar.done("done");
+        let text =
+            if self.json { serde_json::to_string_pretty(&rows).map_err(CliError::failed)? } else { table(&rows) };
+        // A reader that has seen enough (`| head`) is no failure.
+        let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
+        Ok(())
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(110);
+    let head = [
+        "parties",
+        "features of one",
+        "accuracy",
+        "training s",
+        "steps",
+        "ms a step",
+        "bytes a record",
+        "p50 ms",
+        "p99 ms",
+    ];
+    table.set_header(head);
+    for row in rows {
+        table.add_row([
+            row.parties.to_string(),
+            row.most_features.to_string(),
+            format!("{:.4}", row.test_accuracy),
+            format!("{:.1}", row.seconds),
+            row.steps.to_string(),
+            format!("{:.2}", row.step_ms),
+            row.prediction_bytes.to_string(),
+            format!("{:.2}", row.p50_ms),
+            format!("{:.2}", row.p99_ms),
+        ]);
+    }
+    table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table.to_string()
+}

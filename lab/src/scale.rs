@@ -1,0 +1,177 @@
+//! One model trained and served by more and more parties: what it costs and how accurate it stays.
+
+use std::time::Instant;
+
+use serde::Serialize;
+use vfl_passive_party::config::ReleasePolicy;
+use vfl_passive_party::transform::TransformConfig;
+use vfl_shared::data::{Dataset, ImageShape, VerticalSplit, partition};
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::training::messages::Progress;
+use vfl_shared::types::RecordIds;
+
+use crate::demo::names;
+use crate::deployment::{Deployment, DeploymentSpec, Help, active_name, consent};
+
+/// Predictions of one record before any is timed.
+const WARM: usize = 50;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct ScalePlan {
+    /// Numbers of parties, the active one counted, at least 2 each.
+    pub parties: Vec<usize>,
+    /// Model and training.
+    pub training: TrainingConfig,
+    /// Cut images by columns of pixels, so that each part is an image; otherwise features are cut in their order.
+    pub image_parts: Option<ImageShape>,
+    /// Training records; `None`: all.
+    pub records: Option<usize>,
+    /// Predictions of one record that are timed.
+    pub predictions: usize,
+    /// Seed of the parties' rows.
+    pub seed: u64,
+}
+
+/// One epoch.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct EpochAt {
+    /// From 1.
+    pub epoch: u32,
+    /// Since the training began.
+    pub seconds: f64,
+    /// Accuracy of the records set aside.
+    pub validation_accuracy: Option<f64>,
+}
+
+/// What was measured with one number of parties.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// All of them, the active one counted.
+    pub parties: usize,
+    /// Features of the party with the most.
+    pub most_features: usize,
+    /// Numbers of all parties' outputs for one record.
+    pub outputs: usize,
+    /// Of all test records, through the active party's service.
+    pub test_accuracy: f64,
+    /// Gradient steps.
+    pub steps: u64,
+    /// From the request to the model in service.
+    pub seconds: f64,
+    /// The same over steps, in milliseconds; validation and publishing are in it.
+    pub step_ms: f64,
+    /// Outputs and gradients of a training record, one step, in bytes.
+    pub training_bytes: usize,
+    /// Outputs of a record in one prediction, in bytes.
+    pub prediction_bytes: usize,
+    /// Half of the predictions of one record took no longer, in milliseconds.
+    pub p50_ms: f64,
+    /// 99 in 100 took no longer, in milliseconds.
+    pub p99_ms: f64,
+    /// Epoch by epoch.
+    pub curve: Vec<EpochAt>,
+}
+
+/// The columns of each of `parties` parties.
+///
+/// # Errors
+/// If there are fewer columns than parties.
+pub fn split(dataset: &Dataset, image: Option<ImageShape>, parties: usize) -> anyhow::Result<VerticalSplit> {
+    let in_order = ImageShape { channels: 1, height: 1, width: dataset.features().len() };
+    Ok(VerticalSplit::image_columns(image.unwrap_or(in_order), &names(parties.saturating_sub(1))?)?)
+}
+
+/// Trains and serves with each number of parties, over sockets of this machine, one after the other.
+///
+/// # Errors
+/// Whatever stops it, named.
+pub async fn run(
+    dataset: &Dataset,
+    plan: &ScalePlan,
+    mut at_epoch: impl FnMut(usize, &Progress) + Send,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for &parties in &plan.parties {
+        rows.push(one(dataset, plan, parties, |p| at_epoch(parties, p)).await?);
+    }
+    Ok(rows)
+}
+
+async fn one(
+    dataset: &Dataset,
+    plan: &ScalePlan,
+    parties: usize,
+    mut at_epoch: impl FnMut(&Progress) + Send,
+) -> anyhow::Result<Row> {
+    let split = split(dataset, plan.image_parts, parties)?;
+    let columns = split.passive().iter().map(|p| p.columns.len()).chain([split.active().len()]);
+    let most_features = columns.max().unwrap_or_default();
+    let state = tempfile::tempdir()?;
+    let deployment = Deployment::start(DeploymentSpec {
+        tables: partition::divide(dataset, &split, plan.seed)?,
+        state_dir: state.path().to_owned(),
+        defenses: Vec::new(),
+        release: ReleasePolicy::default(),
+        training_transform: TransformConfig::None {},
+        consent: consent(&active_name(), dataset.class_names().len()),
+        audits: false,
+        help: Help::default(),
+    })
+    .await?;
+    let k = dataset.class_names().len();
+    let train = &dataset.split().train;
+    let ids = dataset.ids().select(&train[..plan.records.unwrap_or(train.len()).min(train.len())]);
+    let (begun, mut curve) = (Instant::now(), Vec::new());
+    let published = deployment
+        .train(&plan.training, &ids, |p| {
+            let seconds = begun.elapsed().as_secs_f64();
+            curve.push(EpochAt { epoch: p.epoch, seconds, validation_accuracy: p.validation_accuracy });
+            at_epoch(p);
+        })
+        .await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let test = dataset.ids().select(&dataset.split().test);
+    let test_accuracy = crate::demo::accuracy(&deployment, dataset, &test).await?;
+    let (p50_ms, p99_ms) = latency(&deployment, &test, k, plan.predictions).await?;
+    deployment.stop().await?;
+    let width = plan.training.values().model.sub_model(u32::try_from(k)?)?.width() as usize;
+    let outputs = width * parties;
+    Ok(Row {
+        parties,
+        most_features,
+        outputs,
+        test_accuracy,
+        steps: published.steps,
+        seconds,
+        step_ms: 1e3 * seconds / published.steps.max(1) as f64,
+        training_bytes: 2 * 8 * outputs,
+        prediction_bytes: 8 * outputs,
+        p50_ms,
+        p99_ms,
+        curve,
+    })
+}
+
+/// Times predictions of one record, one after the other.
+async fn latency(
+    deployment: &Deployment,
+    test: &RecordIds,
+    k: usize,
+    predictions: usize,
+) -> anyhow::Result<(f64, f64)> {
+    let mut client = deployment.active_client()?;
+    let mut times = Vec::with_capacity(predictions);
+    for n in 0..WARM + predictions {
+        let at = n % test.len().max(1);
+        let one = test.slice(at, at + 1);
+        let begun = Instant::now();
+        client.predict(&one, k).await?;
+        if n >= WARM {
+            times.push(1e3 * begun.elapsed().as_secs_f64());
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    let quantile = |q: f64| times.get((q * times.len() as f64) as usize).or(times.last()).copied().unwrap_or(f64::NAN);
+    Ok((quantile(0.5), quantile(0.99)))
+}

@@ -1,0 +1,35 @@
+//! Arithmetic on the threads of the runtime: short work stays where it is, long work must not hold up the calls beside it.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Multiplications from which work counts as long: about a millisecond.
+const LONG: u64 = 5_000_000;
+
+/// Does work of about so many multiplications. If it is long, the runtime's other tasks go on beside it, as far as the runtime has
+/// more than one thread.
+pub fn heavy<T>(multiplications: u64, work: impl FnOnce() -> T) -> T {
+    let several = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if multiplications >= LONG && several { tokio::task::block_in_place(work) } else { work() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One worker that is held by work for as long as a second task needs to run: without a way round, neither would end.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_go_on_beside_long_work() {
+        let (ran, waits) = std::sync::mpsc::channel();
+        let long = tokio::spawn(async move {
+            tokio::spawn(async move { ran.send(7).unwrap() });
+            heavy(LONG, || waits.recv().unwrap())
+        });
+        assert_eq!(long.await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn a_runtime_of_one_thread_does_it_in_place() {
+        assert_eq!(heavy(u64::MAX, || 3), 3);
+        assert_eq!(std::thread::spawn(|| heavy(u64::MAX, || 4)).join().unwrap(), 4);
+    }
+}
