@@ -63,7 +63,7 @@ pub async fn run(
     let plays = !adversaries.policies().is_empty() && played::plays(&subject, &scorings);
     let needs = adversaries.needs();
     let needs = if plays { needs.and(played::needs()) } else { needs };
-    scorings.plan(needs, plan.rho, plan.metrics.as_deref())?;
+    scorings.plan(needs, plan.rho, (plan.metrics.as_deref(), subject.model.combiner))?;
     let baselines = scorings.baselines().await?;
 
     let (policies, attacks) = (adversaries.policies(), adversaries.attacks.len());

@@ -17,7 +17,7 @@ use vfl_shared::training::TrainingGate;
 use vfl_shared::training::journal::{Journal, JournalError, Proposal};
 use vfl_shared::types::ModelVersion;
 
-use crate::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
+use crate::config::{StartFrom, TrainingPolicy};
 use crate::transform::TransformConfig;
 
 /// The most values of a batch on its way through a model: 512 MiB.
@@ -50,13 +50,8 @@ impl Consent {
     ///
     /// # Errors
     /// [`JournalError`] naming the file that cannot be read or is damaged.
-    pub fn open(
-        state_dir: &Path,
-        policy: TrainingPolicy,
-        release: &ReleasePolicy,
-        features: usize,
-    ) -> Result<Arc<Self>, JournalError> {
-        let linear_only = linear_only(&policy, release);
+    pub fn open(state_dir: &Path, policy: TrainingPolicy, features: usize) -> Result<Arc<Self>, JournalError> {
+        let linear_only = linear_only(&policy);
         let journal = Journal::open(&state_dir.join("trainings"))?;
         Ok(Arc::new(Self { policy, linear_only, features, journal, turn: Mutex::default() }))
     }
@@ -155,15 +150,9 @@ impl Consent {
     }
 }
 
-/// Releases and transforms are of weights.
-fn linear_only(policy: &TrainingPolicy, release: &ReleasePolicy) -> Option<&'static str> {
-    if policy.transform != (TransformConfig::None {}) {
-        return Some("`transform` in [training]");
-    }
-    if release.to_active_party != Grant::Nothing {
-        return Some("`to_active_party` in [release]");
-    }
-    (release.to_coordinator != Grant::Nothing).then_some("`to_coordinator` in [release]")
+/// Transforms are of features that meet weights. A release needs no rule: of a network nothing is released.
+fn linear_only(policy: &TrainingPolicy) -> Option<&'static str> {
+    (policy.transform != (TransformConfig::None {})).then_some("`transform` in [training]")
 }
 
 /// Refuses a sub-model that this party's settings cannot be kept with.
@@ -269,24 +258,18 @@ mod tests {
         }
     }
 
-    /// Whatever shows or rewrites weights is refused for a model that has none, before anything is trained.
+    /// What rewrites features that meet weights is refused for a model that has none, before anything is trained.
     #[test]
     fn settings_about_weights_take_linear_models_alone() {
         let transformed = TrainingPolicy { transform: TransformConfig::Negate {}, ..Default::default() };
-        let shown = ReleasePolicy { to_active_party: Grant::TrueParameters, ..Default::default() };
-        let noised = ReleasePolicy { to_coordinator: Grant::TrueParameters, ..Default::default() };
-        let linear = kinds::find("softmax_regression").unwrap();
-        for (policy, release, says) in [
-            (&transformed, &ReleasePolicy::default(), "`transform` in [training]"),
-            (&TrainingPolicy::default(), &shown, "`to_active_party` in [release]"),
-            (&TrainingPolicy::default(), &noised, "`to_coordinator` in [release]"),
-        ] {
-            let setting = linear_only(policy, release);
-            check_linear(setting, linear).unwrap();
-            let refused = check_linear(setting, &Other).unwrap_err();
-            assert_eq!(refused.kind, RefusalKind::PermissionDenied);
-            assert!(refused.message.contains(says) && refused.message.contains("`other`"), "{refused}");
-        }
-        check_linear(linear_only(&TrainingPolicy::default(), &ReleasePolicy::default()), &Other).unwrap();
+        let setting = linear_only(&transformed);
+        check_linear(setting, kinds::find("softmax_regression").unwrap()).unwrap();
+        let refused = check_linear(setting, &Other).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+        assert!(
+            refused.message.contains("`transform` in [training]") && refused.message.contains("`other`"),
+            "{refused}"
+        );
+        check_linear(linear_only(&TrainingPolicy::default()), &Other).unwrap();
     }
 }

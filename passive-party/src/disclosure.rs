@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use vfl_shared::model::{LinearParameters, NotLinear, StoredShare};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::Role;
@@ -77,7 +78,7 @@ impl Disclosure {
         let share = logits.share(version)?;
         // The coordinator gets the true ones and is told so; what it does with them the active party does not see.
         let true_ones = ReleasedParameters {
-            weights: share.linear()?.weights().clone(),
+            weights: linear(&share)?.weights().clone(),
             feature_names: share.feature_names.clone(),
             bias_shift: None,
             statement: Statement::True { of_features: None },
@@ -157,6 +158,14 @@ fn distance_told(transform: &TransformConfig, g: f64) -> Option<f64> {
         | TransformConfig::SingleFeature { .. }
         | TransformConfig::Binary { .. } => None,
     }
+}
+
+/// What can be granted: parameters of a network are not, whatever the policy says.
+fn linear(share: &StoredShare) -> Result<&LinearParameters, Refusal> {
+    let refused = |e: NotLinear| {
+        Refusal::new(RefusalKind::PermissionDenied, format!("no parameters of such a model are released: {e}"))
+    };
+    share.linear().map_err(refused)
 }
 
 #[cfg(test)]

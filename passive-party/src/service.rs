@@ -115,7 +115,7 @@ pub async fn run(
     let features = table.schema().len();
     check_release(&settings.release, features).map_err(RunError::Release)?;
     check_training(&settings.training).map_err(RunError::Training)?;
-    let consent = Consent::open(&settings.state_dir, settings.training.clone(), &settings.release, features)?;
+    let consent = Consent::open(&settings.state_dir, settings.training.clone(), features)?;
     let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
     let mut logits = LogitServer::new(table.clone(), store);
     if let Some(map) = &map {

@@ -1,5 +1,6 @@
 //! The model that is audited.
 
+use vfl_shared::model::Combiner;
 use vfl_shared::policy::Policy;
 use vfl_shared::types::ModelVersion;
 
@@ -16,6 +17,8 @@ pub struct Model {
     pub passive_parties: Vec<String>,
     /// What is done to the scores of the live service.
     pub policy: Policy,
+    /// How the parties' outputs are combined.
+    pub combiner: Combiner,
     /// How it came about.
     pub training: Training,
 }

@@ -4,6 +4,7 @@
 //! of one session are the candidates of one scoring, and what is told is which of them came out best, and its error.
 
 use vfl_shared::metrics::{AttackAccuracy, Correlation, Metric};
+use vfl_shared::model::Combiner;
 use vfl_shared::rpc::{Refusal, RefusalKind, require};
 use vfl_shared::service::{Credentials, Peer};
 use vfl_shared::transform::ShownParameters;
@@ -252,13 +253,23 @@ impl Scorings {
         &mut self,
         needs: Needs,
         rho: Option<f64>,
-        metrics: Option<&[&'static dyn Metric]>,
+        (metrics, combiner): (Option<&[&'static dyn Metric]>, Combiner),
     ) -> Result<(), Refusal> {
+        // An embedding gives no class.
+        let means_something =
+            |metric: &&'static dyn Metric| combiner == Combiner::Sum || metric.name() != AttackAccuracy.name();
         self.metrics = match metrics {
             Some(named) => named.to_vec(),
             None if self.frugal() => Vec::new(),
-            None => DEFAULT_METRICS.to_vec(),
+            None => DEFAULT_METRICS.into_iter().filter(means_something).collect(),
         };
+        if let Some(metric) = self.metrics.iter().find(|metric| !means_something(metric)) {
+            return Err(Refusal::precondition(format!(
+                "metric `{}` takes the class that a passive party's logit share alone gives, and this model's parties have embeddings; \
+                 leave it out",
+                metric.name()
+            )));
+        }
         let unbounded = self.metrics.iter().find(|metric| !metric.bounded());
         if let (Some(metric), Some(party)) = (unbounded, self.parties.iter().find(|p| p.noised())) {
             return Err(Refusal::precondition(format!(

@@ -60,7 +60,11 @@ impl Without<'_> {
     pub(super) async fn of_training(&self, ids: &RecordIds) -> Result<(Audit, Vec<ScoringFacts>), Refusal> {
         let Subject { plan, targets, model, .. } = self.subject;
         let mut scorings = Scorings::open(targets, model, ids, "training").await?;
-        scorings.plan(Needs { candidates: 1, parts: 1, rounds: 1 }, plan.rho, plan.metrics.as_deref())?;
+        scorings.plan(
+            Needs { candidates: 1, parts: 1, rounds: 1 },
+            plan.rho,
+            (plan.metrics.as_deref(), model.combiner),
+        )?;
         let baselines = scorings.baselines().await?;
         let policy = PolicyFacts::new("nothing").with("records", "training");
         let mut audit = self.audit(policy, "", 0, ids, &mut scorings, &baselines).await?;

@@ -3,7 +3,8 @@
 use clap::Args;
 use vfl_shared::cli::CliError;
 use vfl_shared::data::VerticalSplit;
-use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};
+use vfl_shared::metrics::{Correlation, Metric};
+use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
 
 use vfl_coordinator::defense::Pipeline;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
@@ -113,6 +114,7 @@ impl DemoArgs {
             model: self.model()?,
         })
         .map_err(CliError::input)?;
+        let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
         // What is wrong with the input is known before anything is started.
         let dataset = vfl_shared::data::load(&data).map_err(CliError::input)?;
@@ -135,6 +137,8 @@ impl DemoArgs {
             }
         }
         let thresholds = self.thresholds.or(ThresholdArgs::default())?;
+        // An embedding gives no class that an attack could get right.
+        let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
         let metrics = self.metrics.as_deref().map(super::metrics::metrics_of).transpose()?;
         drop(dataset);
         Ok(DemoPlan {
@@ -149,7 +153,7 @@ impl DemoArgs {
             transform,
             training_transform,
             // The passive parties of a demonstration answer without noise.
-            metrics: measured(&thresholds, metrics, &DEFAULT_METRICS),
+            metrics: measured(&thresholds, metrics, default),
             thresholds,
             sweep: !self.no_sweep,
             seed: self.data.seed,

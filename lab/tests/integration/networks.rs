@@ -3,20 +3,24 @@
 use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::Method;
 use vfl_lab::audit::informed_attacks;
+use vfl_lab::deployment::white_box;
 use vfl_lab::report::{Outcome, Refused};
-use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
+use vfl_passive_party::config::{ReleasePolicy, StartFrom, TrainingPolicy};
+use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::Dataset;
 use vfl_shared::model::contract::{Origin, start_of};
 use vfl_shared::model::{
     Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig, TrainingValues,
     cross_entropy, kinds,
 };
-use vfl_shared::rpc::RefusalKind;
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::{RefusalKind, pb};
+use vfl_shared::service::{Role, channel};
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::defenses::defense;
 use super::helped::{RECORDS, auxiliary, errors, known, plan, report, run};
-use super::support::{Trained, dataset, spec, split, test_ids, training_ids};
+use super::support::{Trained, credentials, dataset, spec, split, test_ids, training_ids};
 
 fn mlp(hidden: &[usize], activation: &str) -> ModelConfig {
     let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
@@ -308,9 +312,14 @@ async fn a_top_model_trained_over_sockets_is_the_one_trained_in_one_place() {
 /// The top model that the coordinator's manifest of the version names.
 fn top_model(here: &Trained) -> StoredShare {
     let dir = here.deployment.party_dir("coordinator");
-    let manifest = std::fs::read_to_string(dir.join("models").join(format!("{}.json", here.version))).unwrap();
-    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
-    ShareStore::open(&dir.join("top")).unwrap().stored(manifest["top"].as_str().unwrap()).unwrap()
+    ShareStore::open(&dir.join("top")).unwrap().stored(&top_digest(&here.deployment, &here.version)).unwrap()
+}
+
+/// The hash of the top model in the coordinator's manifest of a version.
+pub(super) fn top_digest(deployment: &vfl_lab::deployment::Deployment, version: &str) -> String {
+    let path = deployment.party_dir("coordinator").join("models").join(format!("{version}.json"));
+    let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    manifest["top"].as_str().unwrap().to_owned()
 }
 
 /// Served, restarted to the bit, defended; a record that one party lacks is left out, whatever is beside it.
@@ -467,16 +476,32 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
     report(&findings);
 }
 
-/// What takes linear models alone is refused with its name before any training.
+/// Of a network nothing is released, whatever is granted; what would change features that meet weights is refused before any training.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_party_that_releases_weights_does_not_train_a_network() {
-    let dir = tempfile::tempdir().unwrap();
-    let dataset = dataset();
+async fn a_grant_shows_nothing_of_a_network_and_a_transform_refuses_it() {
+    let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let split = split(&dataset, 1, 3);
-    let mut spec = spec(dir.path(), &dataset, &split);
-    spec.release.to_active_party = Grant::TrueParameters;
-    let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
-    let refused = deployment.train(&config(mlp(&[8], "relu"), 1), &training_ids(&dataset), |_| ()).await.unwrap_err();
+    let mut white = spec(dir.path(), &dataset, &split);
+    white.release = white_box();
+    let deployment = vfl_lab::deployment::Deployment::start(white).await.unwrap();
+    let training = config(mlp(&[8], "relu"), 1);
+    let version = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap().version;
+    for role in [Role::ActiveParty, Role::Coordinator] {
+        let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
+        let peer = &deployment.passive_peers()[0];
+        let mut client = PassivePartyClient::new(channel(&credentials(&deployment, role), peer).unwrap());
+        let refused = client.release_parameters(request).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::PermissionDenied, "{role:?}: {refused}");
+        assert!(refused.message().contains("no parameters of such a model are released"), "{refused}");
+    }
+    deployment.stop().await.unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut mapped = spec(dir.path(), &dataset, &split);
+    mapped.release = ReleasePolicy::default();
+    mapped.training_transform = TransformConfig::Negate {};
+    let deployment = vfl_lab::deployment::Deployment::start(mapped).await.unwrap();
+    let refused = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
     assert!(refused.message.contains("takes linear models alone") && refused.message.contains("`mlp`"), "{refused}");
     deployment.stop().await.unwrap();

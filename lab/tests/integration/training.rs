@@ -1,14 +1,15 @@
 use vfl_shared::data::{self, DatasetName, DatasetSpec, FeatureStore, SyntheticFields, SyntheticParameters, partition};
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{
-    HeadLearner, ModelSpec, PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues, cross_entropy, kinds,
-    train_central,
+    Combiner, HeadLearner, ModelConfig, ModelSpec, PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues,
+    cross_entropy, kinds, train_central,
 };
 use vfl_shared::rpc::{RefusalKind, pb};
 use vfl_shared::service::Role;
 use vfl_shared::training::journal::Journal;
 use vfl_shared::types::FeatureBlock;
 
+use super::networks::{embeddings, top_digest};
 use super::support::{active_client, config, coordinator_client, dataset, deploy, split, training_ids};
 
 /// Training over the sockets gives what training with all features in one place gives, to 1e-9, with 1 and 3 passive parties.
@@ -51,9 +52,18 @@ async fn distributed_training_is_central_training() {
 /// digests that it gave at all times.
 #[tokio::test(flavor = "multi_thread")]
 async fn sockets_change_no_bit_of_a_model() {
+    let settings = |value: serde_json::Value| value.as_object().unwrap().clone();
+    let residual = settings(serde_json::json!({ "height": 1, "blocks": 1, "filters": [4, 8] }));
+    let residual = ModelConfig::new(Combiner::Concat, "residual", Some(5), residual).unwrap();
+    for model in [ModelConfig::default(), embeddings(&[6], 5, &[7]), residual] {
+        sockets_change_no_bit_of(model).await;
+    }
+}
+
+async fn sockets_change_no_bit_of(model: ModelConfig) {
     let dataset = dataset();
     let split = split(&dataset, 2, 3);
-    let values = TrainingValues { epochs: 3, validation_share: 0.0, seed: 11, ..TrainingValues::default() };
+    let values = TrainingValues { epochs: 3, validation_share: 0.0, seed: 11, model, ..TrainingValues::default() };
     let config = TrainingConfig::try_from(values).unwrap();
     let (ids, k) = (training_ids(&dataset), dataset.class_names().len());
     let dir = tempfile::tempdir().unwrap();
@@ -73,8 +83,9 @@ async fn sockets_change_no_bit_of_a_model() {
             PartyLearner::new(&config, k, block, at == 0).unwrap()
         })
         .collect();
-    let model = ModelSpec::softmax_regression(k as u32, 2).unwrap();
-    let mut head = HeadLearner::new(&config, kinds::head(&model, k as u32, start_of(0)).unwrap());
+    let specs = parties.iter().map(|party| party.spec().clone()).collect::<Vec<_>>();
+    let model = config.values().model.model(k as u32, specs[0].clone(), specs[1..].to_vec()).unwrap();
+    let mut head = HeadLearner::new(&config, kinds::head(&model, k as u32, start_of(11)).unwrap());
     let mut schedule = Schedule::new(&config, ids.len());
     for _ in 0..3 {
         for batch in schedule.next_epoch() {
@@ -92,6 +103,11 @@ async fn sockets_change_no_bit_of_a_model() {
         let here = store.put(party.parameters(false).unwrap(), &names).unwrap();
         let there = ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap().digest;
         assert_eq!(here, there, "{name}");
+    }
+    if let Some(top) = head.parameters(false).unwrap() {
+        let there = ShareStore::open(&deployment.party_dir("coordinator").join("top")).unwrap();
+        let values = there.stored(&top_digest(&deployment, version.as_str())).unwrap().model().snapshot();
+        assert_eq!(values, top.blocks.into_iter().map(|block| block.values).collect::<Vec<_>>());
     }
     deployment.stop().await.unwrap();
 }

@@ -1,6 +1,7 @@
 //! The coordinator as the auditor calls it.
 
 use tonic::transport::Channel;
+use vfl_shared::model::{Combiner, ModelSpec};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError, pb};
@@ -58,12 +59,15 @@ impl Coordinator {
         let described = described.map_err(refused(&self.peer))?.into_inner();
         let training = described.training.unwrap_or_default();
         let policy = described.policy.as_ref().map(Policy::try_from).transpose().map_err(nonsense(&self.peer))?;
+        let model = described.model.as_ref().map(ModelSpec::try_from).transpose().map_err(nonsense(&self.peer))?;
         Ok(Model {
             version: WireError::model_version(described.model_version).map_err(nonsense(&self.peer))?,
             class_names: described.class_names,
             active_features: described.active_features as usize,
             passive_parties: described.passive_parties.into_iter().map(|party| party.name).collect(),
             policy: policy.unwrap_or_default(),
+            // A coordinator that says nothing of the model adds.
+            combiner: model.map_or(Combiner::Sum, |model| model.combiner()),
             training: Training {
                 epochs: training.epochs,
                 steps: training.steps,
