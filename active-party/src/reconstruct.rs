@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::disjoint_sets::DisjointSets;
+use vfl_shared::model::Combiner;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError};
@@ -27,8 +28,8 @@ use job::{Job, Task};
 use oracle::Session;
 use supply::Supply;
 
-use crate::attack::Averaged;
 use crate::attack::adaptive::average;
+use crate::attack::{AttackError, Averaged, Method};
 use crate::own_part;
 use crate::parameters::Known;
 use crate::passive_party::PassiveParty;
@@ -150,8 +151,14 @@ impl Reconstructor {
         let turn = self.turn.clone().lock_owned().await;
         let method = task.method;
         let auxiliary_records = if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
+        let summed = supply.session.model.combiner == Combiner::Sum;
+        let of_sums = [task.method, task.effective_method()].contains(&Method::ShadowModel);
         let run = move || {
             let _turn = turn;
+            if of_sums && !summed {
+                let reason = "it fits a linear part of a sum of logits, and this model has a top model";
+                return Err(AttackError::NotGranted { reason: reason.to_owned() });
+            }
             supply.run(&*task.method.build(&task.settings), task.settings.replacement(), seed)
         };
         let ended = tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))?;

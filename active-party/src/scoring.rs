@@ -7,7 +7,7 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::heavy::heavy;
-use vfl_shared::model::{ShareStore, StoredShare, work};
+use vfl_shared::model::{ShareStore, StoredShare};
 use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
 use vfl_shared::service::{Credentials, Peer, TlsError};
 use vfl_shared::training::max_batch;
@@ -111,13 +111,13 @@ impl Scorer {
         let mut requests = Vec::new();
         // Each message is a request of its own to the coordinator.
         let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
-        // Half a message is for outputs, however wide they are.
-        let width = share.model().spec().width() as usize;
+        // Half a message is for outputs, or for the scores that answer them, however wide they are.
+        let width = (share.model().spec().width() as usize).max(k);
         let chunk = STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1);
         for (held, positions) in held.chunks(chunk).zip(positions.chunks(chunk)) {
             let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
             let (own, n) = (share.model(), block.records());
-            let logits = heavy(work(own, n), || own.outputs(block.matrix()));
+            let logits = heavy(own.work() * n as u64, || own.outputs(block.matrix()));
             let logits = logits.map_err(|e| Refusal::internal(e.to_string()))?;
             requests.push(Question {
                 version: model.version.clone(),

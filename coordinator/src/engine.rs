@@ -5,9 +5,9 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use vfl_shared::heavy::heavy;
-use vfl_shared::model::work;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
+use vfl_shared::training::max_batch;
 use vfl_shared::types::{
     LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShareRequest,
 };
@@ -131,6 +131,12 @@ impl Engine {
         tracing::Span::current().record("records", n);
         let width = model.head.widths().first().copied().unwrap_or_default();
         share.check_size("logit_shares", n, width)?;
+        // Under a top model a small request may have a large answer.
+        let most = max_batch(model.classes()).max(1);
+        if n > most {
+            let k = model.classes();
+            return Err(Refusal::invalid(format!("scores of {k} classes fit a message up to {most} records, got {n}")));
+        }
         let session = match &request.audit_session {
             None => None,
             Some(name) => Some(self.audits.find(name, caller.name())?),
@@ -226,7 +232,8 @@ impl Engine {
             outputs.push(if kept.len() == held.len() { answer.share } else { answer.share.select(&kept) });
         }
         let head = &*model.head;
-        let logits = heavy(work(head, n), || head.combine(outputs)).map_err(|e| Refusal::invalid(e.to_string()))?;
+        let logits =
+            heavy(head.work() * n as u64, || head.combine(outputs)).map_err(|e| Refusal::invalid(e.to_string()))?;
         Ok((logits.into_matrix(), ok))
     }
 }

@@ -175,7 +175,9 @@ impl Manifest {
     /// number of classes and, in the order of summation, of the name and the parameters' digest of each passive party.
     ///
     /// Noise, bound shares and budgets are keyed by it. Nothing that the active party supplies is in it: not the class names,
-    /// not the configuration, not its own parameters. The version moves with any of them.
+    /// not the configuration, not its own parameters. The version moves with any of them. A top model is in it: whoever has the
+    /// passive parties train again with another one has another model, which counts against the models that a record is answered
+    /// under.
     #[must_use]
     pub fn passive_fingerprint(&self) -> String {
         let mut hash = Sha256::new_with_prefix(b"cloison passive parameters");

@@ -103,14 +103,15 @@ pub async fn run(
         account,
         share_key,
     });
+    let live = engine.policies.live().clone();
     let driver = Arc::new(TrainingDriver {
         registry,
         passive,
         policy: settings.training,
         active_party: settings.active_party,
+        live: live.clone(),
         busy: tokio::sync::Mutex::new(()),
     });
-    let live = engine.policies.live().clone();
     let imports = Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
     let service = |stop| Service { engine: engine.clone(), driver, imports, stop };
     let routes = |stop| {

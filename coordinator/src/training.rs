@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use vfl_shared::clock::now;
+use vfl_shared::heavy::heavy;
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, TrainingConfig, kinds};
+use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
@@ -22,7 +24,7 @@ use checks::ShareBound;
 pub use checks::check_residuals;
 use client::Link;
 pub use client::{CommandSender, ReplyStream};
-use steps::{Outcome, Parties, head_refusal, learn};
+use steps::{Outcome, Parties, VALIDATION_CHUNK, head_refusal, learn};
 
 use crate::client::PassiveParty;
 use crate::config::TrainingPolicy;
@@ -43,6 +45,8 @@ pub struct TrainingDriver {
     pub policy: TrainingPolicy,
     /// The one active party that this coordinator serves; `None`: the first one to have a model published.
     pub active_party: Option<PartyName>,
+    /// The policy of the live service, which must be able to serve the model.
+    pub live: Policy,
     /// Held by the training under way: one at a time.
     pub busy: tokio::sync::Mutex<()>,
 }
@@ -133,6 +137,7 @@ impl TrainingDriver {
             let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
             Refusal::new(RefusalKind::DeadlineExceeded, message)
         })??;
+        check_live(&self.live, &job.config)?;
         tracing::info!(caller = %caller, records = job.ids.len(), "training starts");
         let mut links = vec![active];
         links.extend(try_join_all(self.passive.iter().map(|party| open(party, &job, timeout))).await?);
@@ -150,11 +155,13 @@ impl TrainingDriver {
         let k = job.class_names.len() as u32;
         let model = job.config.values().model.model(k, active, passive)?;
         let start = start_of(job.config.values().seed);
-        let mut head = HeadLearner::new(&job.config, kinds::head(&model, k, start)?);
+        check_head(&model, &job)?;
+        let started = heavy(u64::MAX, || kinds::head(&model, k, start))?;
+        let mut head = HeadLearner::new(&job.config, started);
         // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
         let mut recorded = self.record(&job).await?;
         let bound = ShareBound::new(&job.config, model.active(), features.first().copied().unwrap_or_default())?;
-        let mut parties = Parties { links: &mut links, head: &mut head };
+        let mut parties = Parties { links: &mut links, head: &mut head, classes: k as usize };
         let outcome = learn(&mut parties, &job, &mut recorded, bound).await?;
         let top = head.parameters(outcome.from_checkpoint).map_err(|e| head_refusal(&e))?;
         let published = self.publish(&mut links, &job, (model, top, &features), &outcome).await?;
@@ -251,6 +258,40 @@ impl TrainingDriver {
     }
 }
 
+/// Refuses a model that the defense of the live service could not be applied to: it would take the place of one that is served.
+fn check_live(live: &Policy, config: &TrainingConfig) -> Result<(), Refusal> {
+    let kind = kinds::find(config.values().model.kind())?;
+    match live.defenses.iter().find(|defense| defense.needs_passive_weights()) {
+        Some(defense) if !kind.linear() => Err(Refusal::precondition(format!(
+            "the coordinator's [defense] is `{defense}`, which takes the passive weights of a linear model, and `{}` is none",
+            kind.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The most values of a batch on its way through the head: 512 MiB.
+const MAX_HEAD_VALUES: u64 = 1 << 26;
+
+/// Refuses a model whose batches would not fit in memory here, before anything of its size is asked for.
+fn check_head(model: &ModelSpec, job: &Job) -> Result<(), Refusal> {
+    let inputs: usize = model.widths().iter().sum();
+    let top = match model.top() {
+        Some(top) => kinds::find(top.kind())?.values(top, inputs),
+        None => job.class_names.len() as u64,
+    };
+    let each = top.saturating_add(inputs as u64);
+    let records = Schedule::largest_batch(&job.config).max(VALIDATION_CHUNK).min(job.ids.len()) as u64;
+    let values = records.saturating_mul(each);
+    if values > MAX_HEAD_VALUES {
+        return Err(Refusal::invalid(format!(
+            "a batch of {records} records would take {values} values at the coordinator, {MAX_HEAD_VALUES} at most; make batches, \
+             `width` or `top` smaller"
+        )));
+    }
+    Ok(())
+}
+
 /// What a party says that it trains: what was asked for, and nothing else.
 fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refusal> {
     let classes = job.class_names.len() as u32;
@@ -279,12 +320,13 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
     let k = start.class_names.len();
     check_class_names(&start.class_names)?;
     // Refused before anybody is asked for anything.
-    let width = config.values().model.sub_model(k as u32)?.width() as usize;
+    let width = (config.values().model.sub_model(k as u32)?.width() as usize).max(k);
     let most = max_batch(width);
     if Schedule::largest_batch(&config) > most {
         let fits = most.div_ceil(2);
-        let message =
-            format!("`batch_size`: with {k} classes at most {fits}, so that the shares of a batch fit a message");
+        let message = format!(
+            "`batch_size`: with {width} outputs or classes at most {fits}, so that those of a batch fit a message"
+        );
         return Err(Refusal::invalid(message));
     }
     if !(2..=MAX_RECORDS).contains(&start.record_count) {

@@ -16,7 +16,7 @@ use vfl_passive_party::collusion::Collusion;
 use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
-use vfl_shared::model::{Combiner, LinearParameters, ModelSpec, ShareStore, TrainingConfig, kinds};
+use vfl_shared::model::{Combiner, LinearParameters, MAX_WIDTH, ModelSpec, ShareStore, TrainingConfig, kinds};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::{Credentials, Limits, Peer, Role};
 use vfl_shared::training::messages::{Progress, Published};
@@ -70,6 +70,7 @@ pub fn consent(active_party: &PartyName, classes: usize) -> passive::TrainingPol
         max_classes: u32::try_from(classes).unwrap_or(u32::MAX),
         kinds: kinds::names().map(str::to_owned).collect(),
         combiners: vec![Combiner::Sum, Combiner::Concat],
+        max_width: MAX_WIDTH,
         // The same seed gives the same model.
         start: passive::StartFrom::Seed,
         ..Default::default()

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use vfl_shared::data::FeatureStore;
+use vfl_shared::heavy::heavy;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::types::{LogitShare, ModelVersion, PartyName, RecordIds};
@@ -102,7 +103,8 @@ impl Collusion {
             let message = format!("{} of the {n} records are not held here", rough(n - held.len()));
             return Err(Refusal::new(RefusalKind::NotFound, message));
         }
-        let outputs = share.model().outputs(logits.rows(&held)?.matrix());
+        let (model, block) = (share.model(), logits.rows(&held)?);
+        let outputs = heavy(model.work() * n as u64, || model.outputs(block.matrix()));
         let lent = outputs.map_err(|e| Refusal::internal(e.to_string()))?;
         tracing::info!(caller = %caller, records = n, "logit shares lent");
         Ok(lent)

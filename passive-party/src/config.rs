@@ -8,7 +8,7 @@ use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, TlsFiles};
 use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::model::{Combiner, SOFTMAX_REGRESSION, kinds};
+use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::types::PartyName;
 
@@ -125,6 +125,8 @@ pub struct TrainingPolicy {
     /// How the coordinator may combine the outputs. Default: `sum` alone. Under `concat` the coordinator sees an embedding of each
     /// record in place of a logit share, mostly with more numbers.
     pub combiners: Vec<Combiner>,
+    /// The most numbers of an embedding, under `concat`. Default 64.
+    pub max_width: u32,
     /// What first parameters are drawn from, where a kind draws them. Default `"private"`.
     pub start: StartFrom,
     /// The classes, in the order of the model. Default: any, up to `max_classes`.
@@ -167,6 +169,7 @@ impl Default for TrainingPolicy {
             active_party: None,
             kinds: vec![SOFTMAX_REGRESSION.to_owned()],
             combiners: vec![Combiner::Sum],
+            max_width: EMBEDDING_WIDTH,
             start: StartFrom::Private,
             class_names: Vec::new(),
             max_classes: 2,

@@ -11,7 +11,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use vfl_shared::clock::now;
 use vfl_shared::model::contract::{Kind, Start};
-use vfl_shared::model::{Schedule, kinds};
+use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::training::TrainingGate;
 use vfl_shared::training::journal::{Journal, JournalError, Proposal};
@@ -96,17 +96,21 @@ impl Consent {
                 format!("`kinds` in [training] does not name `{}`: it is {}", kind.name(), p.kinds.join(", "));
             return Err(refused(message));
         }
-        let combiner = v.model.combiner();
-        if !p.combiners.contains(&combiner) {
-            return Err(refused(format!("`combiners` in [training] does not name `{combiner}`")));
-        }
-        check_linear(self.linear_only, kind)?;
         let within = |what: &str, got: f64, most: f64| {
             if got <= most {
                 return Ok(());
             }
             Err(refused(format!("`{what}` is {got}, `max_{what}` in [training] is {most}")))
         };
+        let combiner = v.model.combiner();
+        if !p.combiners.contains(&combiner) {
+            return Err(refused(format!("`combiners` in [training] does not name `{combiner}`")));
+        }
+        if combiner == Combiner::Concat {
+            let width = v.model.width().unwrap_or(EMBEDDING_WIDTH);
+            within("width", f64::from(width), f64::from(p.max_width))?;
+        }
+        check_linear(self.linear_only, kind)?;
         within("learning_rate", v.learning_rate, p.max_learning_rate)?;
         within("l2", v.l2, p.max_l2)?;
         within("epochs", f64::from(v.epochs), f64::from(p.max_epochs))?;
@@ -122,7 +126,7 @@ impl Consent {
         }
         let validation = schedule.validation().len();
         let spec = v.model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX)).map_err(|e| refused(e.to_string()))?;
-        let batch = (v.batch_size as usize).min(records);
+        let batch = Schedule::largest_batch(&proposal.config).min(records);
         let each =
             [(batch, kind.values(&spec, self.features)), (validation, kind.values_looked_at(&spec, self.features))];
         let all = each.map(|(records, each)| ((records as u64).saturating_mul(each), records));

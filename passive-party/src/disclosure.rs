@@ -117,6 +117,20 @@ impl Disclosure {
         logits: &Arc<LogitServer>,
         version: Option<&ModelVersion>,
     ) -> Result<ShownParameters, Refusal> {
+        // Of a network nothing is shown, whatever is granted.
+        let linear = match version {
+            Some(version) if self.policy.to_active_party != Grant::Nothing => logits.share(version)?.linear().is_ok(),
+            _ => true,
+        };
+        if !linear {
+            return Ok(ShownParameters {
+                granted: false,
+                of_weights: None,
+                interpretability: None,
+                of_features: self.trained_on.clone(),
+                disclosed: self.policy.disclosed,
+            });
+        }
         let release = match (&self.policy.to_active_party, version) {
             (Grant::Transformed(transform), Some(version)) => {
                 Some(self.releases.shown(logits, version, Role::ActiveParty, transform).await?)

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use nalgebra::DMatrix;
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::heavy::heavy;
-use vfl_shared::model::{ShareStore, StoreError, StoredShare, work};
+use vfl_shared::model::{ShareStore, StoreError, StoredShare};
 use vfl_shared::numerics::arg_max;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RowStatus, ShapeError, ShareAnswer, ShareRequest};
@@ -133,7 +133,9 @@ impl LogitServer {
         if let Some((map, _)) = &self.map {
             block = map.apply(&block).map_err(|e| internal(&e))?;
         }
-        let logits = share.model().outputs(block.matrix()).map_err(|e| internal(&e))?;
+        let model = share.model();
+        let logits = heavy(model.work() * block.records() as u64, || model.outputs(block.matrix()));
+        let logits = logits.map_err(|e| internal(&e))?;
         Ok(logits.matrix().column_iter().map(|z| arg_max(z.as_slice()) as u32).collect())
     }
 
@@ -158,7 +160,8 @@ impl LogitServer {
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         let block = self.rows(&held)?;
         let model = share.model();
-        let share = heavy(work(model, block.records()), || model.outputs(block.matrix())).map_err(|e| internal(&e))?;
+        let share =
+            heavy(model.work() * block.records() as u64, || model.outputs(block.matrix())).map_err(|e| internal(&e))?;
         Ok(ShareAnswer { status, share })
     }
 }

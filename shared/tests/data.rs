@@ -257,6 +257,98 @@ fn damaged_files_are_refused_by_line() {
     assert!(matches!(load(&spec), Err(DataError::NoParts { .. })));
 }
 
+/// Files of three images of 28 × 28 and one, as MNIST has them.
+fn write_mnist(dir: &std::path::Path, images: &[u8], labels: &[u8]) {
+    let dir = dir.join("mnist");
+    std::fs::create_dir_all(&dir).unwrap();
+    let head = |numbers: &[u32]| numbers.iter().flat_map(|n| n.to_be_bytes()).collect::<Vec<u8>>();
+    for (part, n) in [("train", 3), ("t10k", 1)] {
+        let images = [head(&[2051, n, 28, 28]), images[..784 * n as usize].to_vec()].concat();
+        std::fs::write(dir.join(format!("{part}-images-idx3-ubyte")), images).unwrap();
+        let labels = [head(&[2049, n]), labels[..n as usize].to_vec()].concat();
+        std::fs::write(dir.join(format!("{part}-labels-idx1-ubyte")), labels).unwrap();
+    }
+}
+
+#[test]
+fn images_are_pixels_over_255_row_by_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let images: Vec<u8> = (0..3 * 784).map(|i| (i % 251) as u8).collect();
+    write_mnist(dir.path(), &images, &[7, 0, 9]);
+    let mut spec = DatasetSpec::new(DatasetName::Mnist, Some(dir.path().into()), 1);
+    spec.split = vfl_shared::data::SplitSpec::new(1.0, 0.0, 0.0, true).unwrap();
+    let set = loaded(&spec);
+    assert_eq!((set.records(), set.features().len(), set.labels()), (4, 784, &[7, 0, 9, 7][..]));
+    assert_eq!(set.split().test, [3], "the official test part");
+    assert_eq!((set.features()[30].name.as_str(), set.features()[30].max), ("r01_c02", 255.0));
+    assert_eq!(set.x()[(30, 1)], f64::from((784 + 30) % 251) / 255.0);
+
+    let wrong = |file: &str, change: &dyn Fn(&mut Vec<u8>), says: &str| {
+        write_mnist(dir.path(), &images, &[7, 0, 9]);
+        let path = dir.path().join("mnist").join(file);
+        let mut content = std::fs::read(&path).unwrap();
+        change(&mut content);
+        std::fs::write(&path, content).unwrap();
+        let said = load(&spec).unwrap_err().to_string();
+        assert!(said.contains(file) && said.contains(says), "{said}");
+    };
+    wrong("train-images-idx3-ubyte", &|c| c.truncate(2000), "or it is cut off");
+    wrong("train-images-idx3-ubyte", &|c| c.clear(), "not a file of images of 28 × 28");
+    wrong("train-images-idx3-ubyte", &|c| c[4..8].fill(255), "or it is cut off");
+    wrong("t10k-labels-idx1-ubyte", &|c| c.push(1), "not a file of 1 labels");
+    wrong("train-labels-idx1-ubyte", &|c| c[10] = 10, "label 3 is not a digit");
+
+    // Records of the CIFARs: the label, or the coarse and the fine one, then three channels.
+    for (name, labels, classes) in [(DatasetName::Cifar10, 1, 10), (DatasetName::Cifar100, 2, 100)] {
+        let (train, test) = if labels == 1 { ("data_batch_1_first5000", "test_batch") } else { ("train", "test") };
+        let path = |file: &str| dir.path().join(name.as_str()).join(format!("{file}.bin"));
+        std::fs::create_dir_all(path("x").parent().unwrap()).unwrap();
+        let record =
+            |label: u8| [vec![0; labels - 1], vec![label], (0..3072).map(|i| (i / 13) as u8).collect()].concat();
+        std::fs::write(path(train), [record(3), record(classes - 1)].concat()).unwrap();
+        std::fs::write(path(test), record(5)).unwrap();
+        let spec = DatasetSpec { name, ..spec.clone() };
+        let set = loaded(&spec);
+        assert_eq!(
+            (set.labels(), set.class_names().len()),
+            (&[3, u32::from(classes) - 1, 5][..], usize::from(classes))
+        );
+        assert_eq!(set.features()[1024 + 33].name, "green_r01_c01");
+        assert_eq!(set.x()[(1057, 2)], f64::from((1057 / 13) as u8) / 255.0);
+        std::fs::write(path(test), record(classes)).unwrap();
+        assert!(load(&spec).unwrap_err().to_string().contains("label of record 1 is not below"));
+        std::fs::write(path(test), &record(1)[..3000]).unwrap();
+        assert!(load(&spec).unwrap_err().to_string().contains("it is cut off"));
+    }
+}
+
+/// The sets beside the project are what their descriptions say.
+#[test]
+fn images_of_the_public_sets_are_counted() {
+    for (name, train, test, first) in [
+        (DatasetName::Mnist, 60_000, 10_000, &[5, 0, 4, 1, 9][..]),
+        (DatasetName::Cifar10, 5000, 1000, &[6, 9, 9, 4, 1]),
+        (DatasetName::Cifar100, 5000, 1000, &[]),
+    ] {
+        let Some(dir) = data_dir().filter(|dir| dir.join(name.as_str()).is_dir()) else {
+            testing::not_run("images_of_the_public_sets_are_counted", &format!("{name} is not here"));
+            continue;
+        };
+        let set = loaded(&DatasetSpec::new(name, Some(dir), 7));
+        let official = set.parts().unwrap().iter().filter(|part| **part == Part::Test).count();
+        // A user may have the whole of the CIFARs.
+        assert!(set.records() - official >= train && official >= test, "{name}");
+        assert_eq!(&set.labels()[..first.len()], first, "{name}");
+        let mean = set.x().mean();
+        // Published: MNIST 0.1307; CIFAR-10 0.4733 and CIFAR-100 0.4779 over their channels.
+        let published = [0.1307, 0.4733, 0.4779][[DatasetName::Mnist, DatasetName::Cifar10, DatasetName::Cifar100]
+            .iter()
+            .position(|n| *n == name)
+            .unwrap()];
+        assert!((mean - published).abs() < 0.01, "{name}: {mean}");
+    }
+}
+
 #[test]
 fn of_several_files_the_missing_one_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -75,11 +75,27 @@ pub fn check_residuals(gradient: &DMatrix<f64>) -> Result<(), Refusal> {
     Err(Refusal::new(RefusalKind::FailedPrecondition, message))
 }
 
+/// Checks what a passive party is sent of a batch, w × B, beside the `residuals` that [`check_residuals`] let pass. A top model that the
+/// active party has saturated for all records but a few passes on the gradient of these alone, however large all residuals are.
+///
+/// # Errors
+/// As [`check_residuals`], of residuals as far as the head passes them on: in shares of what it passes on of the one it passes on most.
+pub(super) fn check_passed_on(residuals: &[f64], gradient: &DMatrix<f64>) -> Result<(), Refusal> {
+    let passed: Vec<f64> = gradient.column_iter().map(|g| g.amax()).collect();
+    let share = |(passed, residual): (&f64, &f64)| if *residual > 0.0 { passed / residual } else { 0.0 };
+    let most = passed.iter().zip(residuals).map(share).fold(0.0, f64::max);
+    if most <= 0.0 {
+        return check_residuals(&DMatrix::zeros(1, gradient.ncols()));
+    }
+    check_residuals(&DMatrix::from_fn(1, gradient.ncols(), |_, j| passed[j] / most))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use vfl_shared::model::{PartyLearner, TrainingValues};
+    use vfl_shared::model::contract::start_of;
+    use vfl_shared::model::{Combiner, HeadLearner, ModelSpec, PartyLearner, TrainingValues, cross_entropy};
     use vfl_shared::types::FeatureBlock;
 
     fn config(learning_rate: f64, l2: f64) -> TrainingConfig {
@@ -114,6 +130,38 @@ mod tests {
         let refused = check_residuals(&batch(1e-4)).unwrap_err().to_string();
         assert!(refused.contains("0 of the 64") && refused.contains("counts for 1.0 records"), "{refused}");
         assert!(check_residuals(&DMatrix::zeros(3, 64)).is_err());
+    }
+
+    /// A top model with one hidden unit, saturated for all records but one: their residuals stay, and nothing of them is passed on.
+    #[test]
+    fn a_head_that_passes_on_one_record_alone_is_refused() {
+        let settings = |value: serde_json::Value| value.as_object().unwrap().clone();
+        let party = SubModelSpec::new("mlp", 2, settings(serde_json::json!({ "hidden": [] }))).unwrap();
+        let top = settings(serde_json::json!({ "hidden": [1], "activation": "sigmoid" }));
+        let top = SubModelSpec::new("mlp", 3, top).unwrap();
+        let model = ModelSpec::new(Combiner::Concat, party.clone(), vec![party], Some(top)).unwrap();
+        let head = kinds::head(&model, 3, start_of(1)).unwrap();
+        let mut head = HeadLearner::new(&config(0.01, 0.0), head);
+        let labels: Vec<u32> = (0..64).map(|n| n % 3).collect();
+        let mut passed_on = |saturated: usize| {
+            let of_active = |i: usize, j: usize| if j < saturated { [2000.0, -900.0][i] } else { 0.01 * j as f64 };
+            let active = LogitShare::new(DMatrix::from_fn(2, 64, of_active)).unwrap();
+            let passive = LogitShare::new(DMatrix::from_fn(2, 64, |i, j| 0.1 * (i + j) as f64 / 64.0)).unwrap();
+            let logits = head.logits(vec![active, passive], false).unwrap();
+            let (_, gradient, _) = cross_entropy(logits, &labels);
+            check_residuals(&gradient).unwrap();
+            let residuals: Vec<f64> = gradient.column_iter().map(|g| g.amax()).collect();
+            let parties = head.update(gradient).unwrap();
+            check_passed_on(&residuals, parties[1].matrix())
+        };
+        passed_on(0).unwrap();
+        passed_on(20).unwrap();
+        assert!(passed_on(63).unwrap_err().to_string().contains("hardly a residual left"));
+        assert!(passed_on(64).is_err());
+        // What is added is passed on as it is.
+        let gradient = DMatrix::from_fn(3, 64, |i, j| 0.01 * (i + j % 7) as f64);
+        let residuals: Vec<f64> = gradient.column_iter().map(|g| g.amax()).collect();
+        check_passed_on(&residuals, &gradient).unwrap();
     }
 
     proptest! {

@@ -7,12 +7,12 @@ use vfl_shared::training::max_batch;
 use vfl_shared::training::messages::{Command, Progress, Step};
 use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, OutputGradient};
 
-use super::checks::{ShareBound, check_residuals};
+use super::checks::{ShareBound, check_passed_on, check_residuals};
 use super::client::Link;
 use super::{Job, Recorded};
 
 /// Records of one validation message.
-const VALIDATION_CHUNK: usize = 4096;
+pub(super) const VALIDATION_CHUNK: usize = 4096;
 /// The most records whose scores are kept for defenses that are fitted.
 const CALIBRATION_RECORDS: usize = 10_000;
 /// The most scores kept for them: 16 MiB.
@@ -32,6 +32,8 @@ pub(super) struct Outcome {
 pub(super) struct Parties<'a> {
     pub(super) links: &'a mut [Link],
     pub(super) head: &'a mut HeadLearner,
+    /// Number of classes.
+    pub(super) classes: usize,
 }
 
 /// What the parties are asked for next, and what the last gradient was worth to each of them.
@@ -64,16 +66,27 @@ pub(super) async fn learn(
             recorded.step().await?;
             let logits = exchange(parties, &mut next, |share| bound.check(share, steps)).await?;
             let (loss, gradient, _) = cross_entropy(logits, &y);
-            if let Err(refusal) = check_residuals(&gradient) {
-                // A model that has learnt nearly all there is to learn is no reason to have none: the best one so far is kept.
-                if best_epoch == 0 || validation.is_empty() {
-                    return Err(refusal);
+            let residuals: Vec<f64> = gradient.column_iter().map(|g| g.amax()).collect();
+            let step = match check_residuals(&gradient) {
+                Ok(()) => {
+                    let work = parties.head.work(y.len());
+                    let gradients = heavy(work, || parties.head.update(gradient)).map_err(|e| head_refusal(&e))?;
+                    let passed_on = |party: &OutputGradient| check_passed_on(&residuals, party.matrix());
+                    gradients.iter().skip(1).try_for_each(passed_on).map(|()| gradients)
                 }
-                tracing::warn!(epoch, reason = %refusal, "the training ends with the best parameters so far");
-                break 'training;
+                Err(refusal) => Err(refusal),
+            };
+            match step {
+                Ok(gradients) => next.gradients = gradients,
+                Err(refusal) => {
+                    // A model that has learnt nearly all there is to learn is no reason to have none: the best one so far is kept.
+                    if best_epoch == 0 || validation.is_empty() {
+                        return Err(refusal);
+                    }
+                    tracing::warn!(epoch, reason = %refusal, "the training ends with the best parameters so far");
+                    break 'training;
+                }
             }
-            let work = parties.head.work(y.len());
-            next.gradients = heavy(work, || parties.head.update(gradient)).map_err(|e| head_refusal(&e))?;
             loss_sum += loss * y.len() as f64;
             trained += y.len();
             steps += 1;
@@ -161,7 +174,7 @@ async fn validate(
 impl Parties<'_> {
     /// The most records whose shares fit one message from every party.
     fn largest_batch(&self) -> usize {
-        max_batch(self.head.widths().iter().copied().max().unwrap_or_default())
+        max_batch(self.head.widths().iter().copied().max().unwrap_or_default().max(self.classes))
     }
 }
 

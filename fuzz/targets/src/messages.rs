@@ -190,7 +190,7 @@ impl Walk {
             && let Ok(model) = ModelSpec::try_from(&model)
         {
             assert_eq!(ModelSpec::try_from(&pb::ModelSpec::from(&model)).as_ref(), Ok(&model));
-            // Whatever is not known is refused, and nothing of a peer's width is allocated.
+            // Whatever is not known or too large is refused: a top model has 64 MiB at most.
             let classes = model.top().unwrap_or(model.active()).width();
             if let Ok(head) = kinds::head(&model, classes, start_of(1)) {
                 assert_eq!(head.widths(), model.widths());

@@ -4,8 +4,8 @@ use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::Method;
 use vfl_lab::audit::informed_attacks;
 use vfl_lab::deployment::white_box;
-use vfl_lab::report::{Outcome, Refused};
-use vfl_passive_party::config::{ReleasePolicy, StartFrom, TrainingPolicy};
+use vfl_lab::report::{Outcome, ParameterKnowledge, Refused};
+use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::Dataset;
 use vfl_shared::model::contract::{Origin, start_of};
@@ -421,7 +421,8 @@ async fn a_network_is_audited_without_its_parameters() {
     let table = known(&here, RECORDS, RECORDS + 80);
     let here = here
         .again(|spec| {
-            spec.release = ReleasePolicy::default();
+            // Of a network nothing is shown, and the report must not say otherwise.
+            spec.release = white_box();
             spec.help.known = Some(table);
             spec.help.moments = true;
         })
@@ -436,6 +437,7 @@ async fn a_network_is_audited_without_its_parameters() {
         let all = findings.audits.iter().flat_map(|audit| &audit.attacks);
         all.clone().find(|attack| attack.name == name).unwrap_or_else(|| panic!("{name}")).outcome.clone()
     };
+    assert!(findings.audits.iter().all(|audit| audit.threat_model.parameters != ParameterKnowledge::True));
     assert!(matches!(outcome("half_star"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
     assert!(matches!(outcome("gaussian"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
     let informed = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
@@ -450,19 +452,22 @@ async fn a_network_is_audited_without_its_parameters() {
 /// Nothing of the audit takes embeddings for parts of a sum: what needs that says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_with_a_top_model_is_audited_without_a_sum() {
-    let config = config(embeddings(&[8], 6, &[9]), 20);
-    let here = trained(2, 2, &config).await;
+    // As many numbers as classes: the coordinator would take a share of logits for an embedding.
+    let k = dataset().class_names().len() as u32;
+    let config = config(embeddings(&[8], k, &[9]), 20);
+    let here = trained(1, 4, &config).await;
     let table = known(&here, RECORDS, RECORDS + 80);
     let here = here
         .again(|spec| {
-            spec.release = ReleasePolicy::default();
+            spec.release.to_active_party = Grant::Transformed(TransformConfig::Negate {});
             spec.help.known = Some(table);
             spec.help.moments = true;
         })
         .await;
     let mut attacks = vec![Method::HalfStar.into(), Method::Half.into(), Method::Random.into()];
     attacks.extend(informed_attacks());
-    let asked = plan(&here, attacks, auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80)));
+    let mut asked = plan(&here, attacks, auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80)));
+    asked.policies.push("class_label".parse().unwrap());
     let findings = run(&here, &asked).await.unwrap();
     let outcome = |name: &str| {
         let all = findings.audits.iter().flat_map(|audit| &audit.attacks);
@@ -474,6 +479,17 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
     assert_eq!((name, risk.control.as_str()), ("kernel_ridge", "kernel_imputation"));
     assert!(found.mse < 1.2 * errors(informed, "kernel_imputation").mse, "{risk:?}");
     report(&findings);
+    // Where no informed attack is named, known records serve the attack that fits W_pas: there is none to fit.
+    let auxiliary = auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80));
+    let findings = run(&here, &plan(&here, vec![Method::HalfStar.into()], auxiliary)).await.unwrap();
+    let shadows: Vec<_> = findings
+        .audits
+        .iter()
+        .flat_map(|audit| &audit.attacks)
+        .filter(|a| a.name.starts_with("shadow_model"))
+        .collect();
+    let refused = |outcome: &Outcome| matches!(outcome, Outcome::NotRun { reason, .. } if reason.contains("fits a linear part of a sum of logits"));
+    assert!(!shadows.is_empty() && shadows.iter().all(|a| refused(&a.outcome)), "{shadows:?}");
 }
 
 /// Of a network nothing is released, whatever is granted; what would change features that meet weights is refused before any training.
@@ -504,6 +520,32 @@ async fn a_grant_shows_nothing_of_a_network_and_a_transform_refuses_it() {
     let refused = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
     assert!(refused.message.contains("takes linear models alone") && refused.message.contains("`mlp`"), "{refused}");
+    deployment.stop().await.unwrap();
+}
+
+/// A model that the live defense cannot be applied to does not take the place of one that is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_does_not_come_under_a_defense_that_takes_weights() {
+    let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
+    let mut noised = spec(dir.path(), &dataset, &split(&dataset, 1, 3));
+    noised.defenses = defense("logit_noise (scheme = 1, alpha = 0.5)");
+    let deployment = vfl_lab::deployment::Deployment::start(noised).await.unwrap();
+    let refused = deployment.train(&config(mlp(&[8], "relu"), 1), &training_ids(&dataset), |_| ()).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
+    assert!(refused.message.contains("`logit_noise") && refused.message.contains("linear model"), "{refused}");
+    deployment.stop().await.unwrap();
+}
+
+/// A small request for a training that would take the coordinator's memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_top_model_whose_batches_do_not_fit_is_refused() {
+    let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
+    let deployment = super::support::deploy(dir.path(), &dataset, &split(&dataset, 1, 3)).await;
+    let wide = embeddings(&[], 1, &[4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096]);
+    let values = TrainingValues { batch_size: 60_000, ..config(wide, 1).values().clone() };
+    let training = TrainingConfig::try_from(values).unwrap();
+    let refused = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap_err();
+    assert!(refused.message.contains("values at the coordinator, 67108864 at most"), "{refused}");
     deployment.stop().await.unwrap();
 }
 

@@ -9,6 +9,9 @@ use super::contract::{BackwardError, Head, HeadGradients, Origin, Parameters, Pa
 use super::{Combiner, ModelSpec, SpecError, SubModelSpec, kinds};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
+/// Records that go through the top model at once in service.
+const AT_ONCE: usize = 512;
+
 /// Puts embeddings side by side and makes logits of them.
 #[derive(Debug)]
 pub struct Concat {
@@ -108,8 +111,16 @@ impl Head for Concat {
         &self.widths
     }
 
+    /// Some records at a time, so that what stands between the layers stays small. A record's logits do not depend on the others.
     fn combine(&self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError> {
-        Logits::new(self.top.outputs(&self.side_by_side(&outputs)?)?.into_matrix())
+        let all = self.side_by_side(&outputs)?;
+        let mut logits = DMatrix::zeros(self.classes, all.ncols());
+        for from in (0..all.ncols()).step_by(AT_ONCE) {
+            let n = AT_ONCE.min(all.ncols() - from);
+            let part = self.top.outputs(&all.columns(from, n).into_owned())?;
+            logits.columns_mut(from, n).copy_from(part.matrix());
+        }
+        Logits::new(logits)
     }
 
     fn forward(&mut self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError> {

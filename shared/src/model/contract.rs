@@ -100,6 +100,11 @@ pub trait SubModel: Parametrised + fmt::Debug + Send + Sync {
     /// [`BackwardError`] without a forward pass before it, or for another shape.
     fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError>;
 
+    /// About how many multiplications the outputs of a record take.
+    fn work(&self) -> u64 {
+        self.tensors().iter().map(|tensor| tensor.values.len() as u64).sum()
+    }
+
     /// The parameters, if the outputs are W x + b: what transforms, releases and `assess` take.
     fn linear(&self) -> Option<&LinearParameters> {
         None
@@ -128,6 +133,11 @@ pub trait Head: Parametrised + fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`Head::combine`].
     fn forward(&mut self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError>;
+
+    /// About how many multiplications the logits of a record take.
+    fn work(&self) -> u64 {
+        self.top().map_or(0, SubModel::work)
+    }
 
     /// The top model, if there is one: what is stored of the head.
     fn top(&self) -> Option<&dyn SubModel> {

@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 
-use super::contract::{BackwardError, Head, Origin, Parameters, Parametrised, Start, SubModel, start_of};
+use super::contract::{BackwardError, Head, Origin, Parameters, Start, SubModel, start_of};
 use super::optimiser::Adam;
 use super::{SpecError, SubModelSpec, TrainingConfig, kinds};
 use crate::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
@@ -39,13 +39,6 @@ impl From<BackwardError> for LearnerError {
             BackwardError::Shape(error) => Self::Shape(error),
         }
     }
-}
-
-/// About how many multiplications the outputs of so many records take: each parameter once a record. A layer that shares its
-/// parameters among places takes more.
-pub fn work(model: &(impl Parametrised + ?Sized), records: usize) -> u64 {
-    let parameters: usize = model.tensors().iter().map(|tensor| tensor.values.len()).sum();
-    parameters as u64 * records as u64
 }
 
 /// A party's state during one training: outputs of a batch out, their gradient in, Adam on its own parameters.
@@ -112,7 +105,7 @@ impl PartyLearner {
     /// About how many multiplications a step with so many records takes: forwards, and twice that backwards.
     #[must_use]
     pub fn work(&self, records: usize) -> u64 {
-        3 * work(&*self.model, records)
+        3 * self.model.work() * records as u64
     }
 
     /// The shares of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
@@ -203,7 +196,7 @@ impl HeadLearner {
     /// About how many multiplications a step with so many records takes.
     #[must_use]
     pub fn work(&self, records: usize) -> u64 {
-        3 * work(&*self.head, records)
+        3 * self.head.work() * records as u64
     }
 
     /// Logits of a batch. Unless it is for `evaluation`, the next gradient belongs to it.

@@ -26,7 +26,7 @@ pub use central::{CentralFit, train_central};
 pub use concat::Concat;
 pub use contract::{Head, Parameters, SubModel};
 pub use converged::{ConvergedFit, train_converged};
-pub use learner::{HeadLearner, LearnerError, PartyLearner, work};
+pub use learner::{HeadLearner, LearnerError, PartyLearner};
 pub use linear::LinearParameters;
 pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};

@@ -286,7 +286,8 @@ impl GaussianSampling {
         let rest = alternating(std::iter::once(1.0).chain(std::iter::repeat_with(|| (next() - first).exp())));
         moment.add(first + rest.ln());
         // Rounding may leave a little less than ln 1.
-        moment.value().max(0.0)
+        // No maximum: it would make 0 of what is no number.
+        if moment.value() < 0.0 { 0.0 } else { moment.value() }
     }
 }
 
@@ -316,7 +317,8 @@ fn least(
             _ => *steps as f64 * step.renyi(order),
         };
         let divergence: f64 = parts.iter().map(of_part).sum();
-        let epsilon = conversion(order, divergence, delta).max(0.0);
+        let epsilon = conversion(order, divergence, delta);
+        let epsilon = if epsilon.is_nan() { f64::INFINITY } else { epsilon.max(0.0) };
         if epsilon < best.epsilon {
             best = Spent { epsilon, order };
         }

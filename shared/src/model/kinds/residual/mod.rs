@@ -153,6 +153,11 @@ impl<T: Real> SubModel for Residual<T> {
         self.network.input.values()
     }
 
+    /// Each weight of a convolution once for each pixel of what it puts out.
+    fn work(&self) -> u64 {
+        self.network.multiplications()
+    }
+
     fn outputs(&self, block: &DMatrix<f64>) -> Result<LogitShare, ShapeError> {
         let outputs = self.network.narrow().outputs(&self.maps(block)?);
         self.share(&outputs, block.ncols())

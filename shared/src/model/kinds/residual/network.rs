@@ -167,6 +167,21 @@ impl<T: Real> Network<T> {
         units
     }
 
+    /// Multiplications of all convolutions for a record.
+    pub(super) fn multiplications(&self) -> u64 {
+        let of =
+            |unit: &Unit<T>, outputs: Shape| (unit.convolution.weights.len() * outputs.height * outputs.width) as u64;
+        let mut shape = self.stem.convolution.shape(self.input);
+        let mut all = of(&self.stem, shape);
+        for block in &self.blocks {
+            let halved = block.first.convolution.shape(shape);
+            all += of(&block.first, halved) + of(&block.second, halved);
+            all += block.shortcut.as_ref().map_or(0, |unit| of(unit, halved));
+            shape = halved;
+        }
+        all
+    }
+
     /// The same units to be changed.
     pub(super) fn units_mut(&mut self) -> Vec<&mut Unit<T>> {
         units_of(&mut self.stem, &mut self.blocks)

@@ -283,6 +283,16 @@ fn other_shapes_are_refused() {
     assert!(model.backward(&DMatrix::zeros(2, 2), false).unwrap().inputs.is_none());
 }
 
+/// By hand for the default network on 28 × 14: 28 × 14, 14 × 7 and 7 × 4 pixels.
+#[test]
+fn multiplications_are_counted() {
+    let model = Residual::<f32>::start(&origin(serde_json::json!({ "height": 28 }), 64, 392, true, 1)).unwrap();
+    let first = 392 * (9 * 16 + 6 * 9 * 16 * 16);
+    let second = 98 * (9 * 16 * 32 + 5 * 9 * 32 * 32 + 16 * 32);
+    let third = 28 * (9 * 32 * 64 + 5 * 9 * 64 * 64 + 32 * 64);
+    assert_eq!(model.work(), first + second + third);
+}
+
 #[test]
 fn settings_and_features_that_do_not_fit_are_refused_with_what_to_do() {
     for features in [0, 9, 41] {
