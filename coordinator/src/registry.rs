@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::hex;
 use vfl_shared::model::{
-    Combiner, Head, ModelSpec, Parameters, ShareStore, SpecError, StoreError, StoredShare, TrainingConfig, kinds,
+    Combiner, Head, ModelSpec, Parameters, ShareStore, SpecError, StoreError, StoredShare, TrainingConfig, heads,
 };
 use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
 use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
@@ -240,7 +240,7 @@ impl PublishedModel {
     fn new(mut manifest: Manifest, top: Option<&StoredShare>) -> Result<Self, SpecError> {
         let spec = manifest.model()?;
         let top = top.map(|top| Parameters::of(top.model(), top.model().snapshot()));
-        let head = kinds::restore_head(&spec, manifest.class_names.len() as u32, top.as_ref())?;
+        let head = heads::restore(&spec, manifest.class_names.len() as u32, top.as_ref())?;
         let training_ids = std::mem::take(&mut manifest.training_ids).into_iter().map(String::into_boxed_str).collect();
         let passive_fingerprint = manifest.passive_fingerprint();
         Ok(Self { manifest, passive_fingerprint, spec, head, training_ids })

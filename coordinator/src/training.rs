@@ -2,6 +2,7 @@
 
 mod checks;
 mod client;
+mod job;
 mod steps;
 
 use std::sync::Arc;
@@ -11,19 +12,20 @@ use futures_util::future::try_join_all;
 use vfl_shared::clock::now;
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::contract::start_of;
-use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, TrainingConfig, kinds};
+use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, TrainingConfig, heads, kinds};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
 use vfl_shared::training::messages::{Begin, Binding, Command, Published};
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds, RecordIdsBuilder};
+use vfl_shared::types::{PartyName, RecordIdsBuilder};
 
 use checks::ShareBound;
 pub use checks::check_residuals;
 use client::Link;
 pub use client::{CommandSender, ReplyStream};
+use job::{Job, Recorded, not_recorded};
 use steps::{Outcome, Parties, VALIDATION_CHUNK, head_refusal, learn};
 
 use crate::client::PassiveParty;
@@ -49,49 +51,6 @@ pub struct TrainingDriver {
     pub live: Policy,
     /// Held by the training under way: one at a time.
     pub busy: tokio::sync::Mutex<()>,
-}
-
-/// What the active party opened the training with.
-struct Job {
-    active_party: PartyName,
-    config: TrainingConfig,
-    class_names: Vec<String>,
-    ids: RecordIds,
-    labels: Vec<u32>,
-}
-
-/// A training that is in the registry's journal. However it ends, its end is written down.
-struct Recorded {
-    registry: Arc<Registry>,
-    number: u64,
-    steps: u64,
-    published: Option<ModelVersion>,
-}
-
-impl Recorded {
-    /// Counts a step that is about to be taken.
-    async fn step(&mut self) -> Result<(), Refusal> {
-        self.steps += 1;
-        let (registry, number, steps) = (self.registry.clone(), self.number, self.steps);
-        if !steps.is_power_of_two() {
-            return Ok(());
-        }
-        let reached = tokio::task::spawn_blocking(move || registry.training_reaches(number, steps)).await;
-        reached.map_err(|_| not_recorded(&"the work failed"))?.map_err(|e| not_recorded(&e))
-    }
-}
-
-impl Drop for Recorded {
-    fn drop(&mut self) {
-        if let Err(error) = self.registry.training_ended(self.number, self.steps, self.published.as_ref(), now()) {
-            tracing::error!(%error, number = self.number, "the end of a training cannot be written down");
-        }
-    }
-}
-
-fn not_recorded(error: &dyn std::fmt::Display) -> Refusal {
-    tracing::error!(%error, "a training cannot be written down, so it does not go on");
-    Refusal::internal("the training cannot be written down, so it does not go on; the coordinator's log says why")
 }
 
 impl TrainingDriver {
@@ -156,7 +115,7 @@ impl TrainingDriver {
         let model = job.config.values().model.model(k, active, passive)?;
         let start = start_of(job.config.values().seed);
         check_head(&model, &job)?;
-        let started = heavy(u64::MAX, || kinds::head(&model, k, start))?;
+        let started = heavy(u64::MAX, || heads::start(&model, k, start))?;
         let mut head = HeadLearner::new(&job.config, started);
         // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
         let mut recorded = self.record(&job).await?;

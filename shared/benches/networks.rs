@@ -14,7 +14,7 @@ use rand_chacha::ChaCha20Rng;
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{
     Combiner, HeadLearner, ModelConfig, PartyLearner, Settings, SubModel, TrainingConfig, TrainingValues,
-    cross_entropy, kinds,
+    cross_entropy, heads, kinds,
 };
 use vfl_shared::types::FeatureBlock;
 
@@ -98,7 +98,7 @@ fn row(shape: &Shape, threads: usize) {
         })
         .into();
     let whole = model.model(k, party.clone(), vec![party]).expect("a model");
-    let mut head = HeadLearner::new(&config, kinds::head(&whole, k, start_of(1)).expect("a head"));
+    let mut head = HeadLearner::new(&config, heads::start(&whole, k, start_of(1)).expect("a head"));
     let labels: Vec<u32> = (0..BATCH as u32).map(|n| n % k).collect();
     let positions: Vec<u32> = (0..BATCH as u32).collect();
     let mut step = || {

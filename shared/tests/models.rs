@@ -8,7 +8,7 @@ use rand_chacha::ChaCha20Rng;
 use vfl_shared::model::contract::{BackwardError, HeadGradients, Origin, Parametrised, Tensor, Use, start_of};
 use vfl_shared::model::{
     Combiner, Head, HeadLearner, ModelSpec, Parameters, ShareStore, SubModelSpec, TrainingConfig, TrainingValues,
-    cross_entropy, kinds,
+    cross_entropy, heads, kinds,
 };
 use vfl_shared::testing::gradients::{check_head, check_neighbours, check_sub_model};
 use vfl_shared::types::{LogitShare, Logits, OutputGradient, ShapeError};
@@ -117,7 +117,7 @@ proptest! {
     /// Under `sum` every party gets the gradient of the logits, whatever the shares were.
     #[test]
     fn the_sum_gives_each_party_the_same_gradient(k in 2u32..8, passive in 1usize..25, n in 0usize..9, seed in any::<u64>()) {
-        let mut head = kinds::head(&ModelSpec::softmax_regression(k, passive).unwrap(), k, start_of(0)).unwrap();
+        let mut head = heads::start(&ModelSpec::softmax_regression(k, passive).unwrap(), k, start_of(0)).unwrap();
         let classes = k as usize;
         prop_assert_eq!(head.widths(), vec![classes; passive + 1]);
         let shares: Vec<_> = (0..=passive as u64).map(|p| LogitShare::new(random(classes, n, seed ^ p)).unwrap()).collect();
@@ -135,7 +135,7 @@ proptest! {
 
 #[test]
 fn the_gradients_of_the_sum_are_those_of_central_differences() {
-    let mut head = kinds::head(&ModelSpec::softmax_regression(3, 4).unwrap(), 3, start_of(0)).unwrap();
+    let mut head = heads::start(&ModelSpec::softmax_regression(3, 4).unwrap(), 3, start_of(0)).unwrap();
     let outputs: Vec<_> = (0..5).map(|p| random(3, 6, p)).collect();
     check_head(&mut *head, &outputs, 1e-6);
 }
@@ -143,20 +143,20 @@ fn the_gradients_of_the_sum_are_those_of_central_differences() {
 #[test]
 fn a_head_takes_no_other_parties_than_its_own() {
     let model = ModelSpec::softmax_regression(3, 2).unwrap();
-    let head = kinds::head(&model, 3, start_of(0)).unwrap();
+    let head = heads::start(&model, 3, start_of(0)).unwrap();
     let shares = |widths: &[usize]| widths.iter().map(|&w| LogitShare::new(random(w, 4, 1)).unwrap()).collect();
     assert!(head.combine(shares(&[3, 3, 3])).is_ok());
     for wrong in [&[3, 3][..], &[3, 3, 3, 3], &[2, 2, 2], &[3, 2, 3], &[]] {
         assert!(head.combine(shares(wrong)).is_err(), "{wrong:?}");
     }
-    let said = kinds::head(&model, 4, start_of(0)).unwrap_err().to_string();
+    let said = heads::start(&model, 4, start_of(0)).unwrap_err().to_string();
     assert!(said.contains("one output per class: 4, and the active party has `width` 3"), "{said}");
     let each = SubModelSpec::softmax_regression(3);
     let linear = ModelSpec::new(Combiner::Concat, each.clone(), vec![each], Some(mlp(3, &[4]))).unwrap();
-    let said = |model: &ModelSpec, k| kinds::head(model, k, start_of(0)).unwrap_err().to_string();
+    let said = |model: &ModelSpec, k| heads::start(model, k, start_of(0)).unwrap_err().to_string();
     assert!(said(&linear, 3).contains("`concat` does not take `softmax_regression`"), "{}", said(&linear, 3));
     let model = concat(&[5, 7], 3, &[4]);
-    let head = kinds::head(&model, 3, start_of(0)).unwrap();
+    let head = heads::start(&model, 3, start_of(0)).unwrap();
     assert!(head.combine(shares(&[5, 7])).is_ok());
     for wrong in [&[5][..], &[7, 5], &[5, 7, 7], &[12], &[]] {
         assert!(head.combine(shares(wrong)).is_err(), "{wrong:?}");
@@ -184,7 +184,7 @@ fn concat(widths: &[u32], classes: u32, hidden: &[u32]) -> ModelSpec {
 #[test]
 fn the_gradients_of_a_top_model_are_those_of_central_differences() {
     for (widths, hidden) in [(&[3, 5][..], &[][..]), (&[4, 1, 2], &[6]), (&[2, 2, 2, 2], &[5, 3])] {
-        let mut head = kinds::head(&concat(widths, 4, hidden), 4, start_of(0)).unwrap();
+        let mut head = heads::start(&concat(widths, 4, hidden), 4, start_of(0)).unwrap();
         stir(&mut *head, 11);
         let outputs: Vec<_> = widths.iter().zip(0..).map(|(&w, p)| random(w as usize, 6, p)).collect();
         check_head(&mut *head, &outputs, 1e-6);
@@ -194,12 +194,12 @@ fn the_gradients_of_a_top_model_are_those_of_central_differences() {
 /// A top model adds nothing of its own: one that is linear with the identity in each party's place is the sum.
 #[test]
 fn a_top_model_of_identities_is_the_sum() {
-    let mut head = kinds::head(&concat(&[3, 3, 3], 3, &[]), 3, start_of(0)).unwrap();
+    let mut head = heads::start(&concat(&[3, 3, 3], 3, &[]), 3, start_of(0)).unwrap();
     // 3 × 9, column by column: [I I I], and no bias.
     let identities = DMatrix::from_fn(3, 9, |i, j| f64::from(i == j % 3));
     head.put_back(&[identities.as_slice().to_vec(), vec![0.0; 3]]);
     let outputs: Vec<_> = (0..3).map(|p| LogitShare::new(random(3, 8, p)).unwrap()).collect();
-    let sum = kinds::head(&ModelSpec::softmax_regression(3, 2).unwrap(), 3, start_of(0)).unwrap();
+    let sum = heads::start(&ModelSpec::softmax_regression(3, 2).unwrap(), 3, start_of(0)).unwrap();
     let added = sum.combine(outputs.clone()).unwrap().into_matrix();
     let through = head.combine(outputs).unwrap().into_matrix();
     assert!((added - through).amax() < 1e-14);
@@ -208,7 +208,7 @@ fn a_top_model_of_identities_is_the_sum() {
 /// In service a record's logits do not depend on the records beside it: repeated questions have the same noise and binding.
 #[test]
 fn logits_of_a_top_model_do_not_depend_on_the_records_beside_it() {
-    let head = kinds::head(&concat(&[9, 16, 64], 11, &[32]), 11, start_of(3)).unwrap();
+    let head = heads::start(&concat(&[9, 16, 64], 11, &[32]), 11, start_of(3)).unwrap();
     let outputs: Vec<_> = [9, 16, 64].into_iter().zip(0..).map(|(w, p)| random(w, 70, p)).collect();
     let logits = |from: usize, n: usize| {
         let part = outputs.iter().map(|o| LogitShare::new(o.columns(from, n).into_owned()).unwrap());
@@ -224,7 +224,7 @@ fn logits_of_a_top_model_do_not_depend_on_the_records_beside_it() {
 #[test]
 fn a_top_model_is_stored_and_restored() {
     let model = concat(&[5, 7], 3, &[4]);
-    let mut head = kinds::head(&model, 3, start_of(0)).unwrap();
+    let mut head = heads::start(&model, 3, start_of(0)).unwrap();
     stir(&mut *head, 5);
     let outputs = || [5, 7].into_iter().zip(0..).map(|(w, p)| LogitShare::new(random(w, 6, p)).unwrap()).collect();
     let before = head.combine(outputs()).unwrap().into_matrix();
@@ -235,15 +235,15 @@ fn a_top_model_is_stored_and_restored() {
     let digest = store.put(Parameters::of(top, top.snapshot()), &names).unwrap();
     let stored = store.stored(&digest).unwrap();
     let stored = Parameters::of(stored.model(), stored.model().snapshot());
-    let again = kinds::restore_head(&model, 3, Some(&stored)).unwrap();
+    let again = heads::restore(&model, 3, Some(&stored)).unwrap();
     assert_eq!(again.combine(outputs()).unwrap().into_matrix(), before);
     for other in [concat(&[5, 8], 3, &[4]), concat(&[5, 7], 3, &[5]), concat(&[5, 7], 3, &[])] {
-        let said = kinds::restore_head(&other, 3, Some(&stored)).unwrap_err().to_string();
+        let said = heads::restore(&other, 3, Some(&stored)).unwrap_err().to_string();
         assert!(said.contains("not of a top model of"), "{said}");
     }
-    assert!(kinds::restore_head(&model, 3, None).is_err());
+    assert!(heads::restore(&model, 3, None).is_err());
     let sum = ModelSpec::softmax_regression(3, 1).unwrap();
-    assert!(kinds::restore_head(&sum, 3, Some(&stored)).is_err());
+    assert!(heads::restore(&sum, 3, Some(&stored)).is_err());
 }
 
 /// A linear top model over outputs side by side, z = V [o_1; o_2; …] + c. It is here to try the contract with a head that has

@@ -1,7 +1,7 @@
 //! Tests of the registry of published models.
 
-use vfl_shared::model::SubModelSpec;
 use vfl_shared::model::contract::start_of;
+use vfl_shared::model::{SubModelSpec, heads};
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn with_top(registry: &Registry, value: f64) -> Manifest {
     let party = SubModelSpec::new("mlp", 3, Default::default()).unwrap();
     let top = SubModelSpec::new("mlp", 2, serde_json::json!({ "hidden": [] }).as_object().unwrap().clone()).unwrap();
     let model = ModelSpec::new(Combiner::Concat, party.clone(), vec![party], Some(top)).unwrap();
-    let mut head = kinds::head(&model, 2, start_of(1)).unwrap();
+    let mut head = heads::start(&model, 2, start_of(1)).unwrap();
     head.tensors_mut().into_iter().for_each(|tensor| tensor.values.fill(value));
     let parameters = Parameters::of(head.top().unwrap(), head.snapshot());
     let inputs: Vec<String> = (1..=6).map(|n| format!("h{n}")).collect();
@@ -79,8 +79,8 @@ fn a_top_model_is_part_of_what_is_published() {
     with_top(&registry, 0.75);
     assert_eq!(Registry::open(dir.path()).unwrap().current().unwrap().manifest.version, one.version);
 
-    let file = std::fs::read_dir(dir.path().join("top").join("shares")).unwrap().map(|f| f.unwrap().path());
-    let file = file.filter(|f| f.to_string_lossy().contains(one.top.as_ref().unwrap().as_str())).next().unwrap();
+    let mut file = std::fs::read_dir(dir.path().join("top").join("shares")).unwrap().map(|f| f.unwrap().path());
+    let file = file.find(|f| f.to_string_lossy().contains(one.top.as_ref().unwrap().as_str())).unwrap();
     let content = std::fs::read(&file).unwrap();
     std::fs::write(&file, &content[..content.len() / 2]).unwrap();
     let said = Registry::open(dir.path()).err().unwrap().to_string();

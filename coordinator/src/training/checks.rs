@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use vfl_shared::model::contract::start_of;
-    use vfl_shared::model::{Combiner, HeadLearner, ModelSpec, PartyLearner, TrainingValues, cross_entropy};
+    use vfl_shared::model::{Combiner, HeadLearner, ModelSpec, PartyLearner, TrainingValues, cross_entropy, heads};
     use vfl_shared::types::FeatureBlock;
 
     fn config(learning_rate: f64, l2: f64) -> TrainingConfig {
@@ -140,7 +140,7 @@ mod tests {
         let top = settings(serde_json::json!({ "hidden": [1], "activation": "sigmoid" }));
         let top = SubModelSpec::new("mlp", 3, top).unwrap();
         let model = ModelSpec::new(Combiner::Concat, party.clone(), vec![party], Some(top)).unwrap();
-        let head = kinds::head(&model, 3, start_of(1)).unwrap();
+        let head = heads::start(&model, 3, start_of(1)).unwrap();
         let mut head = HeadLearner::new(&config(0.01, 0.0), head);
         let labels: Vec<u32> = (0..64).map(|n| n % 3).collect();
         let mut passed_on = |saturated: usize| {

@@ -9,7 +9,7 @@ use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, OutputGradient};
 
 use super::checks::{ShareBound, check_passed_on, check_residuals};
 use super::client::Link;
-use super::{Job, Recorded};
+use super::job::{Job, Recorded};
 
 /// Records of one validation message.
 pub(super) const VALIDATION_CHUNK: usize = 4096;

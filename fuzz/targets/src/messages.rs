@@ -3,7 +3,7 @@
 use prost::Message;
 use vfl_active_party::attack::{Method, Settings};
 use vfl_shared::model::contract::start_of;
-use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, TrainingConfig, kinds};
+use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, TrainingConfig, heads};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
 use vfl_shared::transform::{ReleasedParameters, ShownParameters, TransformConfig};
@@ -192,7 +192,7 @@ impl Walk {
             assert_eq!(ModelSpec::try_from(&pb::ModelSpec::from(&model)).as_ref(), Ok(&model));
             // Whatever is not known or too large is refused: a top model has 64 MiB at most.
             let classes = model.top().unwrap_or(model.active()).width();
-            if let Ok(head) = kinds::head(&model, classes, start_of(1)) {
+            if let Ok(head) = heads::start(&model, classes, start_of(1)) {
                 assert_eq!(head.widths(), model.widths());
             }
         }

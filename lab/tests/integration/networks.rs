@@ -11,7 +11,7 @@ use vfl_shared::data::Dataset;
 use vfl_shared::model::contract::{Origin, start_of};
 use vfl_shared::model::{
     Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig, TrainingValues,
-    cross_entropy, kinds,
+    cross_entropy, heads, kinds,
 };
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{RefusalKind, pb};
@@ -274,7 +274,7 @@ async fn a_top_model_trained_over_sockets_is_the_one_trained_in_one_place() {
         // First parameters are no part of the comparison: the head is asked for its own.
         let party = model.sub_model(k as u32).unwrap();
         let spec = model.model(k as u32, party.clone(), vec![party; passive]).unwrap();
-        let mut first = kinds::head(&spec, k as u32, start_of(5)).unwrap().snapshot().into_iter();
+        let mut first = heads::start(&spec, k as u32, start_of(5)).unwrap().snapshot().into_iter();
         let (mut layers, mut inputs) = (Vec::new(), width * (passive + 1));
         for outputs in top.iter().copied().chain([k]) {
             let weights = DMatrix::from_vec(outputs, inputs, first.next().unwrap());

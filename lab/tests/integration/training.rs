@@ -2,7 +2,7 @@ use vfl_shared::data::{self, DatasetName, DatasetSpec, FeatureStore, SyntheticFi
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{
     Combiner, HeadLearner, ModelConfig, ModelSpec, PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues,
-    cross_entropy, kinds, train_central,
+    cross_entropy, heads, train_central,
 };
 use vfl_shared::rpc::{RefusalKind, pb};
 use vfl_shared::service::Role;
@@ -85,7 +85,7 @@ async fn sockets_change_no_bit_of(model: ModelConfig) {
         .collect();
     let specs = parties.iter().map(|party| party.spec().clone()).collect::<Vec<_>>();
     let model = config.values().model.model(k as u32, specs[0].clone(), specs[1..].to_vec()).unwrap();
-    let mut head = HeadLearner::new(&config, kinds::head(&model, k as u32, start_of(11)).unwrap());
+    let mut head = HeadLearner::new(&config, heads::start(&model, k as u32, start_of(11)).unwrap());
     let mut schedule = Schedule::new(&config, ids.len());
     for _ in 0..3 {
         for batch in schedule.next_epoch() {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
-use super::loaders::{Raw, read_content};
 use super::names::{DatasetName, ImageShape};
+use super::raw::{Raw, read_content};
 use super::split::Part;
 
 /// The largest value of a pixel.

@@ -9,20 +9,10 @@ use super::encode::{RawColumn, RawValues};
 use super::images;
 use super::included;
 use super::names::{BankColumns, DatasetName};
+use super::raw::{Raw, read_content};
 use super::schema::FeatureKind;
 use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
-
-/// No file of a public set is nearly as large; a compressed file that grows past this is not one of them.
-const MAX_FILE_BYTES: u64 = 1 << 30;
-
-/// A source as read: columns, labels, parts.
-pub(super) struct Raw {
-    pub(super) columns: Vec<RawColumn>,
-    pub(super) labels: Vec<u32>,
-    pub(super) class_names: Vec<String>,
-    pub(super) parts: Option<Vec<Part>>,
-}
 
 /// Reads the files of a public set, from a directory or else from those that are included.
 pub(super) fn read(name: DatasetName, directory: Option<&Path>, bank: BankColumns) -> Result<Raw, DataError> {
@@ -90,37 +80,6 @@ fn read_text(dataset: DatasetName, directory: &Path, file: &str) -> Result<Optio
         Ok(text) => Ok(Some((path, text))),
         Err(e) => Err(DataError::Read { dataset, file: path, source: std::io::Error::other(e.utf8_error()) }),
     }
-}
-
-/// The content of `file` or `file.gz`, or `None` if neither is there.
-pub(super) fn read_content(
-    dataset: DatasetName,
-    directory: &Path,
-    file: &str,
-) -> Result<Option<(PathBuf, Vec<u8>)>, DataError> {
-    for compressed in [false, true] {
-        let path = directory.join(if compressed { format!("{file}.gz") } else { file.to_owned() });
-        let fail = |source| DataError::Read { dataset, file: path.clone(), source };
-        let opened = match std::fs::File::open(&path) {
-            Ok(opened) => opened,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(fail(e)),
-        };
-        let mut content = Vec::new();
-        let limited =
-            |reader: &mut dyn Read, content: &mut Vec<u8>| reader.take(MAX_FILE_BYTES + 1).read_to_end(content);
-        if compressed {
-            limited(&mut flate2::read::MultiGzDecoder::new(std::io::BufReader::new(opened)), &mut content)
-        } else {
-            limited(&mut std::io::BufReader::new(opened), &mut content)
-        }
-        .map_err(fail)?;
-        if content.len() as u64 > MAX_FILE_BYTES {
-            return Err(fail(std::io::Error::other("more than 1 GiB, which no public set is")));
-        }
-        return Ok(Some((path, content)));
-    }
-    Ok(None)
 }
 
 /// The text of an included file, or `None` if it is not one.

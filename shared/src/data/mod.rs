@@ -16,6 +16,7 @@ mod names;
 pub mod normalise;
 pub mod partition;
 mod random;
+mod raw;
 pub mod schema;
 mod schema_file;
 mod sources;
@@ -40,7 +41,7 @@ pub use table::{AssembleError, FeatureStore, FeatureTable, StoreError};
 pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
 
 use encode::{RawColumn, RawValues, encode};
-use loaders::Raw;
+use raw::Raw;
 use schema::check_name;
 
 use crate::types::RecordIds;

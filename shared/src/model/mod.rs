@@ -2,7 +2,7 @@
 //!
 //! Outputs are logit shares that are added. The default is multinomial logistic regression: each party holds the weights of its own
 //! features, the active party the bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2). [`contract`] says what a sub-model and a head
-//! do, [`kinds`] is the register of what there is.
+//! do, [`kinds`] is the register of sub-models, [`heads`] that of heads.
 
 mod affine;
 mod binary;
@@ -10,6 +10,7 @@ mod central;
 mod concat;
 pub mod contract;
 mod converged;
+pub mod heads;
 pub mod kinds;
 mod learner;
 mod linear;

@@ -1,4 +1,4 @@
-//! The register of what there is: kinds of sub-models, and combiners. The contracts are in [`contract`](super::contract).
+//! The register of kinds of sub-models. The contracts are in [`contract`](super::contract).
 //!
 //! A new kind of sub-model is a file in this directory and two lines here: its module and its place in `KINDS`.
 
@@ -7,9 +7,9 @@ mod mlp_settings;
 mod residual;
 mod softmax_regression;
 
-use super::contract::{Head, Kind, Origin, Parameters, Start, SubModel};
+use super::contract::{Kind, Origin, Parameters, SubModel};
 use super::spec::{ModelConfigValues, check_top};
-use super::{Combiner, Concat, ModelConfig, ModelSpec, Settings, SpecError, SubModelSpec, Sum, TOP_KIND};
+use super::{Combiner, ModelConfig, Settings, SpecError, SubModelSpec, TOP_KIND};
 
 /// Every kind of sub-model.
 const KINDS: &[&dyn Kind] = &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind, &residual::ResidualKind];
@@ -48,41 +48,8 @@ pub fn restore(parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> 
     find(parameters.spec.kind())?.restore(parameters)
 }
 
-/// The head of a model of `classes` classes before its training; `start` is what first parameters are drawn from.
-///
-/// # Errors
-/// [`SpecError`] for an unknown kind of sub-model, or widths, kinds or a top model that the combiner cannot take.
-pub fn head(spec: &ModelSpec, classes: u32, start: Start) -> Result<Box<dyn Head>, SpecError> {
-    check_parties(spec)?;
-    Ok(match spec.combiner() {
-        Combiner::Sum => Box::new(Sum::of(spec, classes)?),
-        Combiner::Concat => Box::new(Concat::start(spec, classes, start)?),
-    })
-}
-
-/// The head of a model in service: `top` are the stored parameters of its top model, if it has one.
-///
-/// # Errors
-/// As [`head`], and [`SpecError::Parameters`] for parameters of another top model.
-pub fn restore_head(spec: &ModelSpec, classes: u32, top: Option<&Parameters>) -> Result<Box<dyn Head>, SpecError> {
-    check_parties(spec)?;
-    check_top(spec.combiner(), top.is_some())?;
-    Ok(match top {
-        None => Box::new(Sum::of(spec, classes)?),
-        Some(top) => Box::new(Concat::restore(spec, classes, top)?),
-    })
-}
-
-fn check_parties(spec: &ModelSpec) -> Result<(), SpecError> {
-    for sub_model in std::iter::once(spec.active()).chain(spec.passive()) {
-        sub_model.check()?;
-        check_kind(spec.combiner(), sub_model.kind())?;
-    }
-    spec.top().map_or(Ok(()), SubModelSpec::check)
-}
-
 /// A linear sub-model is attacked, released and transformed as a part of a sum: under `concat` it would be taken for what it is not.
-fn check_kind(combiner: Combiner, kind: &str) -> Result<(), SpecError> {
+pub(super) fn check_kind(combiner: Combiner, kind: &str) -> Result<(), SpecError> {
     match combiner {
         Combiner::Concat if find(kind)?.linear() => Err(SpecError::ConcatKind { kind: kind.to_owned() }),
         _ => Ok(()),

@@ -4,6 +4,7 @@
 //!
 //! The features of a record lie channel by channel, row by row. The model computes in 32 bits; its parameters are 64-bit.
 
+mod backward;
 mod batch_norm;
 mod columns;
 mod convolution;

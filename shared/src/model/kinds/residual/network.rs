@@ -1,4 +1,4 @@
-//! The layers of the network in their order, and the forward pass. The backward pass is in [`trace`](super::trace).
+//! The layers of the network in their order, and the forward pass. The backward pass is in [`backward`](super::backward).
 
 use rayon::prelude::*;
 

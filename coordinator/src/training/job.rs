@@ -1,0 +1,53 @@
+//! What a training is of, and what is written down of it.
+
+use std::sync::Arc;
+
+use vfl_shared::clock::now;
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::rpc::Refusal;
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+
+use crate::registry::Registry;
+
+/// What the active party opened the training with.
+pub(super) struct Job {
+    pub(super) active_party: PartyName,
+    pub(super) config: TrainingConfig,
+    pub(super) class_names: Vec<String>,
+    pub(super) ids: RecordIds,
+    pub(super) labels: Vec<u32>,
+}
+
+/// A training that is in the registry's journal. However it ends, its end is written down.
+pub(super) struct Recorded {
+    pub(super) registry: Arc<Registry>,
+    pub(super) number: u64,
+    pub(super) steps: u64,
+    pub(super) published: Option<ModelVersion>,
+}
+
+impl Recorded {
+    /// Counts a step that is about to be taken.
+    pub(super) async fn step(&mut self) -> Result<(), Refusal> {
+        self.steps += 1;
+        let (registry, number, steps) = (self.registry.clone(), self.number, self.steps);
+        if !steps.is_power_of_two() {
+            return Ok(());
+        }
+        let reached = tokio::task::spawn_blocking(move || registry.training_reaches(number, steps)).await;
+        reached.map_err(|_| not_recorded(&"the work failed"))?.map_err(|e| not_recorded(&e))
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        if let Err(error) = self.registry.training_ended(self.number, self.steps, self.published.as_ref(), now()) {
+            tracing::error!(%error, number = self.number, "the end of a training cannot be written down");
+        }
+    }
+}
+
+pub(super) fn not_recorded(error: &dyn std::fmt::Display) -> Refusal {
+    tracing::error!(%error, "a training cannot be written down, so it does not go on");
+    Refusal::internal("the training cannot be written down, so it does not go on; the coordinator's log says why")
+}
