@@ -35,12 +35,13 @@ fn a_model_that_is_not_there_is_refused_with_its_line() {
     let text = std::fs::read_to_string(&path).unwrap();
     let (kind, combiner) = ("kind = \"softmax_regression\"", "combiner = \"sum\"");
     for (from, to, says) in [
-        (combiner, "combiner = \"concat\"", "`concat` has no implementation in this version; use `sum`"),
+        (combiner, "combiner = \"concat\"", "`concat` does not take `softmax_regression`"),
         (combiner, "combiner = \"mean\"", "expected `sum` or `concat`"),
         (kind, "kind = \"forest\"", "this version knows `softmax_regression`, `mlp`"),
-        (kind, "kind = \"mlp\"\nhidden = [0]", "`hidden` is a list of 1 to 16 widths from 1 to 4096"),
+        (kind, "kind = \"mlp\"\nhidden = [0]", "`hidden` is a list of at most 16 widths from 1 to 4096"),
         (kind, "kind = \"mlp\"\nactivation = \"gelu\"", "`activation` is \"sigmoid\""),
         (kind, "kind = \"softmax_regression\"\nhidden = [8]", "`hidden` is unknown: it has no settings"),
+        (combiner, "combiner = \"sum\"\ntop = { hidden = [8] }", "combiner `sum` has no top model"),
         (combiner, "combiner = \"sum\"\nwidth = 0", "`width` is 0, expected 1 to 65536"),
         (combiner, "combiner = \"sum\"\nwidth = 70000", "`width` is 70000"),
     ] {
