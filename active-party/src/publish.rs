@@ -34,6 +34,7 @@ pub async fn publish(
         features: share.model().features() as u32,
         digest: staged.digest.clone(),
         training_id_count: training_ids.len() as u32,
+        sub_model: Some(share.model().spec().clone()),
     };
     let conversation = converse(scorer, importer, name, start, training_ids);
     tokio::time::timeout(PATIENCE, conversation).await.map_err(|_| {

@@ -5,27 +5,30 @@
 //! coordinator switches, as after a training.
 
 mod client;
+mod top;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use vfl_shared::model::ModelSpec;
+use vfl_shared::model::{Combiner, ModelSpec, SpecError, SubModelSpec, heads};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
-use vfl_shared::training::messages::{Binding, PublishCommand, PublishReply};
+use vfl_shared::training::messages::{Binding, PublishCommand, PublishReply, PublishStart};
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 
 use client::Active;
 pub use client::{CommandSender, ReplyStream};
+use top::StagedTop;
+pub use top::import_top;
 
 use crate::client::PassiveParty;
 use crate::config::PublishingPolicy;
 use crate::policy::fitted_defense;
 use crate::publish::{check_class_names, check_features, published, put_in_service};
 use crate::registry::{Manifest, PartyEntry};
-use crate::training::TrainingDriver;
+use crate::training::{TrainingDriver, check_live, top_inputs};
 
 /// The most training ids of an imported model.
 const MAX_RECORDS: u32 = 10_000_000;
@@ -46,7 +49,14 @@ struct Job {
     class_names: Vec<String>,
     features: u32,
     digest: String,
+    sub_model: Option<SubModelSpec>,
     training_ids: RecordIds,
+}
+
+/// What a passive party has staged.
+struct Described {
+    entry: PartyEntry,
+    sub_model: Option<SubModelSpec>,
 }
 
 impl ImportDriver {
@@ -86,10 +96,8 @@ impl ImportDriver {
         tracing::info!(caller = %caller, training_ids = job.training_ids.len(), "publishing imported parameters");
         let asked = driver.passive.iter().map(|party| describe(party, caller, &job, timeout));
         let passive = try_join_all(asked).await?;
-        let entry = PartyEntry { name: caller.name().clone(), features: job.features, share: job.digest.clone() };
-        let classes = job.class_names.clone();
-        let model = ModelSpec::softmax_regression(classes.len() as u32, passive.len())?;
-        let manifest = Manifest::new(model, classes, entry, passive, None, &job.training_ids)?;
+        let top = StagedTop::find(&driver.registry, caller.name(), &job.class_names).await?;
+        let (manifest, top) = self.manifest(caller, &job, passive, top)?;
         let version = manifest.version.clone();
         if driver.registry.current().is_some_and(|model| model.manifest.version == version) {
             let message = format!("these very parameters are in service already, as model {version}; stage others");
@@ -99,6 +107,9 @@ impl ImportDriver {
         let confirmed = async {
             let binding = |digest: &str| Binding { version: version.clone(), digest: digest.to_owned() };
             // Before the passive parties: if it cannot, their operators' consent is not used up.
+            if let Some(top) = &top {
+                top.claim(&version).await?;
+            }
             active.send(PublishCommand::Publish(binding(&job.digest))).await?;
             let PublishReply::Published = active.receive().await? else { return Err(active.unexpected("published")) };
             let told = driver.passive.iter().zip(&entries).map(|(party, entry)| {
@@ -107,6 +118,9 @@ impl ImportDriver {
             try_join_all(told).await.map(drop)
         };
         put_in_service(&driver.registry, manifest, None, confirmed).await?;
+        if let Some(top) = top {
+            top.done().await;
+        }
         // Before the last word goes out: who has heard it may publish or train again at once.
         drop(busy);
         let published = published(&version, None, job.training_ids.len());
@@ -118,17 +132,61 @@ impl ImportDriver {
     }
 }
 
+impl ImportDriver {
+    /// The manifest of what is staged, checked as a model that the live service can serve. With a top model staged here outputs are
+    /// embeddings for it; without one they are added.
+    fn manifest(
+        &self,
+        caller: &PeerIdentity,
+        job: &Job,
+        described: Vec<Described>,
+        top: Option<StagedTop>,
+    ) -> Result<(Manifest, Option<StagedTop>), Refusal> {
+        let k = u32::try_from(job.class_names.len()).unwrap_or(u32::MAX);
+        let plain = || SubModelSpec::softmax_regression(k);
+        let active = job.sub_model.clone().unwrap_or_else(plain);
+        let entry = PartyEntry { name: caller.name().clone(), features: job.features, share: job.digest.clone() };
+        let (entries, passive): (Vec<PartyEntry>, Vec<SubModelSpec>) =
+            described.into_iter().map(|one| (one.entry, one.sub_model.unwrap_or_else(plain))).unzip();
+        for sub_model in std::iter::once(&active).chain(&passive) {
+            check_live(&self.live, sub_model.kind())?;
+        }
+        let combiner = if top.is_some() { Combiner::Concat } else { Combiner::Sum };
+        let model = ModelSpec::new(combiner, active, passive, top.as_ref().map(StagedTop::spec))?;
+        let all: Vec<PartyEntry> = std::iter::once(&entry).chain(&entries).cloned().collect();
+        top.as_ref().map_or(Ok(()), |top| top.check_inputs(&top_inputs(&all, &model)))?;
+        let parameters = top.as_ref().map(StagedTop::parameters);
+        heads::restore(&model, k, parameters.as_ref()).map_err(|error| not_together(&error))?;
+        let (digest, classes) = (top.as_ref().map(|top| top.digest().to_owned()), job.class_names.clone());
+        let manifest = Manifest::with_top(model, digest, classes, entry, (entries, None), &job.training_ids)?;
+        Ok((manifest, top))
+    }
+}
+
+/// Staged parts that make no model.
+fn not_together(error: &SpecError) -> Refusal {
+    let mend = match error {
+        SpecError::SumWidth { .. } => {
+            "; if the outputs are embeddings, the coordinator's operator stages a top model for them (`coordinator \
+             import-parameters`)"
+        }
+        _ => "",
+    };
+    Refusal::precondition(format!("what the parties have staged makes no model: {error}{mend}"))
+}
+
 /// What a passive party has staged for the caller, as the manifest has it.
 async fn describe(
     party: &PassiveParty,
     caller: &PeerIdentity,
     job: &Job,
     timeout: Duration,
-) -> Result<PartyEntry, Refusal> {
+) -> Result<Described, Refusal> {
     let staged = client::staged(party, caller.name(), &job.class_names, timeout).await?;
     let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer()));
     check_share(&staged.digest, staged.features).map_err(wrong)?;
-    Ok(PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest })
+    let entry = PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest };
+    Ok(Described { entry, sub_model: staged.sub_model })
 }
 
 fn check_share(digest: &str, features: u32) -> Result<(), WireError> {
@@ -159,5 +217,6 @@ async fn receive_job(active: &mut Active) -> Result<Job, Refusal> {
         chunk.iter().for_each(|id| ids.push(id));
     }
     let training_ids = ids.finish().map_err(|source| WireError::Ids { field: "training_ids", source })?;
-    Ok(Job { class_names: start.class_names, features: start.features, digest: start.digest, training_ids })
+    let PublishStart { class_names, features, digest, sub_model, .. } = start;
+    Ok(Job { class_names, features, digest, sub_model, training_ids })
 }

@@ -158,6 +158,12 @@ impl Manifest {
         Ok(Self { schema, version, model, top, class_names, active_party, passive_parties, training, training_ids })
     }
 
+    /// Hash of the stored top model, if there is one.
+    #[must_use]
+    pub fn top(&self) -> Option<&str> {
+        self.top.as_deref()
+    }
+
     /// What each party holds, and how the outputs are combined.
     ///
     /// # Errors
@@ -380,6 +386,12 @@ impl Registry {
         ConfidenceScores::new(scores).map(Some).map_err(|e| damaged(&e.to_string()))
     }
 
+    /// The state directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Stores the parameters of a top model durably; gives the hash that a manifest names them by. `inputs` are names of its inputs.
     ///
     /// # Errors
@@ -440,7 +452,7 @@ pub fn read_manifest(state_dir: &Path, version: &ModelVersion) -> Result<Option<
 }
 
 /// Where top models are stored.
-fn tops(dir: &Path) -> Result<ShareStore, StoreError> {
+pub(crate) fn tops(dir: &Path) -> Result<ShareStore, StoreError> {
     ShareStore::open(&dir.join("top"))
 }
 

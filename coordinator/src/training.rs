@@ -12,7 +12,7 @@ use futures_util::future::try_join_all;
 use vfl_shared::clock::now;
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::contract::start_of;
-use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, TrainingConfig, heads, kinds};
+use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, heads, kinds};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
@@ -96,7 +96,7 @@ impl TrainingDriver {
             let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
             Refusal::new(RefusalKind::DeadlineExceeded, message)
         })??;
-        check_live(&self.live, &job.config)?;
+        check_live(&self.live, job.config.values().model.kind())?;
         tracing::info!(caller = %caller, records = job.ids.len(), "training starts");
         let mut links = vec![active];
         links.extend(try_join_all(self.passive.iter().map(|party| open(party, &job, timeout))).await?);
@@ -204,9 +204,7 @@ impl TrainingDriver {
 impl TrainingDriver {
     /// Stores the top model, with the parties' outputs by name and number as names of its inputs; gives its hash.
     async fn store_top(&self, top: Parameters, parties: &[PartyEntry], model: &ModelSpec) -> Result<String, Refusal> {
-        let numbers = parties.iter().zip(model.widths());
-        let inputs: Vec<String> =
-            numbers.flat_map(|(party, width)| (1..=width).map(move |n| format!("{}.{n}", party.name))).collect();
+        let inputs = top_inputs(parties, model);
         let registry = self.registry.clone();
         let stored = tokio::task::spawn_blocking(move || registry.store_top(top, &inputs)).await;
         let stored = stored.map_err(|_| Refusal::internal("storing the top model failed"))?;
@@ -217,9 +215,15 @@ impl TrainingDriver {
     }
 }
 
+/// Names of a top model's inputs: the parties' outputs by name and number.
+pub(crate) fn top_inputs(parties: &[PartyEntry], model: &ModelSpec) -> Vec<String> {
+    let numbers = parties.iter().zip(model.widths());
+    numbers.flat_map(|(party, width)| (1..=width).map(move |n| format!("{}.{n}", party.name))).collect()
+}
+
 /// Refuses a model that the defense of the live service could not be applied to: it would take the place of one that is served.
-fn check_live(live: &Policy, config: &TrainingConfig) -> Result<(), Refusal> {
-    let kind = kinds::find(config.values().model.kind())?;
+pub(crate) fn check_live(live: &Policy, kind: &str) -> Result<(), Refusal> {
+    let kind = kinds::find(kind)?;
     match live.defenses.iter().find(|defense| defense.needs_passive_weights()) {
         Some(defense) if !kind.linear() => Err(Refusal::precondition(format!(
             "the coordinator's [defense] is `{defense}`, which takes the passive weights of a linear model, and `{}` is none",

@@ -234,7 +234,8 @@ impl PassiveParty for Service {
         let importer = self.importer.clone();
         let (staged, share) = off_thread(move || importer.staged(&party, &request.class_names)).await?;
         let features = share.model().features() as u32;
-        Ok(Response::new(StagedShare { digest: staged.digest, features }.into()))
+        let sub_model = Some(share.model().spec().clone());
+        Ok(Response::new(StagedShare { digest: staged.digest, features, sub_model }.into()))
     }
 
     async fn publish_staged(

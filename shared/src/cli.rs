@@ -2,6 +2,7 @@
 
 pub mod case_file;
 mod key_value;
+mod parameters;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::training::journal::{Journal, Training};
 
 pub use crate::json::json_error;
 pub use key_value::key_value;
+pub use parameters::{ExportArgs, import_failure, known_classes, withdraw};
 
 /// What the settings of all parties have in common.
 pub trait PartySettings: Sized {

@@ -5,7 +5,8 @@ mod client;
 mod publish;
 
 use clap::{Parser, Subcommand};
-use vfl_shared::cli::{CheckArgs, CliError, ServeArgs};
+use vfl_shared::cli::{CheckArgs, CliError, ExportArgs, ServeArgs};
+use vfl_shared::data::FeatureStore as _;
 
 pub use attack::{AttackArgs, attack_case};
 pub use client::{PredictArgs, TrainArgs};
@@ -48,6 +49,8 @@ enum Command {
     ImportParameters(ImportArgs),
     /// Put the parameters in service that all parties have imported, through the running service.
     Publish(PublishArgs),
+    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or JSON.
+    ExportParameters(ExportArgs),
     /// Score records by id, through the running service.
     Predict(PredictArgs),
     /// Run reconstruction attacks on a case file, without any service.
@@ -66,6 +69,9 @@ impl Cli {
             Command::Train(args) => args.run().await,
             Command::ImportParameters(args) => args.run(),
             Command::Publish(args) => args.run().await,
+            Command::ExportParameters(args) => args.run::<Settings>(|settings, _| {
+                settings.table.schema().label().map(|label| label.classes.clone()).unwrap_or_default()
+            }),
             Command::Predict(args) => args.run().await,
             Command::Attack(args) => args.run(),
         }

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
+use vfl_shared::cli::{CliError, import_failure};
 use vfl_shared::data::FeatureStore as _;
-use vfl_shared::model::{ImportError, import_parameters};
+use vfl_shared::model::{Importing, import_parameters};
 use vfl_shared::rpc::pb;
 
 use super::client::{connect, failure, read_ids};
@@ -29,13 +29,20 @@ The parameters are of features normalised to [0, 1] by the ranges that the schem
 units, the weight here is w * (max - min), and w * min is added to the bias of its class: of every party's features, since
 the bias is here. `cloison split-parameters --raw` does both.
 
+A file whose name ends in .safetensors holds a model of any kind as PyTorch names and lays it out, with 32- or 64-bit numbers:
+  save_file(model.state_dict(), \"active.safetensors\", metadata={
+      \"kind\": \"mlp\", \"settings\": json.dumps({\"activation\": \"relu\"}),
+      \"feature_names\": json.dumps([\"age\", \"job=clerk\"]), \"class_names\": json.dumps([\"no\", \"yes\"])})
+An mlp is an nn.Sequential of nn.Linear and activations. Outputs are added, one per class; or they are embeddings, side by side, if
+the coordinator's operator has imported a top model for them (`coordinator import-parameters`).
+
 Every passive party stages its own part: `passive-party import-parameters`. Then `active-party publish` puts the model in
 service. Importing runs beside the service and changes nothing that is in service; importing again replaces what is staged.")]
 pub struct ImportArgs {
     /// The config file, which names the state directory and the schema (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// The parameters (JSON).
+    /// The parameters (JSON or safetensors).
     #[arg(long, value_name = "FILE")]
     parameters: PathBuf,
     /// Print JSON in place of the lines.
@@ -72,11 +79,14 @@ impl ImportArgs {
         let names: Vec<String> = schema.features().iter().map(|feature| feature.name.clone()).collect();
         let classes = schema.label().map(|label| label.classes.clone()).unwrap_or_default();
         let name = settings.credentials.identity().name();
-        let imported = import_parameters(&self.parameters, &settings.state_dir, &names, Some(&classes), name);
-        let imported = imported.map_err(|error| match error {
-            ImportError::File { .. } => CliError::input(error),
-            other => CliError::failed(other),
-        })?;
+        let imported = import_parameters(Importing {
+            path: &self.parameters,
+            state_dir: &settings.state_dir,
+            feature_names: &names,
+            classes: Some(&classes),
+            active_party: name,
+        });
+        let imported = imported.map_err(import_failure)?;
         let said = if self.json {
             serde_json::to_string(&imported).map_err(CliError::failed)? + "\n"
         } else {

@@ -1,12 +1,14 @@
 //! The command line of the coordinator.
 
 mod defend;
+mod import;
 pub mod ledger;
 
 use clap::{Parser, Subcommand};
-use vfl_shared::cli::{CheckArgs, CliError, ServeArgs, TrainingsArgs};
+use vfl_shared::cli::{CheckArgs, CliError, ExportArgs, ServeArgs, TrainingsArgs};
 
 pub use defend::DefendArgs;
+pub use import::ImportArgs;
 
 use self::ledger::LedgerArgs;
 use crate::config::Settings;
@@ -25,6 +27,8 @@ Examples:
   coordinator defend --scores scores.csv --defense rounding --set decimals=2 --out -
   coordinator ledger show --ledger sqlite:ledger.db      who asked for what, what is left?
   coordinator trainings --config coordinator.toml        what was trained here, and on how many records?
+  coordinator import-parameters --config coordinator.toml --parameters top.safetensors --active-party shop
+                                                         stage a top model that was trained elsewhere
   coordinator ledger approve m-0123456789abcdef --config coordinator.toml
 
 Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default info)."
@@ -44,6 +48,10 @@ enum Command {
     Check(CheckArgs),
     /// Show the query ledger, back it up, forget what is old, erase a person's entries.
     Ledger(LedgerArgs),
+    /// Stage a top model that was trained elsewhere, for an active party to have it published with the parties' embeddings.
+    ImportParameters(ImportArgs),
+    /// Write the top model of a model to a file: safetensors as PyTorch reads it.
+    ExportParameters(ExportArgs),
     /// List the trainings that began here, whether or not a model came of them.
     Trainings(TrainingsArgs),
 }
@@ -76,6 +84,8 @@ impl Cli {
             Command::Defend(args) => args.run(),
             Command::Check(args) => args.run::<Settings>().await,
             Command::Ledger(args) => args.run().await,
+            Command::ImportParameters(args) => args.run(),
+            Command::ExportParameters(args) => args.run_with::<Settings>(import::top_of),
             Command::Trainings(args) => args.run::<Settings>(),
         }
     }

@@ -74,7 +74,8 @@ pub(super) async fn staged(
     let request =
         pb::DescribeStagedRequest { active_party: active_party.as_str().to_owned(), class_names: class_names.to_vec() };
     let mut client = party.client();
-    Ok(answered(party, timeout, client.describe_staged(request)).await?.into())
+    let answer = answered(party, timeout, client.describe_staged(request)).await?;
+    StagedShare::try_from(answer).map_err(|e| Refusal::internal(format!("{} answered with {e}", party.peer())))
 }
 
 /// Has a passive party bind what its operator has staged for an active party.

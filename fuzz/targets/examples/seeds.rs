@@ -268,7 +268,7 @@ fn scorings() -> Vec<Seed> {
 fn publishing() -> Vec<Seed> {
     let class_names = || vec!["no".to_owned(), "yes".into()];
     let digest = || "0123456789abcdef".repeat(4);
-    let start = pb::PublishStart { class_names: class_names(), features: 7, digest: digest(), training_id_count: 3 };
+    let start = pb::PublishStart { class_names: class_names(), features: 7, digest: digest(), training_id_count: 3, sub_model: model().active };
     let share = pb::PublishShare { model_version: "m-0123abcd".into(), digest: digest() };
     let staged = pb::PublishStagedRequest {
         active_party: "active".into(),
@@ -279,7 +279,7 @@ fn publishing() -> Vec<Seed> {
     vec![
         message("PublishReply", &pb::PublishReply { reply: Some(pb::publish_reply::Reply::Start(start)) }),
         message("PublishCommand", &pb::PublishCommand { command: Some(pb::publish_command::Command::Publish(share)) }),
-        message("DescribeStagedResponse", &pb::DescribeStagedResponse { digest: digest(), features: 5 }),
+        message("DescribeStagedResponse", &pb::DescribeStagedResponse { digest: digest(), features: 5, sub_model: model().active }),
         message("PublishStagedRequest", &staged),
         message(
             "LendSharesRequest",

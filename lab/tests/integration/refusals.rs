@@ -251,7 +251,7 @@ impl Good {
 
     fn publish_start(&self) -> pb::PublishStart {
         let digest = "0".repeat(64);
-        pb::PublishStart { class_names: self.class_names(), features: 3, digest, training_id_count: 4 }
+        pb::PublishStart { class_names: self.class_names(), features: 3, digest, training_id_count: 4, sub_model: None }
     }
 
     fn describe_staged(&self) -> pb::DescribeStagedRequest {

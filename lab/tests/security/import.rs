@@ -13,7 +13,7 @@ use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, VerticalSplit};
-use vfl_shared::model::{ImportError, Imported, ParameterFile, Staging, import_parameters, train_central};
+use vfl_shared::model::{ImportError, Imported, Importing, ParameterFile, Staging, import_parameters, train_central};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::{self, RowStatus, publish_command::Command, publish_reply::Reply};
 use vfl_shared::service::{Role, channel};
@@ -22,6 +22,8 @@ use vfl_shared::types::{PartyName, RecordIds, ReleasedScores};
 use super::support::{
     active_client, config, coordinator_client, dataset, deploy, score, spec, split, test_ids, training_ids,
 };
+
+mod networks;
 
 /// Three parties that may not train, and a model from elsewhere.
 struct Here {
@@ -86,7 +88,13 @@ impl Here {
         std::fs::write(&path, file.to_json()).unwrap();
         let classes = (party == "active").then(|| self.dataset.class_names());
         let active = PartyName::new(active).unwrap();
-        import_parameters(&path, &self.deployment.party_dir(party), &self.names(party), classes, &active)
+        import_parameters(Importing {
+            path: &path,
+            state_dir: &self.deployment.party_dir(party),
+            feature_names: &self.names(party),
+            classes,
+            active_party: &active,
+        })
     }
 
     fn import_all(&self, whole: &ParameterFile) {
@@ -256,7 +264,8 @@ async fn what_does_not_fit_is_named_and_changes_nothing() {
     let other = ParameterFile::new(own.class_names().to_vec(), names.clone(), own.weights().clone(), None).unwrap();
     std::fs::write(&path, other.to_json()).unwrap();
     let party_dir = here.deployment.party_dir("passive-2");
-    import_parameters(&path, &party_dir, &names, None, &PartyName::new("active").unwrap()).unwrap();
+    let (path, state_dir, active_party) = (&*path, &*party_dir, &PartyName::new("active").unwrap());
+    import_parameters(Importing { path, state_dir, feature_names: &names, classes: None, active_party }).unwrap();
     here.refused(state, &["passive-2", "other features than this party now holds"]).await;
     // Taken back.
     staging.withdraw().unwrap();
@@ -289,9 +298,10 @@ async fn a_wrong_file_is_refused_before_it_is_staged() {
         let path = here.dir.path().join("wrong.json");
         std::fs::write(&path, content).unwrap();
         let active = PartyName::new("active").unwrap();
-        import_parameters(&path, &here.deployment.party_dir("passive-1"), &names, None, &active)
-            .unwrap_err()
-            .to_string()
+        let state_dir = here.deployment.party_dir("passive-1");
+        let (path, state_dir, active_party) = (&*path, &*state_dir, &active);
+        let import = Importing { path, state_dir, feature_names: &names, classes: None, active_party };
+        import_parameters(import).unwrap_err().to_string()
     };
     let text = String::from_utf8(good.to_json()).unwrap();
     let first = format!("{}", good.weights()[(1, 1)]);
@@ -332,6 +342,7 @@ impl ByHand {
             features: here.names("active").len() as u32,
             digest: digest.to_owned(),
             training_id_count: 0,
+            sub_model: None,
         };
         replies.send(pb::PublishReply { reply: Some(Reply::Start(start)) }).await.unwrap();
         let commands = client.publish(ReceiverStream::new(outgoing)).await.unwrap().into_inner();

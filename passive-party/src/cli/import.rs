@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
+use vfl_shared::cli::{CliError, import_failure, withdraw};
 use vfl_shared::data::FeatureStore as _;
-use vfl_shared::model::{ImportError, Staging, import_parameters};
+use vfl_shared::model::{Importing, import_parameters};
 use vfl_shared::types::PartyName;
 
 use crate::config::Settings;
@@ -26,6 +26,13 @@ weights: one row per class, one number per feature. Columns are found by the fea
 party's schema (a categorical column has one feature per category, COLUMN=CATEGORY). Classes must be named in the same
 order by all parties. No bias: it is the active party's.
 
+A file whose name ends in .safetensors holds a model of any kind as PyTorch names and lays it out, with 32- or 64-bit numbers:
+  save_file(model.state_dict(), \"passive.safetensors\", metadata={
+      \"kind\": \"mlp\", \"settings\": json.dumps({\"activation\": \"relu\"}),
+      \"feature_names\": json.dumps([\"age\", \"job=clerk\"]), \"class_names\": json.dumps([\"no\", \"yes\"])})
+An mlp is an nn.Sequential of nn.Linear and activations. Its outputs are added to the other parties', one per class; or they are
+an embedding, for a top model that the coordinator's operator imports.
+
 The weights are of features normalised to [0, 1] by the ranges that the schema declares. With w of a feature in its own
 units, the weight here is w * (max - min), and w * min of every feature, per class, is added to the bias of the active
 party. `cloison split-parameters --raw` does both. Under `transform` in [training] nothing can be imported: the features
@@ -38,7 +45,7 @@ pub struct ImportArgs {
     /// The config file, which names the state directory and the schema.
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// The parameters (JSON).
+    /// The parameters (JSON or safetensors).
     #[arg(long, value_name = "FILE", required_unless_present = "withdraw", conflicts_with = "withdraw")]
     parameters: Option<PathBuf>,
     /// The active party that may have them published: the name in its certificate.
@@ -68,8 +75,14 @@ impl ImportArgs {
                 }
                 let names: Vec<String> =
                     settings.table.schema().features().iter().map(|feature| feature.name.clone()).collect();
-                let imported = import_parameters(path, &settings.state_dir, &names, None, &active_party);
-                let imported = imported.map_err(failure)?;
+                let imported = import_parameters(Importing {
+                    path,
+                    state_dir: &settings.state_dir,
+                    feature_names: &names,
+                    classes: None,
+                    active_party: &active_party,
+                });
+                let imported = imported.map_err(import_failure)?;
                 if self.json {
                     serde_json::to_string(&imported).map_err(CliError::failed)? + "\n"
                 } else {
@@ -79,35 +92,8 @@ impl ImportArgs {
                     )
                 }
             }
-            _ => {
-                let staging = Staging::of(&settings.state_dir);
-                let withdrawn = staging.staged().map_err(failure)?;
-                let used = withdrawn.as_ref().map(|staged| staging.used_for(staged)).transpose().map_err(failure)?;
-                staging.withdraw().map_err(failure)?;
-                let used = used.flatten();
-                if self.json {
-                    let digest = withdrawn.map(|staged| staged.digest);
-                    serde_json::json!({ "withdrawn": digest, "published_as": used }).to_string() + "\n"
-                } else {
-                    match (withdrawn, used) {
-                        (None, _) => "nothing was staged\n".to_owned(),
-                        (Some(staged), None) => format!("share {} is no longer staged\n", staged.digest),
-                        (Some(staged), Some(version)) => format!(
-                            "share {} is no longer staged; model {version}, which it was published as, is not touched\n",
-                            staged.digest
-                        ),
-                    }
-                }
-            }
+            _ => withdraw(&settings.state_dir, self.json).map_err(import_failure)?,
         };
         std::io::stdout().write_all(said.as_bytes()).map_err(CliError::failed)
-    }
-}
-
-/// A file that is not good is bad input, a disk that refuses is not.
-fn failure(error: ImportError) -> CliError {
-    match error {
-        ImportError::File { .. } => CliError::input(error),
-        other => CliError::failed(other),
     }
 }

@@ -8,7 +8,7 @@ mod scorings;
 mod transform;
 
 use clap::{Parser, Subcommand};
-use vfl_shared::cli::{CheckArgs, CliError, ServeArgs, TrainingsArgs};
+use vfl_shared::cli::{CheckArgs, CliError, ExportArgs, ServeArgs, TrainingsArgs, known_classes};
 
 pub use assess::{AssessArgs, assess_case};
 pub use import::ImportArgs;
@@ -53,6 +53,8 @@ enum Command {
     Check(CheckArgs),
     /// Stage parameters that were trained elsewhere, for an active party to have them published without any training.
     ImportParameters(ImportArgs),
+    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or JSON.
+    ExportParameters(ExportArgs),
     /// Foretell what an adversary rebuilds if the true parameters are released, without any service.
     Assess(AssessArgs),
     /// Rewrite parameters for release, so that whoever takes them for the true ones reconstructs something else.
@@ -75,6 +77,9 @@ impl Cli {
             Command::Serve(args) => args.serve(crate::service::run).await,
             Command::Check(args) => args.run::<Settings>().await,
             Command::ImportParameters(args) => args.run(),
+            Command::ExportParameters(args) => {
+                args.run::<Settings>(|settings, version| known_classes(&settings.state_dir, version))
+            }
             Command::Assess(args) => args.run(),
             Command::Transform(args) => args.run(),
             Command::Releases(args) => args.run(),

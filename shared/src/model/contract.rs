@@ -221,6 +221,23 @@ pub trait Kind: Sync {
     /// [`SpecError::Parameters`] if names or shapes are not those of this kind.
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError>;
 
+    /// The parameters as PyTorch names them and lays them out. Default: as they are stored.
+    fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
+        parameters.blocks.clone()
+    }
+
+    /// The parameters of blocks that PyTorch named and laid out. [`Kind::restore`] checks what comes of it.
+    ///
+    /// # Errors
+    /// What is wrong with a block or a setting, and how to mend it.
+    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String>;
+
+    /// The same model of inputs in another order: the input at `order[i]` comes to place i. `None`: inputs of this kind have their
+    /// places, as pixels have.
+    fn reorder(&self, _: &Parameters, _order: &[usize]) -> Option<Parameters> {
+        None
+    }
+
     /// How many 64-bit values a record of a training batch takes on its way through the model of so many features, these not counted.
     fn values(&self, spec: &SubModelSpec, _features: usize) -> u64 {
         u64::from(spec.width())
@@ -235,6 +252,17 @@ pub trait Kind: Sync {
     /// is known. The coordinator refuses an active party whose shares pass it (SECURITY.md): a kind without a bound loses that
     /// check.
     fn largest_output(&self, config: &TrainingConfig, spec: &SubModelSpec, features: u32, updates: u64) -> f64;
+}
+
+/// What a file of another program says of a sub-model.
+#[derive(Clone)]
+pub struct Exchanged {
+    /// Settings of the kind, as far as they are given.
+    pub settings: Settings,
+    /// Number of features d.
+    pub features: usize,
+    /// All blocks.
+    pub blocks: Vec<Block>,
 }
 
 /// The parameters of one sub-model apart from it: what is stored.
@@ -278,6 +306,17 @@ impl Parameters {
             .map(|(tensor, values)| Block { name: tensor.name.into_owned(), shape: tensor.shape, values })
             .collect();
         Self { spec: model.spec().clone(), features: model.features(), blocks }
+    }
+
+    /// The same with the rows of the first block, which stand for features, in this order.
+    pub(super) fn with_rows_of_first(&self, order: &[usize]) -> Self {
+        let mut reordered = self.clone();
+        if let Some(block) = reordered.blocks.first_mut() {
+            let row = block.values.len() / self.features.max(1);
+            let values = order.iter().flat_map(|&from| &block.values[from * row..(from + 1) * row]).copied().collect();
+            block.values = values;
+        }
+        reordered
     }
 
     /// Puts the values into a model that was started with the same spec.

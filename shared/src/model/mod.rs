@@ -14,6 +14,7 @@ pub mod heads;
 pub mod kinds;
 mod learner;
 mod linear;
+mod network_file;
 mod optimiser;
 mod parameter_file;
 mod schedule;
@@ -29,6 +30,7 @@ pub use contract::{Head, Parameters, SubModel};
 pub use converged::{ConvergedFit, train_converged};
 pub use learner::{HeadLearner, LearnerError, PartyLearner};
 pub use linear::LinearParameters;
+pub use network_file::{NetworkFile, NetworkFileError};
 pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
@@ -36,7 +38,7 @@ pub use spec::{
     Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig, ModelSpec,
     SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
 };
-pub use staging::{ImportError, Imported, Staged, Staging, import_parameters};
+pub use staging::{ImportError, Imported, Importing, Staged, Staging, import_parameters, restage};
 pub use store::{NotLinear, ShareStore, StoreError, StoredShare};
 pub use sum::Sum;
 

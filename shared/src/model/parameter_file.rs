@@ -30,7 +30,7 @@ use super::LinearParameters;
 
 const SCHEMA: u32 = 1;
 /// The most bytes of a file: some ten million numbers.
-const MAX_BYTES: u64 = 256 << 20;
+pub(super) const MAX_BYTES: u64 = 256 << 20;
 /// The most classes of a model.
 const MAX_CLASSES: usize = 65_536;
 /// The longest name, in bytes: what a schema takes.
@@ -215,7 +215,7 @@ struct Written<'a> {
 }
 
 /// What is wrong with a number, and the fix.
-fn problem(v: f64) -> Option<&'static str> {
+pub(super) fn problem(v: f64) -> Option<&'static str> {
     if !v.is_finite() {
         return Some("not a finite number; put the number there, or train again without overflow");
     }
@@ -250,7 +250,7 @@ fn without_nan(text: &[u8]) -> Vec<u8> {
     out
 }
 
-fn check_names(key: &'static str, names: &[String]) -> Result<(), ParameterFileError> {
+pub(super) fn check_names(key: &'static str, names: &[String]) -> Result<(), ParameterFileError> {
     let mut seen = std::collections::HashSet::new();
     for (name, at) in names.iter().zip(1..) {
         if !(1..=MAX_NAME_BYTES).contains(&name.len()) || name.chars().any(char::is_control) {
@@ -273,7 +273,7 @@ fn listed(names: &[&String]) -> String {
 }
 
 /// Where each of `wanted` stands in `have`.
-fn places(
+pub(super) fn places(
     key: &'static str,
     what: &'static str,
     have: &[String],

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
-use super::{ParameterFile, ParameterFileError, ShareStore, StoreError};
+use super::{
+    NetworkFile, NetworkFileError, ParameterFile, ParameterFileError, Parameters, ShareStore, StoreError, network_file,
+};
 use crate::hex;
 use crate::state_file::{StateFile, StateFileError};
 use crate::types::{ModelVersion, PartyName, ShapeError};
@@ -24,6 +26,14 @@ pub enum ImportError {
         path: PathBuf,
         /// Why.
         source: ParameterFileError,
+    },
+    /// A file of a network.
+    #[error("parameter file {}: {source}", path.display())]
+    Network {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: NetworkFileError,
     },
     /// Parameters that do not fit together.
     #[error(transparent)]
@@ -149,7 +159,11 @@ pub struct Imported {
     pub active_party: PartyName,
     /// Names of the classes, in the order in which they are stored.
     pub class_names: Vec<String>,
-    /// Number of features.
+    /// The kind of model.
+    pub kind: String,
+    /// Outputs per record.
+    pub width: u32,
+    /// Number of features, or of inputs.
     pub features: usize,
     /// The file's features, or the active party's classes, stood in another order than the schema's: they were put in that order.
     pub reordered: bool,
@@ -157,32 +171,99 @@ pub struct Imported {
     pub replaced: Option<String>,
 }
 
-/// Checks a parameter file against a party's schema, stores the share and stages it. `feature_names` are the schema's;
-/// `classes`, those of the label, are the active party's: it also holds the bias, which a passive party must not.
+/// What an operator imports: for whom, and what it must fit.
+#[derive(Debug, Clone, Copy)]
+pub struct Importing<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// Where the party keeps its state.
+    pub state_dir: &'a Path,
+    /// Names of the schema's features.
+    pub feature_names: &'a [String],
+    /// Classes of the label; the active party's alone.
+    pub classes: Option<&'a [String]>,
+    /// Who may have it published.
+    pub active_party: &'a PartyName,
+}
+
+/// Checks a parameter file against a party's schema, stores the share and stages it: JSON of a softmax regression, or safetensors of any
+/// kind. Of a softmax regression the active party holds the bias, and a passive party must not have one.
 ///
 /// Runs beside the service as well as without it.
 ///
 /// # Errors
 /// [`ImportError`] naming the file, the key, the row and the fix. Nothing is staged then; what was staged before stays.
-pub fn import_parameters(
-    path: &Path,
-    state_dir: &Path,
-    feature_names: &[String],
-    classes: Option<&[String]>,
-    active_party: &PartyName,
-) -> Result<Imported, ImportError> {
-    let refused = |source| ImportError::File { path: path.to_owned(), source };
-    let file = ParameterFile::read(path).map_err(refused)?;
-    let mut own = file.with_features(feature_names).map_err(refused)?;
-    match (classes, file.bias()) {
+pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError> {
+    let Checked { parameters, class_names, reordered } = match import.path.extension() {
+        Some(extension) if extension == network_file::EXTENSION => checked_network(import)?,
+        _ => {
+            let refused = |source| ImportError::File { path: import.path.to_owned(), source };
+            checked_linear(ParameterFile::read(import.path).map_err(refused)?, import)?
+        }
+    };
+    let store = ShareStore::open(import.state_dir)?;
+    let (kind, width) = (parameters.spec.kind().to_owned(), parameters.spec.width());
+    let digest = store.put(parameters, import.feature_names)?;
+    let (staged, replaced) = restage(import.state_dir, digest, import.active_party, class_names)?;
+    Ok(Imported {
+        digest: staged.digest,
+        active_party: staged.active_party,
+        class_names: staged.class_names,
+        kind,
+        width,
+        features: import.feature_names.len(),
+        reordered,
+        replaced,
+    })
+}
+
+/// A file that fits the schema.
+struct Checked {
+    parameters: Parameters,
+    class_names: Vec<String>,
+    reordered: bool,
+}
+
+fn checked_linear(file: ParameterFile, import: Importing<'_>) -> Result<Checked, ImportError> {
+    let refused = |source| ImportError::File { path: import.path.to_owned(), source };
+    let mut own = file.with_features(import.feature_names).map_err(refused)?;
+    match (import.classes, file.bias()) {
         (Some(_), None) => return Err(refused(ParameterFileError::NoBias)),
         (None, Some(_)) => return Err(refused(ParameterFileError::BiasOfPassive)),
         (Some(classes), Some(_)) => own = own.with_classes(classes).map_err(refused)?,
         (None, None) => {}
     }
     let reordered = own != file;
-    let store = ShareStore::open(state_dir)?;
-    let digest = store.put(&own.parameters()?, feature_names)?;
+    Ok(Checked { parameters: (&own.parameters()?).into(), class_names: own.class_names().to_vec(), reordered })
+}
+
+fn checked_network(import: Importing<'_>) -> Result<Checked, ImportError> {
+    let refused = |source| ImportError::Network { path: import.path.to_owned(), source };
+    let file = NetworkFile::read(import.path).map_err(refused)?;
+    if let Some(linear) = file.linear().map_err(refused)? {
+        return checked_linear(linear, import);
+    }
+    let mut own = file.with_features(import.feature_names).map_err(refused)?;
+    if let Some(classes) = import.classes {
+        own = own.with_classes(classes).map_err(refused)?;
+    }
+    if own.class_names().is_empty() {
+        return Err(refused(NetworkFileError::NoClasses));
+    }
+    let reordered = own.feature_names() != file.feature_names();
+    Ok(Checked { parameters: own.parameters().clone(), class_names: own.class_names().to_vec(), reordered })
+}
+
+/// Stages a stored share in place of what was staged before; gives the hash of that if it was not published.
+///
+/// # Errors
+/// [`ImportError::State`] if the disk refuses.
+pub fn restage(
+    state_dir: &Path,
+    digest: String,
+    active_party: &PartyName,
+    class_names: Vec<String>,
+) -> Result<(Staged, Option<String>), ImportError> {
     let staging = Staging::of(state_dir);
     // What cannot be read any more is replaced like anything else.
     let before = staging.staged().ok().flatten();
@@ -190,15 +271,7 @@ pub fn import_parameters(
         Some(before) if staging.used_for(before).ok().flatten().is_none() => Some(before.digest.clone()),
         _ => None,
     };
-    let staged = staging.stage(digest, active_party.clone(), own.class_names().to_vec())?;
-    Ok(Imported {
-        digest: staged.digest,
-        active_party: staged.active_party,
-        class_names: staged.class_names,
-        features: feature_names.len(),
-        reordered,
-        replaced,
-    })
+    Ok((staging.stage(digest, active_party.clone(), class_names)?, replaced))
 }
 
 impl Imported {
@@ -206,9 +279,10 @@ impl Imported {
     #[must_use]
     pub fn lines(&self) -> String {
         let mut lines = format!(
-            "staged for publication: {} classes x {} features, for active party `{}`\nclasses in order: {}\nshare (SHA-256): {}\n",
-            self.class_names.len(),
+            "staged for publication: {}, {} inputs to {} outputs, for active party `{}`\nclasses in order: {}\nshare (SHA-256): {}\n",
+            self.kind,
             self.features,
+            self.width,
             self.active_party,
             shortened(&self.class_names),
             self.digest
@@ -247,7 +321,13 @@ mod tests {
         std::fs::write(&path, FILE.replace("BIAS", bias)).unwrap();
         let classes = classes.map(names);
         let active = PartyName::new("shop").unwrap();
-        import_parameters(&path, &dir.join("state"), &names(features), classes.as_deref(), &active)
+        import_parameters(Importing {
+            path: &path,
+            state_dir: &dir.join("state"),
+            feature_names: &names(features),
+            classes: classes.as_deref(),
+            active_party: &active,
+        })
     }
 
     #[test]
@@ -290,13 +370,13 @@ mod tests {
         }
         let still = Staging::of(&dir.path().join("state")).staged().unwrap().unwrap();
         assert_eq!(still.digest, staged.digest);
-        let missing = import_parameters(
-            &dir.path().join("none.json"),
-            &dir.path().join("state"),
-            &names(&["a"]),
-            None,
-            &PartyName::new("shop").unwrap(),
-        );
+        let missing = import_parameters(Importing {
+            path: &dir.path().join("none.json"),
+            state_dir: &dir.path().join("state"),
+            feature_names: &names(&["a"]),
+            classes: None,
+            active_party: &PartyName::new("shop").unwrap(),
+        });
         assert!(missing.unwrap_err().to_string().contains("none.json: cannot be read"));
     }
 

@@ -77,7 +77,8 @@ impl Importer {
         }
         let fits =
             |linear: &LinearParameters| linear.classes() == classes.len() && linear.bias().is_some() == self.bias;
-        if !share.linear().is_ok_and(fits) {
+        // Outputs of a network may be an embedding; whether they fit the model, the coordinator checks.
+        if share.model().linear().is_some_and(|linear| !fits(linear)) {
             let message = "the share staged here is not what was imported; import the parameters again";
             return Err(Refusal::precondition(message));
         }

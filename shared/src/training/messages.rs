@@ -196,6 +196,8 @@ pub struct PublishStart {
     pub digest: String,
     /// How many training ids follow.
     pub training_id_count: u32,
+    /// What is staged; `None`: softmax regression with one output per class.
+    pub sub_model: Option<SubModelSpec>,
 }
 
 /// From the coordinator to that active party.
@@ -214,4 +216,6 @@ pub struct StagedShare {
     pub digest: String,
     /// Number of its features.
     pub features: u32,
+    /// What is staged; `None`: softmax regression with one output per class.
+    pub sub_model: Option<SubModelSpec>,
 }

@@ -278,8 +278,9 @@ impl TryFrom<pb::PublishReply> for PublishReply {
     fn try_from(message: pb::PublishReply) -> Result<Self, WireError> {
         use pb::publish_reply::Reply as Wire;
         Ok(match require("reply", message.reply)? {
-            Wire::Start(pb::PublishStart { class_names, features, digest, training_id_count }) => {
-                Self::Start(PublishStart { class_names, features, digest, training_id_count })
+            Wire::Start(pb::PublishStart { class_names, features, digest, training_id_count, sub_model }) => {
+                let sub_model = sub_model.as_ref().map(SubModelSpec::try_from).transpose()?;
+                Self::Start(PublishStart { class_names, features, digest, training_id_count, sub_model })
             }
             Wire::TrainingIds(ids) => Self::TrainingIds(ids.try_into()?),
             Wire::Published(pb::SharePublished {}) => Self::Published,
@@ -291,8 +292,9 @@ impl From<PublishReply> for pb::PublishReply {
     fn from(reply: PublishReply) -> Self {
         use pb::publish_reply::Reply as Wire;
         let reply = match reply {
-            PublishReply::Start(PublishStart { class_names, features, digest, training_id_count }) => {
-                Wire::Start(pb::PublishStart { class_names, features, digest, training_id_count })
+            PublishReply::Start(PublishStart { class_names, features, digest, training_id_count, sub_model }) => {
+                let sub_model = sub_model.as_ref().map(Into::into);
+                Wire::Start(pb::PublishStart { class_names, features, digest, training_id_count, sub_model })
             }
             PublishReply::TrainingIds(ids) => Wire::TrainingIds(ids.into()),
             PublishReply::Published => Wire::Published(pb::SharePublished {}),
@@ -324,15 +326,18 @@ impl From<PublishCommand> for pb::PublishCommand {
     }
 }
 
-impl From<pb::DescribeStagedResponse> for StagedShare {
-    fn from(message: pb::DescribeStagedResponse) -> Self {
-        let pb::DescribeStagedResponse { digest, features } = message;
-        Self { digest, features }
+impl TryFrom<pb::DescribeStagedResponse> for StagedShare {
+    type Error = WireError;
+
+    fn try_from(message: pb::DescribeStagedResponse) -> Result<Self, WireError> {
+        let pb::DescribeStagedResponse { digest, features, sub_model } = message;
+        Ok(Self { digest, features, sub_model: sub_model.as_ref().map(SubModelSpec::try_from).transpose()? })
     }
 }
 
 impl From<StagedShare> for pb::DescribeStagedResponse {
     fn from(staged: StagedShare) -> Self {
-        Self { digest: staged.digest, features: staged.features }
+        let sub_model = staged.sub_model.as_ref().map(Into::into);
+        Self { digest: staged.digest, features: staged.features, sub_model }
     }
 }

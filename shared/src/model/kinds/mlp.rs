@@ -6,8 +6,11 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use super::mlp_settings::{Activation, MlpSettings};
+use super::pytorch::{Dense, dense_layers, linear};
 use crate::model::affine::affine;
-use crate::model::contract::{BackwardError, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use};
+use crate::model::contract::{
+    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
+};
 use crate::model::optimiser::ADAM_REACH;
 use crate::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
@@ -45,6 +48,51 @@ impl Kind for MlpKind {
         let mut model = Mlp::zeros(&parameters.spec, parameters.features, active)?;
         parameters.put_into(&mut model)?;
         Ok(Box::new(model))
+    }
+
+    /// An `nn.Sequential`: `0.weight`, `0.bias`, `2.weight`, … with the activations between them.
+    fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
+        let mut blocks = parameters.blocks.iter().peekable();
+        let mut exchanged = Vec::new();
+        let mut place = 0;
+        while let Some(weights) = blocks.next() {
+            let bias = blocks.next_if(|block| block.shape.len() == 1);
+            exchanged.extend(linear(&place.to_string(), weights, bias));
+            place += 2;
+        }
+        exchanged
+    }
+
+    /// Widths of the layers are read off the blocks. Hidden layers without a bias get one of zeros.
+    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
+        let Exchanged { mut settings, features, blocks } = exchanged;
+        let mut layers = dense_layers(blocks)?;
+        let width = layers.last().ok_or("it has no layers")?.outputs;
+        let hidden: Vec<usize> = layers.iter().rev().skip(1).rev().map(|layer| layer.outputs).collect();
+        if !hidden.is_empty() && !settings.contains_key("activation") {
+            return Err("settings: `activation` is missing, which the parameters do not tell: sigmoid, tanh or relu".into());
+        }
+        let found = serde_json::json!(hidden);
+        if let Some(said) = settings.insert("hidden".into(), found.clone()).filter(|said| *said != found) {
+            return Err(format!("settings: `hidden` is {said}, and the layers have widths {found}; leave it out"));
+        }
+        MlpSettings::read(&settings)?;
+        let last = layers.len() - 1;
+        let mut named = Vec::new();
+        for (at, Dense { inputs, outputs, weights, bias }) in layers.drain(..).enumerate() {
+            let shape = vec![inputs, outputs];
+            named.push(Block { name: name("weights", at + 1).into(), shape, values: weights });
+            if let Some(values) = bias.or_else(|| (at < last).then(|| vec![0.0; outputs])) {
+                named.push(Block { name: name("bias", at + 1).into(), shape: vec![outputs], values });
+            }
+        }
+        let width = u32::try_from(width).unwrap_or(u32::MAX);
+        let spec = SubModelSpec::new(NAME, width, settings).map_err(|e| e.to_string())?;
+        Ok(Parameters { spec, features, blocks: named })
+    }
+
+    fn reorder(&self, parameters: &Parameters, order: &[usize]) -> Option<Parameters> {
+        Some(parameters.with_rows_of_first(order))
     }
 
     fn values(&self, spec: &SubModelSpec, _: usize) -> u64 {

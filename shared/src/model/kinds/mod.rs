@@ -4,6 +4,7 @@
 
 mod mlp;
 mod mlp_settings;
+mod pytorch;
 mod residual;
 mod softmax_regression;
 

@@ -2,11 +2,12 @@
 
 use nalgebra::DMatrix;
 
+use super::pytorch::{self, Dense};
 use crate::model::contract::{
-    BackwardError, Block, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
+    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
 };
 use crate::model::optimiser::ADAM_REACH;
-use crate::model::{LinearParameters, Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{LinearParameters, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
 
 /// The kind, for the register.
@@ -14,7 +15,7 @@ pub(super) struct SoftmaxRegressionKind;
 
 impl Kind for SoftmaxRegressionKind {
     fn name(&self) -> &'static str {
-        super::super::SOFTMAX_REGRESSION
+        SOFTMAX_REGRESSION
     }
 
     fn check(&self, settings: &Settings) -> Result<(), String> {
@@ -44,6 +45,31 @@ impl Kind for SoftmaxRegressionKind {
         };
         parameters.put_into(&mut model)?;
         Ok(Box::new(model))
+    }
+
+    /// An `nn.Linear`: `weight`, `bias`.
+    fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
+        let mut blocks = parameters.blocks.iter();
+        let Some(weights) = blocks.next() else { return Vec::new() };
+        let mut linear = pytorch::linear("", weights, blocks.next());
+        linear.iter_mut().for_each(|block| block.name = block.name.trim_start_matches('.').to_owned());
+        linear
+    }
+
+    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
+        let Exchanged { settings, features, blocks } = exchanged;
+        let layers = pytorch::dense_layers(blocks)?;
+        let [Dense { inputs, outputs, weights, bias }] = <[Dense; 1]>::try_from(layers)
+            .map_err(|layers| format!("it has {} layers, a softmax regression one; set `kind` to mlp", layers.len()))?;
+        let mut blocks = vec![Block { name: "weights".to_owned(), shape: vec![inputs, outputs], values: weights }];
+        blocks.extend(bias.map(|values| Block { name: "bias".to_owned(), shape: vec![outputs], values }));
+        let width = u32::try_from(outputs).unwrap_or(u32::MAX);
+        let spec = SubModelSpec::new(SOFTMAX_REGRESSION, width, settings).map_err(|e| e.to_string())?;
+        Ok(Parameters { spec, features, blocks })
+    }
+
+    fn reorder(&self, parameters: &Parameters, order: &[usize]) -> Option<Parameters> {
+        Some(parameters.with_rows_of_first(order))
     }
 
     /// Parameters start at 0, each weight and the bias move by at most [`ADAM_REACH`] step sizes in an update, and features lie in

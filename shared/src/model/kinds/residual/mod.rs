@@ -24,7 +24,9 @@ use self::maps::{Maps, Real, narrowed, widened};
 use self::network::Network;
 use self::settings::ResidualSettings;
 use self::trace::Trace;
-use crate::model::contract::{BackwardError, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor};
+use crate::model::contract::{
+    BackwardError, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor,
+};
 use crate::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
 
@@ -52,6 +54,22 @@ impl Kind for ResidualKind {
         let mut model = Residual::<f32>::zeros(&parameters.spec, parameters.features, active)?;
         parameters.put_into(&mut model)?;
         Ok(Box::new(model))
+    }
+
+    /// Blocks stand under the same names in both. What PyTorch counts of batches is of no use here.
+    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
+        let Exchanged { settings, features, mut blocks } = exchanged;
+        blocks.retain(|block| !block.name.ends_with("num_batches_tracked"));
+        let variances = || blocks.iter().filter(|block| block.name.ends_with("running_var"));
+        if let Some(block) = variances().find(|block| block.values.iter().any(|v| *v < 0.0)) {
+            return Err(format!("block `{}` holds a variance below 0", block.name));
+        }
+        let last = ResidualSettings::read(&settings)?.last_filters();
+        let linear = blocks.iter().find(|block| block.name == "linear.weight");
+        let width = linear.and_then(|block| block.shape.first().copied()).unwrap_or(last);
+        let width = u32::try_from(width).unwrap_or(u32::MAX);
+        let spec = SubModelSpec::new(NAME, width, settings).map_err(|e| e.to_string())?;
+        Ok(Parameters { spec, features, blocks })
     }
 
     fn values(&self, spec: &SubModelSpec, features: usize) -> u64 {
