@@ -130,4 +130,16 @@ for service in coordinator passive-1 active; do
   docker stop --time 10 "$id" >/dev/null
   ((SECONDS - began < 9)) || die "$service does not stop on SIGTERM"
 done
-say 'demo exits 0 twice, the report belongs to the owner of the output directory, the parties are apart'
+say 'once more, with perceptrons: one setting of the active party'
+compose down --volumes >/dev/null 2>&1
+CLOISON_ACTIVE_CONFIG=$CLOISON_OUT/active.toml
+export CLOISON_ACTIVE_CONFIG
+sed 's/^kind = "softmax_regression"$/kind = "mlp"/' examples/compose/active.toml >"$CLOISON_ACTIVE_CONFIG"
+expect 'lines that are not those of the example' "$(diff "$CLOISON_ACTIVE_CONFIG" examples/compose/active.toml | grep -c '^<')" 1
+chmod 644 "$CLOISON_ACTIVE_CONFIG"
+compose up -d --no-build
+status=$(timeout 600 docker wait "$(container demo)") || die 'the demo with perceptrons did not end within 600 s'
+docker logs "$(container operator)"
+expect 'exit code of the demo with perceptrons' "$status" 0
+grep -q '"kind":"mlp"\|"kind": "mlp"' "$CLOISON_OUT/report.json" || die 'the report is not of perceptrons'
+say 'demo exits 0 three times, the report belongs to the owner of the output directory, the parties are apart'

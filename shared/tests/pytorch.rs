@@ -27,9 +27,12 @@ fn outputs(file: &NetworkFile, inputs: &DMatrix<f64>) -> DMatrix<f64> {
 
 #[test]
 fn outputs_are_those_of_pytorch() {
-    for (name, kind, tolerance) in
-        [("mlp", "mlp", 1e-14), ("mlp_32", "mlp", 1e-6), ("linear", "softmax_regression", 1e-14), ("residual", "residual", 2e-6)]
-    {
+    for (name, kind, tolerance) in [
+        ("mlp", "mlp", 1e-14),
+        ("mlp_32", "mlp", 1e-6),
+        ("linear", "softmax_regression", 1e-14),
+        ("residual", "residual", 2e-6),
+    ] {
         let file = NetworkFile::read(&path(&format!("{name}.safetensors"))).unwrap();
         assert_eq!(file.parameters().spec.kind(), kind);
         let (inputs, expected) = records(name);
@@ -89,13 +92,23 @@ fn what_is_wrong_with_a_file_is_named_with_the_fix() {
         ("mlp", "\"kind\":\"mlp\"", "\"kind\":\"softmax_regression\"", "3 layers, a softmax regression one"),
         ("mlp", "{\\\"activation\\\": \\\"tanh\\\"}", "{}", "`activation` is missing"),
         ("mlp", "\\\"tanh\\\"", "\\\"tan\\\"", "`activation` is"),
-        ("mlp", "{\\\"activation\\\": \\\"tanh\\\"}", "{\\\"activation\\\": \\\"tanh\\\", \\\"hidden\\\": [4]}", "`hidden` is [4]"),
+        (
+            "mlp",
+            "{\\\"activation\\\": \\\"tanh\\\"}",
+            "{\\\"activation\\\": \\\"tanh\\\", \\\"hidden\\\": [4]}",
+            "`hidden` is [4]",
+        ),
         ("mlp", "\"feature_names\"", "\"names\"", "`feature_names` is missing"),
         ("mlp", "\\\"x5\\\"", "\\\"x4\\\"", "names `x4` twice"),
         ("mlp", ", \\\"x5\\\"", "", "block `layer1.weights` has shape [5, 4], expected [4, 4]"),
         ("mlp", "\"F64\"", "\"I64\"", "call .float() or .double()"),
         ("mlp_32", "\"F32\"", "\"I32\"", "call .float()"),
-        ("residual", "stage2.block1.bn1.running_mean", "stage2.block1.bn1.mean", "`stage2.block1.bn1.running_mean` is missing"),
+        (
+            "residual",
+            "stage2.block1.bn1.running_mean",
+            "stage2.block1.bn1.mean",
+            "`stage2.block1.bn1.running_mean` is missing",
+        ),
         ("residual", "\\\"height\\\": 6", "\\\"height\\\": 7", "expected a multiple of 14"),
     ] {
         let said = changed(name, from, to);

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vfl_shared::model::{
-    ImportError, Imported, NetworkFile, NetworkFileError, Parameters, ShareStore, Staged, Staging, StoredShare, SubModelSpec,
-    TOP_KIND, restage,
+    ImportError, Imported, NetworkFile, NetworkFileError, Parameters, ShareStore, Staged, Staging, StoredShare,
+    SubModelSpec, TOP_KIND, restage,
 };
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{ModelVersion, PartyName};
@@ -134,7 +134,9 @@ impl StagedTop {
         })
         .await;
         if withdrawn.is_err() {
-            tracing::warn!("the published top model is still staged; withdraw it with `coordinator import-parameters --withdraw`");
+            tracing::warn!(
+                "the published top model is still staged; withdraw it with `coordinator import-parameters --withdraw`"
+            );
         }
     }
 }
@@ -144,8 +146,6 @@ fn unreadable(error: impl std::fmt::Display) -> Refusal {
     Refusal::internal("the top model staged at the coordinator cannot be read or written; its log says why")
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("publishing failed"))?
 }

@@ -268,7 +268,13 @@ fn scorings() -> Vec<Seed> {
 fn publishing() -> Vec<Seed> {
     let class_names = || vec!["no".to_owned(), "yes".into()];
     let digest = || "0123456789abcdef".repeat(4);
-    let start = pb::PublishStart { class_names: class_names(), features: 7, digest: digest(), training_id_count: 3, sub_model: model().active };
+    let start = pb::PublishStart {
+        class_names: class_names(),
+        features: 7,
+        digest: digest(),
+        training_id_count: 3,
+        sub_model: model().active,
+    };
     let share = pb::PublishShare { model_version: "m-0123abcd".into(), digest: digest() };
     let staged = pb::PublishStagedRequest {
         active_party: "active".into(),
@@ -279,7 +285,10 @@ fn publishing() -> Vec<Seed> {
     vec![
         message("PublishReply", &pb::PublishReply { reply: Some(pb::publish_reply::Reply::Start(start)) }),
         message("PublishCommand", &pb::PublishCommand { command: Some(pb::publish_command::Command::Publish(share)) }),
-        message("DescribeStagedResponse", &pb::DescribeStagedResponse { digest: digest(), features: 5, sub_model: model().active }),
+        message(
+            "DescribeStagedResponse",
+            &pb::DescribeStagedResponse { digest: digest(), features: 5, sub_model: model().active },
+        ),
         message("PublishStagedRequest", &staged),
         message(
             "LendSharesRequest",
@@ -465,6 +474,13 @@ fn cases() -> Vec<Seed> {
         "parameters-passive".into(),
         case(b'p', 0, &parameters.replace(",\"bias\":[0.3,-0.3]", ""), ""),
     ));
+    for (name, file) in [
+        ("network-mlp", &include_bytes!("../../../shared/tests/pytorch/mlp.safetensors")[..]),
+        ("network-mlp-32", include_bytes!("../../../shared/tests/pytorch/mlp_32.safetensors")),
+        ("network-linear", include_bytes!("../../../shared/tests/pytorch/linear.safetensors")),
+    ] {
+        seeds.push(("case_files", name.into(), [b"n\0", file].concat()));
+    }
     seeds
 }
 

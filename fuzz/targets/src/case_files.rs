@@ -10,14 +10,14 @@ use vfl_active_party::attack::{Method, Settings};
 use vfl_active_party::cli::attack_case;
 use vfl_coordinator::cli::DefendArgs;
 use vfl_passive_party::cli::{assess_case, transform_case};
-use vfl_shared::model::ParameterFile;
+use vfl_shared::model::{NetworkFile, ParameterFile};
 use vfl_shared::types::RecordIds;
 
 use crate::echo::Contents;
 use crate::input::{bounded, parts};
 use crate::shows_no_value;
 
-/// The letter of a command (`a`ttack, `t`ransform, a`s`sess, `d`efend, import-`p`arameters), a byte that chooses among its methods, then parts with zero bytes
+/// The letter of a command (`a`ttack, `t`ransform, a`s`sess, `d`efend, import-`p`arameters, the same of a `n`etwork), a byte that chooses among its methods, then parts with zero bytes
 /// between them: the case file and settings, one `key=value` a line; for `defend` the scores, the policy, settings, the case and the
 /// labels.
 ///
@@ -31,6 +31,7 @@ pub fn case_files(data: &[u8]) {
         b's' => assess(*choice, rest),
         b'd' => defend(*choice, rest),
         b'p' => parameters(rest),
+        b'n' => network(rest),
         _ => {}
     }
 }
@@ -220,6 +221,16 @@ fn defend(choice: u8, rest: &[u8]) {
             Contents::of(&serde_json::from_slice(case).unwrap_or_default()).are_not_in(&reason, &[policy, set, header]);
         }
     }
+}
+
+/// A file of a network, written and read again. Metadata are shown in errors; numbers, which are not text, are not.
+fn network(rest: &[u8]) {
+    let Ok(file) = NetworkFile::parse(rest) else { return };
+    let written = file.to_bytes().unwrap_or_else(|e| panic!("a network is not written: {e}"));
+    let again = NetworkFile::parse(&written).unwrap_or_else(|e| panic!("a network does not read back: {e}"));
+    assert!(again == file, "what is written is not what was read");
+    let kept = file.with_features(file.feature_names());
+    assert!(kept.is_ok_and(|kept| kept == file), "its own names are refused");
 }
 
 /// A parameter file, written and read again, and taken apart.

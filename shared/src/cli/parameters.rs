@@ -40,7 +40,10 @@ impl ExportArgs {
     ///
     /// # Errors
     /// [`CliError`]: what is wrong with the config, a version that is not stored, or a file that cannot be written.
-    pub fn run<S: PartySettings>(&self, classes: impl FnOnce(&S, &ModelVersion) -> Vec<String>) -> Result<(), CliError> {
+    pub fn run<S: PartySettings>(
+        &self,
+        classes: impl FnOnce(&S, &ModelVersion) -> Vec<String>,
+    ) -> Result<(), CliError> {
         self.run_with(|settings: &S, version| {
             let store = ShareStore::open(settings.state_dir()).map_err(CliError::failed)?;
             let share = store.load(version).map_err(CliError::failed)?;
@@ -87,7 +90,8 @@ fn content(share: &StoredShare, classes: &[String], out: &Path) -> Result<Vec<u8
             file.to_bytes().map_err(CliError::failed)
         }
         Some("json") => {
-            let linear = share.linear().map_err(|e| CliError::Input(format!("{e}: write it to a .safetensors file")))?;
+            let linear =
+                share.linear().map_err(|e| CliError::Input(format!("{e}: write it to a .safetensors file")))?;
             let (features, weights) = (share.feature_names.clone(), linear.weights().clone());
             let file = ParameterFile::new(classes.to_vec(), features, weights, linear.bias().cloned());
             Ok(file.map_err(CliError::failed)?.to_json())

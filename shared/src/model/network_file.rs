@@ -61,7 +61,9 @@ pub enum NetworkFileError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// Features in another order than the schema's where that cannot be mended.
-    #[error("`feature_names` has another order than the schema, and inputs of `{kind}` have their places: give them in the schema's order")]
+    #[error(
+        "`feature_names` has another order than the schema, and inputs of `{kind}` have their places: give them in the schema's order"
+    )]
     Order {
         /// The kind.
         kind: String,
@@ -99,8 +101,8 @@ fn wrong(key: &'static str, problem: impl Into<String>) -> NetworkFileError {
 /// A list of names under a key of the metadata.
 fn names(metadata: &HashMap<String, String>, key: &'static str) -> Result<Option<Vec<String>>, NetworkFileError> {
     let Some(text) = metadata.get(key) else { return Ok(None) };
-    let names: Vec<String> =
-        serde_json::from_str(text).map_err(|_| wrong(key, "is no JSON list of texts, such as [\"age\", \"job=clerk\"]"))?;
+    let names: Vec<String> = serde_json::from_str(text)
+        .map_err(|_| wrong(key, "is no JSON list of texts, such as [\"age\", \"job=clerk\"]"))?;
     check_names(key, &names)?;
     Ok(Some(names))
 }
@@ -160,7 +162,8 @@ impl NetworkFile {
             wrong("kind", format!("is missing: write the file with metadata={{\"kind\": \"mlp\", …}}; kinds: {known}"))
         })?;
         let settings = metadata.get("settings").map_or("", String::as_str);
-        let settings = SubModelSpec::parse_settings(settings).map_err(|e| wrong("settings", format!("is refused: {e}")))?;
+        let settings =
+            SubModelSpec::parse_settings(settings).map_err(|e| wrong("settings", format!("is refused: {e}")))?;
         let feature_names = names(&metadata, "feature_names")?
             .ok_or_else(|| wrong("feature_names", "is missing: a JSON list of the inputs' names, in their order"))?;
         let class_names = names(&metadata, "class_names")?.unwrap_or_default();
@@ -189,9 +192,10 @@ impl NetworkFile {
         let bytes: Vec<Vec<u8>> =
             blocks.iter().map(|block| block.values.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
         let format = |e: safetensors::SafeTensorError| NetworkFileError::Format(e.to_string());
-        let views = blocks.into_iter().zip(&bytes).map(|(block, bytes)| {
-            Ok((block.name, TensorView::new(Dtype::F64, block.shape, bytes).map_err(format)?))
-        });
+        let views = blocks
+            .into_iter()
+            .zip(&bytes)
+            .map(|(block, bytes)| Ok((block.name, TensorView::new(Dtype::F64, block.shape, bytes).map_err(format)?)));
         let views: Vec<_> = views.collect::<Result<_, NetworkFileError>>()?;
         let list = |names: &[String]| serde_json::to_string(names).unwrap_or_default();
         let mut metadata = HashMap::from([

@@ -72,7 +72,12 @@ impl Here {
     }
 
     /// Stages a top model whose inputs have these names.
-    fn import_top(&self, parameters: &Parameters, inputs: &[String], classes: &[String]) -> Result<Imported, ImportError> {
+    fn import_top(
+        &self,
+        parameters: &Parameters,
+        inputs: &[String],
+        classes: &[String],
+    ) -> Result<Imported, ImportError> {
         let model = kinds::restore(parameters).unwrap();
         let path = self.write("top", &NetworkFile::of(&*model, inputs, classes));
         import_top(&path, &self.deployment.party_dir("coordinator"), &PartyName::new("active").unwrap())
@@ -106,7 +111,9 @@ async fn perceptrons_from_elsewhere_are_added() {
     let k = here.dataset.class_names().len() as u32;
     let each: Vec<Parameters> = (0u64..)
         .zip(PARTIES)
-        .map(|(seed, party)| perceptron((r#"{"hidden":[4,3],"activation":"tanh"}"#, k), here.names(party).len(), true, seed))
+        .map(|(seed, party)| {
+            perceptron((r#"{"hidden":[4,3],"activation":"tanh"}"#, k), here.names(party).len(), true, seed)
+        })
         .collect();
     for (party, parameters) in PARTIES.iter().zip(&each) {
         let imported = here.import_network(party, &here.network(party, parameters)).unwrap();
@@ -148,10 +155,17 @@ async fn a_top_model_from_elsewhere_takes_the_embeddings() {
     for (party, parameters) in PARTIES.iter().zip(&each) {
         here.import_network(party, &here.network(party, parameters)).unwrap();
     }
-    here.refused(Code::FailedPrecondition, &["makes no model", "`width` 3", "the coordinator's operator stages a top model"]).await;
+    here.refused(
+        Code::FailedPrecondition,
+        &["makes no model", "`width` 3", "the coordinator's operator stages a top model"],
+    )
+    .await;
 
-    let inputs: Vec<String> =
-        PARTIES.iter().zip(widths).flat_map(|(party, width)| (1..=width).map(move |n| format!("{party}.{n}"))).collect();
+    let inputs: Vec<String> = PARTIES
+        .iter()
+        .zip(widths)
+        .flat_map(|(party, width)| (1..=width).map(move |n| format!("{party}.{n}")))
+        .collect();
     let top = perceptron((r#"{"hidden":[7],"activation":"relu"}"#, k), 10, true, 20);
     let mut wrong = inputs.clone();
     wrong.swap(3, 8);
@@ -203,7 +217,8 @@ async fn linear_parts_come_in_either_form_and_do_not_go_under_a_top_model() {
 
     let inputs: Vec<String> = PARTIES.iter().flat_map(|party| (1..=6).map(move |n| format!("{party}.{n}"))).collect();
     let k = here.dataset.class_names().len();
-    let inputs: Vec<String> = inputs.into_iter().filter(|name| name.ends_with(|c: char| ('1'..='6').contains(&c))).collect();
+    let inputs: Vec<String> =
+        inputs.into_iter().filter(|name| name.ends_with(|c: char| ('1'..='6').contains(&c))).collect();
     let top = perceptron((r#"{"hidden":[]}"#, k as u32), inputs.len(), true, 3);
     here.import_top(&top, &inputs, here.dataset.class_names()).unwrap();
     let refused = here.publish(None).await.unwrap_err();

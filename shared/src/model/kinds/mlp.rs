@@ -70,7 +70,9 @@ impl Kind for MlpKind {
         let width = layers.last().ok_or("it has no layers")?.outputs;
         let hidden: Vec<usize> = layers.iter().rev().skip(1).rev().map(|layer| layer.outputs).collect();
         if !hidden.is_empty() && !settings.contains_key("activation") {
-            return Err("settings: `activation` is missing, which the parameters do not tell: sigmoid, tanh or relu".into());
+            return Err(
+                "settings: `activation` is missing, which the parameters do not tell: sigmoid, tanh or relu".into()
+            );
         }
         let found = serde_json::json!(hidden);
         if let Some(said) = settings.insert("hidden".into(), found.clone()).filter(|said| *said != found) {

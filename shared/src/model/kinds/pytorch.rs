@@ -131,7 +131,10 @@ mod tests {
     #[test]
     fn what_is_no_chain_of_layers_is_named() {
         for (blocks, says) in [
-            (vec![block("0.weight", &[2, 3]), block("2.weight", &[2, 3])], "`0` has 2 outputs and the next one, `2`, 3"),
+            (
+                vec![block("0.weight", &[2, 3]), block("2.weight", &[2, 3])],
+                "`0` has 2 outputs and the next one, `2`, 3",
+            ),
             (vec![block("0.weight", &[2, 3]), block("0.bias", &[3])], "`0.bias` has 3 numbers, its layer 2"),
             (vec![block("1.bias", &[3])], "`1.bias` has no `weight`"),
             (vec![block("0.weight", &[2, 3, 1])], "`0.weight` has shape [2, 3, 1]"),
