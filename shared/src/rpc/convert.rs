@@ -23,7 +23,7 @@ pub enum WireError {
         field: &'static str,
     },
     /// A matrix whose bytes do not match its rows and columns.
-    #[error("`{field}` says {rows} × {columns} but holds {bytes} bytes, expected 8 · rows · columns")]
+    #[error("`{field}` says {rows} × {columns} but holds {bytes} bytes, expected 8 · rows · columns, or 4 for 32-bit numbers")]
     MatrixBytes {
         /// The field.
         field: &'static str,
@@ -130,6 +130,9 @@ pub fn encode_columns(outgoing: &impl Releasable) -> pb::Matrix {
     encode(outgoing.columns())
 }
 
+/// Bytes of a 32-bit number.
+const NARROW: usize = 4;
+
 /// Only for [`Releasable`] types and released scores.
 fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
     let values = columns.as_slice();
@@ -152,7 +155,9 @@ pub fn decode_columns(
     entries: Option<usize>,
 ) -> Result<DMatrix<f64>, WireError> {
     let (rows, columns) = (matrix.rows as usize, matrix.columns as usize);
-    if rows.checked_mul(columns).and_then(|n| n.checked_mul(8)) != Some(matrix.values.len()) {
+    let bytes = |each| rows.checked_mul(columns).and_then(|n| n.checked_mul(each));
+    let (wide, got) = (bytes(8), Some(matrix.values.len()));
+    if wide != got && bytes(NARROW) != got {
         return Err(WireError::MatrixBytes {
             field,
             rows: matrix.rows,
@@ -168,8 +173,10 @@ pub fn decode_columns(
     {
         return Err(WireError::Size { field, unit: "columns", expected, got: columns });
     }
-    let (chunks, _) = matrix.values.as_chunks::<8>();
-    let values: Vec<f64> = chunks.iter().map(|c| f64::from_le_bytes(*c)).collect();
+    let values: Vec<f64> = match wide == got {
+        true => matrix.values.as_chunks().0.iter().map(|v| f64::from_le_bytes(*v)).collect(),
+        false => matrix.values.as_chunks().0.iter().map(|v| f64::from(f32::from_le_bytes(*v))).collect(),
+    };
     if !values.iter().fold(true, |ok, v| ok & v.is_finite()) {
         let at = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
         return Err(WireError::NotFinite { field, row: at / columns.max(1) });
@@ -278,10 +285,20 @@ impl LogitShare {
         Ok(())
     }
 
-    /// The wire form: one row per record.
+    /// The wire form: one row per record. If all numbers are 32-bit ones, as those of a residual network are, they travel as such; what is
+    /// read is the same to the bit.
     #[must_use]
     pub fn to_wire(&self) -> pb::Matrix {
-        encode_columns(self)
+        let columns = self.matrix();
+        let narrow = |v: &f64| f64::from(*v as f32).to_bits() == v.to_bits();
+        if !columns.iter().all(narrow) {
+            return encode_columns(self);
+        }
+        let mut bytes = vec![0u8; NARROW * columns.len()];
+        for (to, v) in bytes.chunks_exact_mut(NARROW).zip(columns.iter()) {
+            to.copy_from_slice(&(*v as f32).to_le_bytes());
+        }
+        pb::Matrix { rows: columns.ncols() as u32, columns: columns.nrows() as u32, values: Bytes::from(bytes) }
     }
 }
 
@@ -417,6 +434,29 @@ mod tests {
         assert!(read(Kind::Ciphertexts(short)).is_err());
         assert!(ReleasedScores::from_wire(None, 1, 2).is_err());
         assert!(ReleasedScores::from_wire(Some(&pb::Release { kind: None }), 1, 2).is_err());
+    }
+
+    #[test]
+    fn shares_of_32_bit_numbers_travel_as_such() {
+        let sample = [0.5f32, -0.0, 1.0 / 3.0, f32::MIN_POSITIVE / 4.0, f32::MAX, -7.25].map(f64::from);
+        let narrow = LogitShare::new(DMatrix::from_column_slice(3, 2, &sample)).unwrap();
+        let wire = narrow.to_wire();
+        assert_eq!(wire.values.len(), 4 * 6);
+        let back = LogitShare::from_wire("m", Some(&wire), 2, Some(3)).unwrap();
+        let bits = |share: &LogitShare| share.matrix().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&back), bits(&narrow));
+        // One number that is not: all travel in 64 bits.
+        for other in [1.0 / 3.0, 1e39, 1e-46] {
+            let mut sample = sample;
+            sample[5] = other;
+            let wide = LogitShare::new(DMatrix::from_column_slice(3, 2, &sample)).unwrap();
+            let wire = wide.to_wire();
+            assert_eq!(wire.values.len(), 8 * 6, "{other}");
+            assert_eq!(bits(&LogitShare::from_wire("m", Some(&wire), 2, Some(3)).unwrap()), bits(&wide));
+        }
+        let mut infinite = wire;
+        infinite.values = [f32::INFINITY; 6].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>().into();
+        assert_eq!(decode_columns("m", &infinite, 2, None), Err(WireError::NotFinite { field: "m", row: 0 }));
     }
 
     proptest! {
