@@ -131,11 +131,12 @@ impl Engine {
         tracing::Span::current().record("records", n);
         let width = model.head.widths().first().copied().unwrap_or_default();
         share.check_size("logit_shares", n, width)?;
-        // Under a top model a small request may have a large answer.
-        let most = max_batch(model.classes()).max(1);
+        // Under a top model a small request may have a large answer, and make others send large ones.
+        let widest = model.head.widths().iter().copied().fold(model.classes(), usize::max);
+        let most = max_batch(widest).max(1);
         if n > most {
-            let k = model.classes();
-            return Err(Refusal::invalid(format!("scores of {k} classes fit a message up to {most} records, got {n}")));
+            let message = format!("scores or outputs of {widest} numbers fit a message up to {most} records, got {n}");
+            return Err(Refusal::invalid(message));
         }
         let session = match &request.audit_session {
             None => None,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use vfl_shared::model::{Combiner, ModelSpec, SpecError, SubModelSpec, heads};
 use vfl_shared::policy::Policy;
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::messages::{Binding, PublishCommand, PublishReply, PublishStart};
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
@@ -32,6 +32,10 @@ use crate::training::{TrainingDriver, check_live, top_inputs};
 
 /// The most training ids of an imported model.
 const MAX_RECORDS: u32 = 10_000_000;
+
+/// The widest embedding that an imported model may have: those of a chunk of a stream fit a message.
+const MAX_EMBEDDING: u32 = 2047;
+const _: () = assert!(8 * MAX_EMBEDDING as usize * STREAM_CHUNK_RECORDS + 4096 <= MAX_MESSAGE_BYTES);
 
 /// What publishing imported parameters needs of the coordinator.
 #[derive(Debug)]
@@ -150,6 +154,13 @@ impl ImportDriver {
             described.into_iter().map(|one| (one.entry, one.sub_model.unwrap_or_else(plain))).unzip();
         for sub_model in std::iter::once(&active).chain(&passive) {
             check_live(&self.live, sub_model.kind())?;
+        }
+        let wide = std::iter::once(&active).chain(&passive).map(SubModelSpec::width).find(|width| *width > MAX_EMBEDDING);
+        if let Some(width) = wide.filter(|_| top.is_some()) {
+            return Err(Refusal::precondition(format!(
+                "embeddings have at most {MAX_EMBEDDING} numbers here, so that those of {STREAM_CHUNK_RECORDS} records fit a message, and \
+                 a party has staged outputs of {width}"
+            )));
         }
         let combiner = if top.is_some() { Combiner::Concat } else { Combiner::Sum };
         let model = ModelSpec::new(combiner, active, passive, top.as_ref().map(StagedTop::spec))?;

@@ -192,6 +192,11 @@ async fn a_top_model_from_elsewhere_takes_the_embeddings() {
     }
     here.refused(Code::FailedPrecondition, &["makes no model"]).await;
     here.compare(expected).await;
+    let wide = perceptron((r#"{"hidden":[]}"#, 2048), here.names("passive-1").len(), true, 22);
+    here.import_network("passive-1", &here.network("passive-1", &wide)).unwrap();
+    here.import_top(&top, &inputs, &classes).unwrap();
+    here.refused(Code::FailedPrecondition, &["embeddings have at most 2047 numbers", "outputs of 2048"]).await;
+    here.import_network("passive-1", &here.network("passive-1", &each[1])).unwrap();
     // Another top model of the same parts is another version.
     let other = perceptron((r#"{"hidden":[]}"#, k), 10, true, 21);
     here.import_top(&other, &inputs, &classes).unwrap();
