@@ -10,7 +10,7 @@ use vfl_lab::reproduce::{
     Check, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError, Subject, SubjectSpec, Training,
     compare, render_page, render_table, run, write,
 };
-use vfl_shared::data::{BankColumns, DatasetName};
+use vfl_shared::data::{DatasetName, Variant};
 use vfl_shared::testing::{data_dir, data_set, golden_dir};
 
 /// A set that comes with the project, or that was asked for with [`data_set`] first.
@@ -18,7 +18,7 @@ fn spec(dataset: DatasetName) -> SubjectSpec {
     SubjectSpec {
         dataset,
         data_dir: if dataset.is_included() { None } else { data_dir() },
-        bank_columns: BankColumns::Authors,
+        variant: Figure::RFig4.default_variant(dataset),
         model: None,
         seed: 7,
         protocol: Protocol::R,
@@ -177,7 +177,16 @@ fn documents_are_read_back_and_shown() {
     let newer = text.replacen("\"schema_version\": 1", "\"schema_version\": 2", 1);
     assert!(matches!(Document::from_json(&newer), Err(ReproduceError::Version { got: 2 })));
 
+    // Documents from before there were variants are read too.
+    let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let data = older["dataset"].as_object_mut().unwrap();
+    assert_eq!((data.remove("variant"), data.remove("columns")), (Some("all".into()), Some(10.into())));
+    assert_eq!(Document::from_json(&older.to_string()).unwrap().dataset.variant, None);
+
     let page = render_page(&document).unwrap();
+    for shown in [&page, &render_table(&document, 120)] {
+        assert!(shown.contains("synthetic, variant all, 10 columns, 10 features"));
+    }
     for part in ["<svg class=\"plot\"", "prefers-color-scheme: dark", "half_star", "does not hold", "holds"] {
         assert_eq!(page.contains(part), part != "does not hold", "{part}");
     }
@@ -493,19 +502,19 @@ fn who_knows_moments_learns_more_from_scores() {
 /// Bank with all its columns has the rows of the independent computation, with 19 of them it has none.
 #[test]
 fn bank_with_all_columns_is_put_beside_the_independent_computation() {
-    let own = |bank_columns| {
-        let spec = SubjectSpec { protocol: Protocol::Own, bank_columns, ..spec(DatasetName::Bank) };
+    let own = |variant| {
+        let spec = SubjectSpec { protocol: Protocol::Own, variant, ..spec(DatasetName::Bank) };
         let subject = Subject::load(&spec).unwrap();
         let options = Options { records: Some(100), ..Options::default() };
         run(Figure::Priors, &subject, &options).unwrap()
     };
-    let all = own(BankColumns::All);
+    let all = own(Variant::All);
     assert_eq!((all.axis.points.as_slice(), all.dataset.features), ([5, 10].as_slice(), 20));
     assert_eq!(check(&all, "bank, 5 of 20 passive").comparisons, 7);
     let mean = |name: &str| all.curve(name).unwrap().mean[0];
     assert!(mean("all_records_gaussian") < 0.5 * mean("all_records_control"), "{:?}", all.curves);
     assert!(mean("records_200_control") < mean("column_mean"), "{:?}", all.curves);
-    let some = own(BankColumns::WithoutDuration);
+    let some = own(Variant::WithoutDuration);
     assert_eq!((some.axis.points.as_slice(), some.checks.len()), ([9].as_slice(), 3));
 }
 
