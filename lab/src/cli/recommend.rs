@@ -40,7 +40,8 @@ pub struct RecommendArgs {
     #[arg(long, value_name = "L", allow_negative_numbers = true)]
     max_accuracy_loss: Option<f64>,
     /// The config of an audit of a running deployment. Without it, a demonstration is started on a data set.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "variant", "data_dir", "records", "known_records", "epochs"])]
+    // `data_dir` may come from the environment of every command, and chooses nothing by itself.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "variant", "records", "known_records", "epochs"])]
     config: Option<PathBuf>,
     #[command(flatten)]
     data: DataArgs,

@@ -145,12 +145,15 @@ impl Figure {
         }
     }
 
-    /// The variant of a data set unless told otherwise: the one that the paper takes.
+    /// The variant of a data set unless told otherwise: the columns that the figure's paper takes.
     #[must_use]
     pub fn default_variant(self, dataset: DatasetName) -> Variant {
-        match (self, dataset) {
-            (Self::Priors, DatasetName::Bank) => Variant::All,
-            (_, DatasetName::Bank) => Variant::Authors,
+        match (self.protocol(), dataset) {
+            (Protocol::R, DatasetName::Bank) if self == Self::JFig11a => Variant::All,
+            (Protocol::R, DatasetName::Bank) => Variant::Authors,
+            (Protocol::V, DatasetName::Adult) => Variant::WithoutEducation,
+            (Protocol::V, DatasetName::Grid) => Variant::WithStab,
+            (Protocol::Own, DatasetName::Bank) => Variant::All,
             _ => dataset.default_variant(),
         }
     }
