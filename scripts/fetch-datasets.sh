@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# Downloads the public data sets from the UCI Machine Learning Repository and checks every file's sha256.
+# Downloads the public data sets and checks every file's sha256. Images come from the homes of MNIST and CIFAR, the others from the UCI
+# Machine Learning Repository.
 # Satellite, robot, bank and pendigits come with the project (data/). Licences: Creative Commons Attribution 4.0; cite the authors named on each set's page.
 set -euo pipefail
 
 base=${CLOISON_DATASETS_URL:-https://archive.ics.uci.edu/static/public}
-all=(satellite robot bank adult pendigits grid drive credit)
+# The first home of MNIST answers no longer; this is the copy that PyTorch's loader takes.
+mnist_base=${CLOISON_MNIST_URL:-https://ossci-datasets.s3.amazonaws.com/mnist}
+cifar_base=${CLOISON_CIFAR_URL:-https://www.cs.toronto.edu/~kriz}
+all=(satellite robot bank adult pendigits grid drive credit mnist cifar10 cifar100)
 others=(adult grid drive credit)
 
 usage() {
   cat <<USAGE
 usage: scripts/fetch-datasets.sh [--out DIR] [NAME...]
 
-  NAME        ${all[*]} (default: those that do not come with the
-              project, ${others[*]})
+  NAME        ${all[*]}
+              (default: the tables that do not come with the project, ${others[*]};
+              mnist takes 12 MB, cifar10 and cifar100 take 170 MB each to download and 185 MB to keep)
   --out DIR   where to put DIR/NAME/... (default: \$CLOISON_DATA_DIR, or else datasets/ in the project)
 
 Files that are there already and correct, plain or as .gz, are not downloaded again.
 Use the result with --data-dir DIR or CLOISON_DATA_DIR=DIR.
 
 environment: CLOISON_DATASETS_URL   a mirror of $base
-needs: curl, unzip, gzip, sha256sum (or shasum); git for drive
+             CLOISON_MNIST_URL      a mirror of $mnist_base
+             CLOISON_CIFAR_URL      a mirror of $cifar_base
+needs: curl, unzip, gzip, tar, sha256sum (or shasum); git for drive
 USAGE
 }
 
@@ -55,7 +62,7 @@ while (($#)); do
 done
 ((${#names[@]})) || names=("${others[@]}")
 
-for tool in curl unzip gzip; do
+for tool in curl unzip gzip tar; do
   command -v "$tool" >/dev/null || die "'$tool' is not installed"
 done
 if command -v sha256sum >/dev/null; then
@@ -74,13 +81,13 @@ present() { # path, sha256: there already, plain or compressed
     { [[ -f "$out/$1.gz" ]] && [[ "$(gzip -dc "$out/$1.gz" | sha256)" == "$2" ]]; }
 }
 
-download() { # archive: fetched once per run
-  local archive=$1
-  [[ -f "$work/$(basename "$archive")" ]] && return
-  echo "fetch-datasets: downloading $base/$archive"
+download() { # URL: fetched once per run
+  local url=$1
+  [[ -f "$work/$(basename "$url")" ]] && return
+  echo "fetch-datasets: downloading $url"
   curl --fail --location --silent --show-error --retry 3 --connect-timeout 20 --max-time 900 \
-    --output "$work/part" "$base/$archive" || die "could not download $base/$archive"
-  mv "$work/part" "$work/$(basename "$archive")"
+    --output "$work/part" "$url" || die "could not download $url"
+  mv "$work/part" "$work/$(basename "$url")"
 }
 
 place() { # path under the output directory, file to put there: appears whole or not at all
@@ -97,13 +104,40 @@ file() {
     echo "fetch-datasets: $path is there"
     return
   fi
-  download "${archive%%!*}"
+  download "$base/${archive%%!*}"
   zip="$work/$(basename "${archive%%!*}")"
   if [[ "$archive" == *!* ]]; then
     unzip -p "$zip" "${archive#*!}" >"$work/inner.zip" || die "no '${archive#*!}' in ${archive%%!*}"
     zip="$work/inner.zip"
   fi
   unzip -p "$zip" "$member" >"$work/member" || die "no '$member' in $archive"
+  found=$(sha256 <"$work/member")
+  [[ "$found" == "$expected" ]] || die "$member of $archive has sha256 $found, expected $expected: nothing was kept"
+  place "$path" "$work/member"
+}
+
+# One file that is compressed by itself, and stays so: file without .gz, sha256 of the content.
+mnist_file() {
+  local name=$1 expected=$2 found
+  if present "mnist/$name" "$expected"; then
+    echo "fetch-datasets: mnist/$name is there"
+    return
+  fi
+  download "$mnist_base/$name.gz"
+  found=$(gzip -dc "$work/$name.gz" | sha256) || die "$name.gz cannot be unpacked"
+  [[ "$found" == "$expected" ]] || die "$name has sha256 $found, expected $expected: nothing was kept"
+  place "mnist/$name.gz" "$work/$name.gz"
+}
+
+# One file of an archive of the CIFARs: archive, member, path under the output directory, sha256 of the content.
+cifar_file() {
+  local archive=$1 member=$2 path=$3 expected=$4 found
+  if present "$path" "$expected"; then
+    echo "fetch-datasets: $path is there"
+    return
+  fi
+  download "$cifar_base/$archive"
+  tar -xzOf "$work/$archive" "$member" >"$work/member" || die "no '$member' in $archive"
   found=$(sha256 <"$work/member")
   [[ "$found" == "$expected" ]] || die "$member of $archive has sha256 $found, expected $expected: nothing was kept"
   place "$path" "$work/member"
@@ -150,7 +184,7 @@ drive() {
     echo "fetch-datasets: $path is there"
     return
   fi
-  download "$archive"
+  download "$base/$archive"
   unzip -p "$work/$(basename "$archive")" "$member" >"$work/member" || die "no '$member' in $archive"
   found=$(git hash-object --no-filters "$work/member")
   [[ "$found" == "$expected" ]] || die "$member has git blob id $found, expected $expected: nothing was kept"
@@ -169,6 +203,35 @@ fetch-datasets: credit is not downloaded: its home (https://doi.org/10.24432/C55
   UCI_Credit_Card.csv, is on Kaggle as uciml/default-of-credit-card-clients-dataset (needs an account). Put it at
   $out/$path and run this again to check it.
 NOTE
+}
+
+mnist() {
+  mnist_file train-images-idx3-ubyte ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db
+  mnist_file train-labels-idx1-ubyte 65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5
+  mnist_file t10k-images-idx3-ubyte 0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7
+  mnist_file t10k-labels-idx1-ubyte ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2
+}
+
+cifar10() {
+  local sums=(
+    data_batch_1 cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5
+    data_batch_2 a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed
+    data_batch_3 bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67
+    data_batch_4 014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48
+    data_batch_5 755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add
+    test_batch 8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b
+  ) i
+  for ((i = 0; i < ${#sums[@]}; i += 2)); do
+    cifar_file cifar-10-binary.tar.gz "cifar-10-batches-bin/${sums[i]}.bin" "cifar10/${sums[i]}.bin" "${sums[i + 1]}"
+  done
+}
+
+cifar100() {
+  local archive=cifar-100-binary.tar.gz
+  cifar_file "$archive" cifar-100-binary/train.bin cifar100/train.bin \
+    f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29
+  cifar_file "$archive" cifar-100-binary/test.bin cifar100/test.bin \
+    d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a
 }
 
 for name in "${names[@]}"; do "$name"; done

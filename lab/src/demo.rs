@@ -12,7 +12,7 @@ use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{self, BankColumns, Dataset, DatasetName, DatasetSpec, VerticalSplit, partition};
+use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
@@ -33,6 +33,7 @@ use crate::report::{
     DataFacts, DefenseKnowledge, Generated, MetricFacts, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint,
     ThreatModel, Thresholds,
 };
+use crate::set_facts::SetFacts;
 
 /// What the demo is to run.
 #[derive(Debug, Clone)]
@@ -155,11 +156,10 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
     say(&format!(
-        "{}: {} records, {} features ({} active, {d} passive), {} classes",
-        dataset.name(),
-        dataset.records(),
-        dataset.features().len(),
+        "{} ({} active, {d} passive), {} records, {} classes",
+        SetFacts::of(&dataset),
         split.active().len(),
+        dataset.records(),
         dataset.class_names().len()
     ));
     let state = tempfile::tempdir()?;
@@ -380,10 +380,8 @@ fn report(
     if plan.passive_parties != 1 {
         command.push_str(&format!(" --passive-parties {}", plan.passive_parties));
     }
-    match plan.data.bank_columns {
-        BankColumns::WithoutDuration => {}
-        BankColumns::Authors => command.push_str(" --bank-columns authors"),
-        BankColumns::All => command.push_str(" --bank-columns all"),
+    if plan.data.variant != plan.data.name.default_variant() {
+        command.push_str(&format!(" --variant {}", plan.data.variant));
     }
     let model = &plan.training.values().model;
     if !model.is_default() {
@@ -422,6 +420,7 @@ fn report(
     }
     let config = json!({
         "dataset": dataset.name(),
+        "variant": dataset.variant().as_str(),
         "seed": plan.seed,
         "first_column": plan.first_column,
         "passive_features": d,
@@ -442,6 +441,8 @@ fn report(
     };
     let facts = DataFacts {
         name: dataset.name().to_owned(),
+        variant: Some(dataset.variant().to_string()),
+        columns: Some(dataset.columns()),
         source: source.to_owned(),
         records: dataset.records(),
         training: training.training_records as usize,

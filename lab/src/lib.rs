@@ -28,4 +28,5 @@ pub mod report;
 pub mod reproduce;
 pub mod results;
 pub mod scale;
+pub mod set_facts;
 pub mod transcript;

@@ -12,6 +12,7 @@ use vfl_shared::types::RecordIds;
 
 use crate::demo::names;
 use crate::deployment::{Deployment, DeploymentSpec, Help, active_name, consent};
+use crate::set_facts::SetFacts;
 
 /// Predictions of one record before any is timed.
 const WARM: usize = 50;
@@ -47,6 +48,9 @@ pub struct EpochAt {
 /// What was measured with one number of parties.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
+    /// The data.
+    #[serde(flatten)]
+    pub set: SetFacts,
     /// All of them, the active one counted.
     pub parties: usize,
     /// Features of the party with the most.
@@ -138,6 +142,7 @@ async fn one(
     let width = plan.training.values().model.sub_model(u32::try_from(k)?)?.width() as usize;
     let outputs = width * parties;
     Ok(Row {
+        set: SetFacts::of(dataset),
         parties,
         most_features,
         outputs,

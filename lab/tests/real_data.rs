@@ -3,18 +3,18 @@
 
 use vfl_coordinator::training::check_residuals;
 use vfl_lab::demo::{DemoPlan, default_policies, every_policy, run};
-use vfl_lab::report::{Audit, Outcome, Report, Thresholds};
+use vfl_lab::report::{Audit, Outcome, Report, Thresholds, render_table};
 use vfl_lab::scale::{self, ScalePlan};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{self, BankColumns, DatasetName, DatasetSpec, load};
+use vfl_shared::data::{self, DatasetName, DatasetSpec, Variant, load};
 use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues, cross_entropy, train_converged};
 use vfl_shared::numerics::Lbfgs;
 use vfl_shared::testing::{self, data_set};
 use vfl_shared::types::Logits;
 
-async fn demo(name: DatasetName, columns: BankColumns) -> Report {
+async fn demo(name: DatasetName, variant: Variant) -> Report {
     let mut plan = plan(name, 500);
-    plan.data.bank_columns = columns;
+    plan.data.variant = variant;
     run(&plan).await.unwrap()
 }
 
@@ -76,32 +76,43 @@ fn exact_without_a_defense_alone(report: &Report) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn satellite() {
-    let report = demo(DatasetName::Satellite, BankColumns::default()).await;
+    let report = demo(DatasetName::Satellite, Variant::All).await;
     assert!(report.deployment.test_accuracy >= 0.81, "{}", report.deployment.test_accuracy);
     exact_without_a_defense_alone(&report);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn robot() {
-    let report = demo(DatasetName::Robot, BankColumns::default()).await;
+    let report = demo(DatasetName::Robot, Variant::All).await;
     assert!(report.deployment.test_accuracy >= 0.66, "{}", report.deployment.test_accuracy);
     exact_without_a_defense_alone(&report);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bank() {
-    let report = demo(DatasetName::Bank, BankColumns::WithoutDuration).await;
+    let report = demo(DatasetName::Bank, Variant::WithoutDuration).await;
     assert!(report.deployment.test_accuracy >= 0.895, "{}", report.deployment.test_accuracy);
     exact_without_a_defense_alone(&report);
-    let report = demo(DatasetName::Bank, BankColumns::Authors).await;
+    let report = demo(DatasetName::Bank, Variant::Authors).await;
     assert!(report.deployment.test_accuracy >= 0.905, "{}", report.deployment.test_accuracy);
+    // The document says which columns these were, and the command takes them again.
+    assert_eq!((report.data.variant.as_deref(), report.data.columns), (Some("authors"), Some(19)));
+    assert_eq!(report.generated.config["variant"], "authors");
+    assert!(
+        report.command.contains("--dataset bank") && report.command.contains("--variant authors"),
+        "{}",
+        report.command
+    );
+    assert!(
+        render_table(&report, 120, false).contains("bank, variant authors: 41188 records, 19 columns, 19 features")
+    );
 }
 
 /// Same seed, same bytes: model, attacks, report.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_seed_gives_the_same_report() {
-    let one = demo(DatasetName::Synthetic, BankColumns::default()).await;
-    let two = demo(DatasetName::Synthetic, BankColumns::default()).await;
+    let one = demo(DatasetName::Synthetic, Variant::All).await;
+    let two = demo(DatasetName::Synthetic, Variant::All).await;
     assert_eq!(one.to_json().unwrap(), two.to_json().unwrap());
 }
 

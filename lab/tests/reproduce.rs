@@ -10,7 +10,7 @@ use vfl_lab::reproduce::{
     Check, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError, Subject, SubjectSpec, Training,
     compare, render_page, render_table, run, write,
 };
-use vfl_shared::data::{BankColumns, DatasetName};
+use vfl_shared::data::{DatasetName, Variant};
 use vfl_shared::testing::{data_dir, data_set, golden_dir};
 
 /// A set that comes with the project, or that was asked for with [`data_set`] first.
@@ -18,7 +18,7 @@ fn spec(dataset: DatasetName) -> SubjectSpec {
     SubjectSpec {
         dataset,
         data_dir: if dataset.is_included() { None } else { data_dir() },
-        bank_columns: BankColumns::Authors,
+        variant: Figure::RFig4.default_variant(dataset),
         model: None,
         seed: 7,
         protocol: Protocol::R,
@@ -177,7 +177,16 @@ fn documents_are_read_back_and_shown() {
     let newer = text.replacen("\"schema_version\": 1", "\"schema_version\": 2", 1);
     assert!(matches!(Document::from_json(&newer), Err(ReproduceError::Version { got: 2 })));
 
+    // Documents from before there were variants are read too.
+    let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let data = older["dataset"].as_object_mut().unwrap();
+    assert_eq!((data.remove("variant"), data.remove("columns")), (Some("all".into()), Some(10.into())));
+    assert_eq!(Document::from_json(&older.to_string()).unwrap().dataset.variant, None);
+
     let page = render_page(&document).unwrap();
+    for shown in [&page, &render_table(&document, 120)] {
+        assert!(shown.contains("synthetic, variant all, 10 columns, 10 features"));
+    }
     for part in ["<svg class=\"plot\"", "prefers-color-scheme: dark", "half_star", "does not hold", "holds"] {
         assert_eq!(page.contains(part), part != "does not hold", "{part}");
     }
@@ -276,8 +285,11 @@ fn noise_at_the_logits_is_undone_by_who_knows_it() {
     assert!(matches!(run(Figure::RFig13, synthetic(), &two), Err(ReproduceError::OneDimension { .. })));
 }
 
+/// As the figures of a protocol take it.
 fn served(dataset: DatasetName, protocol: Protocol) -> Subject {
-    Subject::load(&SubjectSpec { protocol, training: Training::OverSockets, ..spec(dataset) }).unwrap()
+    let figure = Figure::ALL.iter().find(|figure| figure.protocol() == protocol).unwrap();
+    let variant = figure.default_variant(dataset);
+    Subject::load(&SubjectSpec { protocol, variant, training: Training::OverSockets, ..spec(dataset) }).unwrap()
 }
 
 fn synthetic_over_sockets() -> &'static Subject {
@@ -318,6 +330,21 @@ fn figures_are_named_once() {
     assert!(Figure::ALL.iter().all(|f| !f.default_datasets().is_empty() && !f.takes().is_empty()));
 }
 
+/// V table I, J table 1, errata R11.
+#[test]
+fn figures_take_the_columns_of_their_papers() {
+    let of = |figure: Figure, dataset| figure.default_variant(dataset);
+    assert_eq!(of(Figure::RFig4, DatasetName::Bank), Variant::Authors);
+    assert_eq!(of(Figure::JFig11a, DatasetName::Bank), Variant::All);
+    assert_eq!(of(Figure::VFig4, DatasetName::Bank), Variant::WithoutDuration);
+    assert_eq!(of(Figure::VFig4, DatasetName::Adult), Variant::WithoutEducation);
+    assert_eq!(of(Figure::VFig7, DatasetName::Grid), Variant::WithStab);
+    // The rows of the independent computation.
+    assert_eq!(of(Figure::Priors, DatasetName::Bank), Variant::All);
+    assert_eq!(of(Figure::Priors, DatasetName::Adult), Variant::All);
+    assert_eq!(of(Figure::Priors, DatasetName::Grid), Variant::WithoutStab);
+}
+
 /// Means and covariances against sums written out; on generated data and on real.
 #[test]
 fn statistics_are_those_of_all_records() {
@@ -344,8 +371,8 @@ fn covariances_are_those_of_all_records() {
         return;
     }
     let load = |dataset| {
-        let (protocol, training) = (Protocol::V, Training::None);
-        Subject::load(&SubjectSpec { protocol, training, ..spec(dataset) }).unwrap()
+        let (protocol, training, variant) = (Protocol::V, Training::None, Figure::VFig6.default_variant(dataset));
+        Subject::load(&SubjectSpec { protocol, training, variant, ..spec(dataset) }).unwrap()
     };
     let mut maps = Vec::new();
     for dataset in [DatasetName::Grid, DatasetName::Pendigits] {
@@ -360,7 +387,7 @@ fn covariances_are_those_of_all_records() {
     compare(Figure::VFig6, &mut maps);
     assert!(check(&maps[1], "grid").holds, "{:?}", maps[1].checks);
     let page = render_page(&maps[0]).unwrap();
-    assert!(page.contains("Heat map of 12 by 12") && !page.contains("not finite"));
+    assert!(page.contains("Heat map of 13 by 13") && !page.contains("not finite"));
     assert!(Document::from_json(&maps[0].to_json().unwrap()).unwrap() == maps[0]);
 }
 
@@ -417,7 +444,9 @@ fn the_adversarys_model_grows_with_its_features() {
         return;
     }
     let subject = served(DatasetName::Grid, Protocol::V);
-    let options = Options { dimensions: vec![1, 12], windows: Some(2), ..Options::default() };
+    assert_eq!(subject.dataset().variant.as_deref(), Some("with_stab"));
+    assert!(subject.model().accuracy > 0.99, "V needs `stab` for its 0.999: {}", subject.model().accuracy);
+    let options = Options { dimensions: vec![1, 13], windows: Some(2), ..Options::default() };
     let document = run(Figure::VFig8, &subject, &options).unwrap();
     let am = &document.curve("am").unwrap().mean;
     assert!(am[0] < 0.75 && (am[1] - subject.model().accuracy).abs() < 0.02, "{am:?} {}", subject.model().accuracy);
@@ -493,19 +522,19 @@ fn who_knows_moments_learns_more_from_scores() {
 /// Bank with all its columns has the rows of the independent computation, with 19 of them it has none.
 #[test]
 fn bank_with_all_columns_is_put_beside_the_independent_computation() {
-    let own = |bank_columns| {
-        let spec = SubjectSpec { protocol: Protocol::Own, bank_columns, ..spec(DatasetName::Bank) };
+    let own = |variant| {
+        let spec = SubjectSpec { protocol: Protocol::Own, variant, ..spec(DatasetName::Bank) };
         let subject = Subject::load(&spec).unwrap();
         let options = Options { records: Some(100), ..Options::default() };
         run(Figure::Priors, &subject, &options).unwrap()
     };
-    let all = own(BankColumns::All);
+    let all = own(Variant::All);
     assert_eq!((all.axis.points.as_slice(), all.dataset.features), ([5, 10].as_slice(), 20));
     assert_eq!(check(&all, "bank, 5 of 20 passive").comparisons, 7);
     let mean = |name: &str| all.curve(name).unwrap().mean[0];
     assert!(mean("all_records_gaussian") < 0.5 * mean("all_records_control"), "{:?}", all.curves);
     assert!(mean("records_200_control") < mean("column_mean"), "{:?}", all.curves);
-    let some = own(BankColumns::WithoutDuration);
+    let some = own(Variant::WithoutDuration);
     assert_eq!((some.axis.points.as_slice(), some.checks.len()), ([9].as_slice(), 3));
 }
 

@@ -4,7 +4,7 @@
 use nalgebra::DMatrix;
 use vfl_shared::data::synthetic::{Origin, generate};
 use vfl_shared::data::{
-    BankColumns, DataError, Dataset, DatasetName, DatasetSpec, Encoding, FeatureKind, MeanOver, Normalisation, Part,
+    DataError, Dataset, DatasetName, DatasetSpec, Encoding, FeatureKind, MeanOver, Normalisation, Part,
     SyntheticFields, SyntheticParameters, UnknownDataset, load,
 };
 use vfl_shared::testing::{self, data_dir, data_set};
@@ -106,36 +106,6 @@ fn robot_gives_the_golden_rows_and_class_order() {
     let set = loaded(&spec(DatasetName::Robot));
     assert_eq!(serde_json::json!(set.class_names()), golden["class_order"]);
     compare_golden(&set, &golden, |row| golden["test_row_in_file"][row].as_u64().unwrap() as usize);
-}
-
-#[test]
-fn bank_has_three_column_sets() {
-    let mut spec = spec(DatasetName::Bank);
-    let text = loaded(&spec);
-    let names = |set: &Dataset| set.features().iter().map(|f| f.name.clone()).collect::<Vec<_>>();
-    assert!(!names(&text).contains(&"duration".into()) && names(&text).contains(&"campaign".into()));
-
-    spec.bank_columns = BankColumns::Authors;
-    spec.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
-    let authors = loaded(&spec);
-    assert_eq!(authors.features().len(), 19);
-    assert!(names(&authors).contains(&"duration".into()) && !names(&authors).contains(&"campaign".into()));
-    // The confidence index is a category there: its range is one of label means.
-    let confidence = authors.features().iter().find(|f| f.name == "cons.conf.idx").unwrap();
-    assert!((0.0..=1.0).contains(&confidence.min) && confidence.max <= 1.0);
-    let plain = text.features().iter().find(|f| f.name == "cons.conf.idx").unwrap();
-    assert_eq!((plain.min, plain.max), (-50.8, -26.9));
-    // Counted with awk: 894 of the 1373 records whose last campaign succeeded are of class yes, the highest share.
-    let outcome = authors.features().iter().find(|f| f.name == "poutcome").unwrap();
-    assert!((outcome.max - 894.0 / 1373.0).abs() < 1e-12, "{}", outcome.max);
-
-    spec.bank_columns = BankColumns::All;
-    spec.encoding = Encoding::Ordinal;
-    let all = loaded(&spec);
-    assert_eq!(
-        (all.features().len(), names(&all)[10].as_str(), names(&all)[11].as_str()),
-        (20, "duration", "campaign")
-    );
 }
 
 #[test]

@@ -236,6 +236,8 @@ impl AuditArgs {
         let training = findings.model.training;
         let facts = DataFacts {
             name: "deployment".into(),
+            variant: None,
+            columns: None,
             source: "the parties' own records; the hash is that of the audited ids".into(),
             records: plan.ids.len() + (training.training_records + training.validation_records) as usize,
             training: training.training_records as usize,

@@ -2,32 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use vfl_shared::cli::CliError;
-use vfl_shared::data::{BankColumns, Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit};
+use vfl_shared::data::{Dataset, DatasetName, DatasetSpec, Encoding, Variant, VerticalSplit};
 
 use crate::demo::vertical_split;
 
-/// Columns of the bank data set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum BankChoice {
-    /// Without `duration`, which leaks the label, as R's text says.
-    #[default]
-    WithoutDuration,
-    /// Without `campaign`, with `duration`, as R's authors ran it.
-    Authors,
-    /// All 20.
-    All,
-}
-
-impl From<BankChoice> for BankColumns {
-    fn from(choice: BankChoice) -> Self {
-        match choice {
-            BankChoice::WithoutDuration => Self::WithoutDuration,
-            BankChoice::Authors => Self::Authors,
-            BankChoice::All => Self::All,
-        }
-    }
+/// The variant of a data set that an option names.
+///
+/// # Errors
+/// [`CliError::Input`] if the set does not have it.
+pub(super) fn variant(dataset: DatasetName, text: &str) -> Result<Variant, CliError> {
+    // The option was once `--bank-columns`, whose values had hyphens.
+    let older = |_| dataset.variant(&text.replace('-', "_"));
+    dataset.variant(text).or_else(older).map_err(CliError::input)
 }
 
 /// Which data, and how its columns are dealt out.
@@ -40,9 +28,10 @@ pub struct DataArgs {
     /// Directory of the public data sets that do not come with the program (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Columns of the bank data set.
-    #[arg(long, value_enum, default_value_t)]
-    pub bank_columns: BankChoice,
+    /// Columns of the data set, where papers take different ones. bank: without_duration (default), authors, all; adult: all (default),
+    /// without_education; grid: without_stab (default), with_stab.
+    #[arg(long, value_name = "NAME", alias = "bank-columns")]
+    pub variant: Option<String>,
     /// Number of passive features. Default: one less than the classes; exact scores determine up to this many. Images are cut into
     /// images of equal width, one for each party.
     #[arg(long, value_name = "D")]
@@ -63,7 +52,7 @@ impl Default for DataArgs {
         Self {
             dataset: "synthetic".into(),
             data_dir: None,
-            bank_columns: BankChoice::default(),
+            variant: None,
             passive_features: None,
             first_column: 0,
             passive_parties: 1,
@@ -76,12 +65,14 @@ impl DataArgs {
     /// The data set as the loader wants it.
     ///
     /// # Errors
-    /// [`CliError::Input`] for an unknown name.
+    /// [`CliError::Input`] for an unknown name, or a variant that the set does not have.
     pub fn spec(&self) -> Result<DatasetSpec, CliError> {
         let name: DatasetName = self.dataset.parse().map_err(CliError::input)?;
         let mut spec = DatasetSpec::new(name, self.data_dir.clone(), self.seed);
         spec.encoding = Encoding::Ordinal;
-        spec.bank_columns = self.bank_columns.into();
+        if let Some(text) = &self.variant {
+            spec.variant = variant(name, text)?;
+        }
         Ok(spec)
     }
 

@@ -21,7 +21,7 @@ use vfl_shared::data::partition;
 use vfl_shared::telemetry;
 
 pub use audit::{AuditArgs, AuditConfig};
-pub use data::{BankChoice, DataArgs};
+pub use data::DataArgs;
 pub use demo::DemoArgs;
 pub use model::ModelArgs;
 pub use parameters::SplitParametersArgs;

@@ -15,6 +15,7 @@ use crate::demo;
 use crate::progress::{Progress, say};
 use crate::recommend::{self, Demands, Recommendation};
 use crate::report::Thresholds;
+use crate::set_facts::SetFacts;
 
 /// `cloison recommend`
 #[derive(Debug, Args)]
@@ -39,7 +40,8 @@ pub struct RecommendArgs {
     #[arg(long, value_name = "L", allow_negative_numbers = true)]
     max_accuracy_loss: Option<f64>,
     /// The config of an audit of a running deployment. Without it, a demonstration is started on a data set.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "data_dir", "records", "known_records", "epochs"])]
+    // `data_dir` may come from the environment of every command, and chooses nothing by itself.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "variant", "records", "known_records", "epochs"])]
     config: Option<PathBuf>,
     #[command(flatten)]
     data: DataArgs,
@@ -109,8 +111,9 @@ impl RecommendArgs {
             ..Plan::of(served.audited(), Vec::new(), Vec::new(), plan.seed)
         };
         let found = self.search(&served.deployment.targets(), &audit, demands).await;
+        let set = SetFacts::of(&served.dataset);
         served.deployment.stop().await.map_err(failed)?;
-        found
+        Ok(Recommendation { set: Some(set), ..found? })
     }
 
     async fn search(&self, targets: &Targets, plan: &Plan, demands: Demands) -> Result<Recommendation, CliError> {

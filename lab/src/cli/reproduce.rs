@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use vfl_shared::cli::{CliError, key_value};
 use vfl_shared::data::DatasetName;
 
-use super::data::BankChoice;
 use crate::progress::say;
 use crate::reproduce::{
     Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
@@ -90,9 +89,10 @@ pub struct ReproduceArgs {
     /// Where the public data sets are (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Columns of the bank data set. Default: authors, or all of them in `priors`.
-    #[arg(long, value_enum)]
-    bank_columns: Option<BankChoice>,
+    /// Columns of the data set, where papers take different ones. bank: without_duration, authors, all; adult: all,
+    /// without_education; grid: without_stab, with_stab. Default: what the figure's paper takes.
+    #[arg(long, value_name = "NAME", alias = "bank-columns")]
+    variant: Option<String>,
     /// Take the model's weights from this file instead of training one.
     #[arg(long, value_name = "FILE.json")]
     model: Option<PathBuf>,
@@ -161,6 +161,9 @@ impl ReproduceArgs {
         if self.model.is_some() && datasets.len() > 1 {
             return Err(CliError::input("a model file is of one data set: name it with --dataset"));
         }
+        if self.variant.is_some() && datasets.len() > 1 {
+            return Err(CliError::input("a variant is of one data set: name it with --dataset"));
+        }
         let mut documents =
             datasets.iter().map(|&dataset| self.document(figure, dataset)).collect::<Result<Vec<_>, _>>()?;
         compare(figure, &mut documents);
@@ -179,21 +182,24 @@ impl ReproduceArgs {
 
     /// The figure on one data set.
     fn document(&self, figure: Figure, dataset: DatasetName) -> Result<Document, CliError> {
-        let bank_columns = self.bank_columns.map_or(figure.default_bank_columns(), Into::into);
+        let variant = match &self.variant {
+            Some(text) => super::data::variant(dataset, text)?,
+            None => figure.default_variant(dataset),
+        };
         let training = match (figure.training(), self.over_sockets) {
             (Training::None, _) => Training::None,
             (default, None) => default,
             (_, Some(true)) => Training::OverSockets,
             (_, Some(false)) => Training::InOnePlace,
         };
-        say(&format!("{}: {} on {dataset}", figure.as_str(), figure.title()));
+        say(&format!("{}: {} on {dataset}, variant {variant}", figure.as_str(), figure.title()));
         if self.model.is_none() && training == Training::InOnePlace {
             say("training the model");
         }
         let spec = SubjectSpec {
             dataset,
             data_dir: self.data_dir.clone(),
-            bank_columns,
+            variant,
             model: self.model.clone(),
             seed: self.seed,
             protocol: figure.protocol(),

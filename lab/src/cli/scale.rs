@@ -11,6 +11,7 @@ use super::data::DataArgs;
 use super::model::ModelArgs;
 use crate::progress::{Progress, say};
 use crate::scale::{Row, ScalePlan, run};
+use crate::set_facts::SetFacts;
 
 /// `cloison scale`
 #[derive(Debug, Clone, Args)]
@@ -81,12 +82,7 @@ impl ScaleArgs {
         for &parties in &plan.parties {
             crate::scale::split(&dataset, plan.image_parts, parties).map_err(CliError::input)?;
         }
-        say(&format!(
-            "{}: {} features, {} classes",
-            dataset.name(),
-            dataset.features().len(),
-            dataset.class_names().len()
-        ));
+        say(&format!("{}, {} classes", SetFacts::of(&dataset), dataset.class_names().len()));
         let mut bar = Progress::start("training and serving", u64::from(self.epochs) * plan.parties.len() as u64);
         let mut done = 0;
         let rows = run(&dataset, &plan, |parties, p| {

@@ -132,9 +132,9 @@ fn table(report: &TranscriptReport) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!(
-        "{}: {} classes, {} active and {} passive features, {} training records, {} of them known; batches of {}, step size {}\n{table}\n\
+        "{}, {} classes, {} active and {} passive features, {} training records, {} of them known; batches of {}, step size {}\n{table}\n\
          Every feature is in [0, 1]; all training records that are not known are counted.",
-        report.dataset,
+        report.set,
         report.classes,
         report.active_features,
         report.passive_features,

@@ -18,6 +18,7 @@ pub use text::coordinator_config;
 
 use crate::audit::{self, Findings, Plan, Targets};
 use crate::report::{Audit, Compliance, ThresholdResult, Thresholds, Utility, together};
+use crate::set_facts::SetFacts;
 use vfl_shared::metrics::{Metric, RecordsWithin};
 
 /// The most candidates that are scored again on fresh records.
@@ -117,6 +118,8 @@ impl Added {
 /// What a search found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {
+    /// The data of a demonstration; `None` for a running deployment.
+    pub set: Option<SetFacts>,
     /// What was demanded.
     pub demands: Demands,
     /// Records that the adversary knows whole.
@@ -254,6 +257,7 @@ pub async fn run(
         confirmed.sort_by(cheaper);
     }
     Ok(Recommendation {
+        set: None,
         demands,
         known_records: known,
         records: (searched.len(), fresh.len()),

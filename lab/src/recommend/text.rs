@@ -80,8 +80,9 @@ impl Recommendation {
     #[must_use]
     pub fn text(&self) -> String {
         let (searched, fresh) = self.records;
+        let data = self.set.as_ref().map_or_else(String::new, |set| format!("Data: {set}.\n"));
         let mut out = format!(
-            "Searched on {searched} records, for an adversary that knows {} others whole and the policy.\nDemanded: {}.\n\n",
+            "{data}Searched on {searched} records, for an adversary that knows {} others whole and the policy.\nDemanded: {}.\n\n",
             self.known_records,
             self.demands.words().join(";\n")
         );
@@ -160,7 +161,12 @@ impl Recommendation {
             })
         };
         let all = |trials: &[Trial]| trials.iter().map(trial).collect::<Vec<_>>();
+        let set = self.set.as_ref();
         json!({
+            "dataset": set.map(|set| &set.dataset),
+            "variant": set.map(|set| &set.variant),
+            "columns": set.map(|set| set.columns),
+            "features": set.map(|set| set.features),
             "max_added_risk": self.demands.thresholds.max_added_risk,
             "max_exact_share": self.demands.thresholds.max_exact_share,
             "max_accuracy_loss": self.demands.max_accuracy_loss,
@@ -180,6 +186,7 @@ mod tests {
     use super::*;
     use crate::recommend::Added;
     use crate::report::{Compliance, ThresholdResult, Thresholds, Utility};
+    use crate::set_facts::SetFacts;
 
     /// A trial against a threshold of 0.2, which costs five points of accuracy.
     fn trial(policy: &str, high: f64, accuracy: f64) -> Trial {
@@ -201,6 +208,7 @@ mod tests {
 
     fn of(tried: &[Trial], confirmed: &[Trial]) -> Recommendation {
         Recommendation {
+            set: None,
             demands: Demands { thresholds: Thresholds::new(Some(0.2), None).unwrap(), max_accuracy_loss: None },
             known_records: 200,
             records: (500, 500),
@@ -222,6 +230,12 @@ mod tests {
         );
         assert!(text.contains("7.0 % (4.0 to 10)") && text.contains("This does not cover"), "{text}");
         assert_eq!(found.json()["recommended"], "class_label");
+        assert!(found.json()["dataset"].is_null() && text.starts_with("Searched on"), "{text}");
+        let (dataset, variant) = ("bank".to_owned(), "all".to_owned());
+        let set = Some(SetFacts { dataset, variant, columns: 20, features: 20 });
+        let named = Recommendation { set, ..found };
+        assert_eq!((&named.json()["variant"], &named.json()["columns"]), (&json!("all"), &json!(20)));
+        assert!(named.text().starts_with("Data: bank, variant all: 20 columns, 20 features.\n"), "{}", named.text());
         let none = of(std::slice::from_ref(&near), std::slice::from_ref(&near));
         assert!(
             none.recommended().is_none() && none.text().contains("None meets that on fresh records"),

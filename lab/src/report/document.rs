@@ -17,8 +17,8 @@ use super::thresholds::{ThresholdResult, Thresholds};
 /// mean squared error, which the report describes; shares within a tolerance are among them.
 /// Threat models say what is known of the features. Since 5 an adversary may know moments of the features from records, and its
 /// attacks say what they add to a control that has no scores. Since 6 a report may name the policy in service and thresholds, and its
-/// audits say whether they meet them.
-pub const SCHEMA_VERSION: u32 = 6;
+/// audits say whether they meet them. Since 7 a report names the variant of its data set.
+pub const SCHEMA_VERSION: u32 = 7;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,6 +110,12 @@ pub struct Generated {
 pub struct DataFacts {
     /// Short name, as in `--dataset`.
     pub name: String,
+    /// Which of its columns were taken, as in `--variant`. Absent for the records of a deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// How many columns that is; a column may become several features. Absent for the records of a deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<usize>,
     /// Where it comes from, in words.
     pub source: String,
     /// Records in all.
@@ -120,7 +126,7 @@ pub struct DataFacts {
     pub validation: usize,
     /// Records accuracy was measured on.
     pub test: usize,
-    /// Features of all parties together.
+    /// Features of all parties together, after encoding.
     pub features: usize,
     /// Classes k.
     pub classes: usize,

@@ -355,9 +355,11 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
         (
             "data",
             format!(
-                "{}: {}, {}, {} ({} training, {} validation, {} test)",
+                "{}{}: {}, {}{}, {} ({} training, {} validation, {} test)",
                 data.name,
+                data.variant.as_ref().map(|variant| format!(", variant {variant}")).unwrap_or_default(),
                 counted(data.records, "record"),
+                data.columns.map(|columns| format!("{}, ", counted(columns, "column"))).unwrap_or_default(),
                 counted(data.features, "feature"),
                 counted(data.classes, "class"),
                 data.training,

@@ -91,10 +91,10 @@ fn an_imported_model_was_not_trained_here() {
 #[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(7);
+    document["schema_version"] = json!(8);
     document["new_in_7"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 7, this program reads version 6");
+    assert_eq!(error, "the report has schema version 8, this program reads version 7");
 }
 
 #[test]

@@ -111,9 +111,15 @@ pub struct HeatMap {
 pub struct DatasetFacts {
     /// Its name.
     pub name: String,
+    /// Which of its columns were taken, as in `--variant`. Documents of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// How many columns that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<usize>,
     /// SHA-256 of all that was loaded, see [`vfl_shared::data::Dataset::data_hash`].
     pub sha256: String,
-    /// Number of features d_t, over all parties.
+    /// Number of features d_t, over all parties, after encoding.
     pub features: usize,
     /// Number of classes k.
     pub classes: usize,

@@ -1,6 +1,6 @@
 //! The figures that can be computed: name, what each shows, where it is from, on which data.
 
-use vfl_shared::data::{BankColumns, DatasetName};
+use vfl_shared::data::{DatasetName, Variant};
 
 use super::ReproduceError;
 use super::protocol::{Protocol, Training};
@@ -145,10 +145,17 @@ impl Figure {
         }
     }
 
-    /// Columns of `bank` unless told otherwise.
+    /// The variant of a data set unless told otherwise: the columns that the figure's paper takes.
     #[must_use]
-    pub fn default_bank_columns(self) -> BankColumns {
-        if self == Self::Priors { BankColumns::All } else { BankColumns::Authors }
+    pub fn default_variant(self, dataset: DatasetName) -> Variant {
+        match (self.protocol(), dataset) {
+            (Protocol::R, DatasetName::Bank) if self == Self::JFig11a => Variant::All,
+            (Protocol::R, DatasetName::Bank) => Variant::Authors,
+            (Protocol::V, DatasetName::Adult) => Variant::WithoutEducation,
+            (Protocol::V, DatasetName::Grid) => Variant::WithStab,
+            (Protocol::Own, DatasetName::Bank) => Variant::All,
+            _ => dataset.default_variant(),
+        }
     }
 
     /// Where its model is trained unless told otherwise.

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use vfl_shared::data::synthetic::SyntheticFields;
 use vfl_shared::data::{
-    self, BankColumns, Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Normalisation, Part, SplitSpec,
-    SyntheticParameters,
+    self, Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Normalisation, Part, SplitSpec, SyntheticParameters,
+    Variant,
 };
 use vfl_shared::hex;
 use vfl_shared::metrics::accuracy;
@@ -29,8 +29,8 @@ pub struct SubjectSpec {
     pub dataset: DatasetName,
     /// Where the public sets are; the synthetic one needs none.
     pub data_dir: Option<PathBuf>,
-    /// Columns of `bank`; no matter for the others.
-    pub bank_columns: BankColumns,
+    /// Which columns of it.
+    pub variant: Variant,
     /// A file with the model's weights; without one it is trained.
     pub model: Option<PathBuf>,
     /// Seed of the split, of training, and of the synthetic set.
@@ -169,6 +169,8 @@ impl Subject {
         Ok(Self {
             dataset: DatasetFacts {
                 name: dataset.name().to_owned(),
+                variant: Some(dataset.variant().to_string()),
+                columns: Some(dataset.columns()),
                 sha256: dataset.data_hash(),
                 features: dataset.x().nrows(),
                 classes: weights.nrows(),
@@ -318,7 +320,7 @@ fn test_rows(dataset: &Dataset, protocol: Protocol) -> Vec<usize> {
 
 fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     let mut data = DatasetSpec::new(spec.dataset, spec.data_dir.clone(), spec.seed);
-    data.bank_columns = spec.bank_columns;
+    data.variant = spec.variant;
     let official = spec.protocol == Protocol::R;
     let (train, test) = if spec.protocol == Protocol::Own { (0.7, 0.3) } else { (0.8, 0.2) };
     if spec.protocol != Protocol::Own {

@@ -78,8 +78,10 @@ pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
         (
             "Data",
             format!(
-                "{}, {} features, {} classes, {} test records, sha256 {}",
+                "{}{}{}, {} features, {} classes, {} test records, sha256 {}",
                 data.name,
+                data.variant.as_ref().map(|variant| format!(", variant {variant}")).unwrap_or_default(),
+                data.columns.map(|columns| format!(", {columns} columns")).unwrap_or_default(),
                 data.features,
                 data.classes,
                 data.test_records,

@@ -22,6 +22,7 @@ use vfl_shared::types::FeatureBlock;
 use self::factor::{Factors, known_of};
 pub use self::record::{Step, Transcript, record};
 use crate::demo::vertical_split;
+use crate::set_facts::SetFacts;
 
 /// An estimate counts as a hit where every feature is within this of the truth, features being in [0, 1].
 pub const NEAR: f64 = 0.01;
@@ -86,7 +87,8 @@ pub struct AfterEpochs {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TranscriptReport {
     /// The data set.
-    pub dataset: String,
+    #[serde(flatten)]
+    pub set: SetFacts,
     /// SHA-256 of what was loaded.
     pub data_hash: String,
     /// Number of classes.
@@ -231,7 +233,7 @@ pub fn run(
     let others = order.split_off(plan.known);
     let known = order;
 
-    on_start(&format!("{}: training {most} epochs on {} records", dataset.name(), trained.len()));
+    on_start(&format!("{}; training {most} epochs on {} records", SetFacts::of(&dataset), trained.len()));
     let transcript = record(&config, classes, block(split.active())?, passive, labels)?;
     let known_truth = truth.select_columns(&known);
     let (d, n) = truth.shape();
@@ -257,7 +259,7 @@ pub fn run(
         attack.push(row);
     }
     Ok(TranscriptReport {
-        dataset: dataset.name().to_owned(),
+        set: SetFacts::of(&dataset),
         data_hash: dataset.data_hash(),
         classes,
         active_features: split.active().len(),

@@ -94,6 +94,8 @@ pub(super) fn report(findings: &Findings) -> String {
     let deployment = deployment_facts(findings, 0.5);
     let data = DataFacts {
         name: "test".into(),
+        variant: None,
+        columns: None,
         source: "test".into(),
         records: 1,
         training: 1,

@@ -12,6 +12,7 @@ use super::schema::{FeatureSpec, SchemaError};
 use super::split::{Part, Split, SplitError};
 use super::synthetic::SyntheticError;
 use super::table::AssembleError;
+use super::variant::{UnknownVariant, Variant};
 use super::vertical::VerticalSplitError;
 use crate::hex;
 use crate::types::{IdError, RecordIds, ShapeError};
@@ -22,6 +23,9 @@ pub enum DataError {
     /// A name that no loader has.
     #[error(transparent)]
     Unknown(#[from] UnknownDataset),
+    /// A variant that the set does not have.
+    #[error(transparent)]
+    Variant(#[from] UnknownVariant),
     /// A public set that is not included was asked for, and no directory given.
     #[error(
         "data set {dataset} does not come with the program: pass --data-dir DIR or set CLOISON_DATA_DIR (scripts/fetch-datasets.sh downloads the public sets)"
@@ -121,6 +125,8 @@ pub enum DataError {
 #[derive(Clone, PartialEq)]
 pub struct Dataset {
     pub(super) name: String,
+    pub(super) variant: Variant,
+    pub(super) columns: usize,
     pub(super) ids: RecordIds,
     pub(super) features: Vec<FeatureSpec>,
     pub(super) x: DMatrix<f64>,
@@ -135,6 +141,18 @@ impl Dataset {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The variant, which says which columns of the source were taken.
+    #[must_use]
+    pub fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    /// Number of columns of the source that were taken. A column may become several features.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns
     }
 
     /// Record ids: the name and the position in the source, `satellite-000123`.

@@ -8,18 +8,19 @@ use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
 use super::images;
 use super::included;
-use super::names::{BankColumns, DatasetName};
+use super::names::DatasetName;
 use super::raw::{Raw, read_content};
 use super::schema::FeatureKind;
 use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
+use super::variant::Variant;
 
-/// Reads the files of a public set, from a directory or else from those that are included.
-pub(super) fn read(name: DatasetName, directory: Option<&Path>, bank: BankColumns) -> Result<Raw, DataError> {
+/// Reads the files of a public set in one of its variants, from a directory or else from those that are included.
+pub(super) fn read(name: DatasetName, directory: Option<&Path>, variant: Variant) -> Result<Raw, DataError> {
     if let Some(shape) = name.image() {
         return images::read(name, shape, directory);
     }
-    let source = source(name, bank).ok_or(DataError::NoFiles { dataset: name })?;
+    let source = source(name, variant).ok_or(DataError::NoFiles { dataset: name })?;
     let mut columns: Vec<Cells> = source.columns.iter().map(Cells::new).collect();
     let mut labels = Vec::new();
     let mut parts = Vec::new();

@@ -23,6 +23,7 @@ mod sources;
 pub mod split;
 pub mod synthetic;
 pub mod table;
+mod variant;
 pub mod vertical;
 
 use std::path::PathBuf;
@@ -31,13 +32,14 @@ pub use csv_error::{TableError, TableProblem};
 pub use csv_lines::Limits;
 pub use dataset::{DataError, Dataset};
 pub use encode::{Encoding, MeanOver};
-pub use names::{BankColumns, DatasetName, ImageShape, UnknownDataset};
+pub use names::{DatasetName, ImageShape, UnknownDataset};
 pub use normalise::Normalisation;
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
 pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError};
 pub use split::{Part, Split, SplitError, SplitSpec};
 pub use synthetic::{SyntheticFields, SyntheticParameters};
 pub use table::{AssembleError, FeatureStore, FeatureTable, StoreError};
+pub use variant::{UnknownVariant, Variant};
 pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
 
 use encode::{RawColumn, RawValues, encode};
@@ -55,8 +57,8 @@ pub struct DatasetSpec {
     pub data_dir: Option<PathBuf>,
     /// What becomes of categories.
     pub encoding: Encoding,
-    /// Columns of `bank`; no matter for the others.
-    pub bank_columns: BankColumns,
+    /// Which columns of it.
+    pub variant: Variant,
     /// Rows that minima and maxima are taken over.
     pub normalisation: Normalisation,
     /// Shares of training, validation and test.
@@ -68,7 +70,7 @@ pub struct DatasetSpec {
 }
 
 impl DatasetSpec {
-    /// A set with every default: ordinal encoding, bank without `duration`, ranges over all rows, 80/10/10 or the official
+    /// A set with every default: its default variant, ordinal encoding, ranges over all rows, 80/10/10 or the official
     /// test part.
     #[must_use]
     pub fn new(name: DatasetName, data_dir: Option<PathBuf>, seed: u64) -> Self {
@@ -76,7 +78,7 @@ impl DatasetSpec {
             name,
             data_dir,
             encoding: Encoding::default(),
-            bank_columns: BankColumns::default(),
+            variant: name.default_variant(),
             normalisation: Normalisation::default(),
             split: SplitSpec::default(),
             seed,
@@ -90,10 +92,11 @@ impl DatasetSpec {
 /// # Errors
 /// [`DataError`]; a missing file's error names the set, the file, the directory and the remedy.
 pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
+    spec.name.check_variant(spec.variant)?;
     let raw = match (spec.name, &spec.data_dir) {
         (DatasetName::Synthetic, _) => synthetic_columns(spec),
         (dataset, None) if !dataset.is_included() => return Err(DataError::NoDirectory { dataset }),
-        (_, directory) => loaders::read(spec.name, directory.as_deref(), spec.bank_columns)?,
+        (_, directory) => loaders::read(spec.name, directory.as_deref(), spec.variant)?,
     };
     let records = raw.labels.len();
     let split = spec.split.split(records, raw.parts.as_deref(), spec.seed)?;
@@ -125,8 +128,9 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
         }
     }
     let ids = RecordIds::new((0..records).map(|r| format!("{}-{r:06}", spec.name)))?;
-    let Raw { labels, class_names, parts, .. } = raw;
-    Ok(Dataset { name: spec.name.to_string(), ids, features, x, labels, class_names, parts, split })
+    let Raw { columns, labels, class_names, parts } = raw;
+    let (name, columns) = (spec.name.to_string(), columns.len());
+    Ok(Dataset { name, variant: spec.variant, columns, ids, features, x, labels, class_names, parts, split })
 }
 
 fn synthetic_columns(spec: &DatasetSpec) -> Raw {

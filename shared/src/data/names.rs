@@ -4,17 +4,17 @@
 //! |---|---|---|---|---|
 //! | `satellite` | `satellite/sat.trn`, `sat.tst` | 36 | labels 1, 2, 3, 4, 5, 7 of the file | `sat.tst` |
 //! | `robot` | `robot/sensor_readings_24.data` | 24 | slight right, forward, sharp right, slight left | – |
-//! | `bank` | `bank/bank-additional-full.csv` | 19 columns or all 20 | no, yes | – |
-//! | `adult` | `adult/adult.data`, `adult.test` | 14 columns | <=50K, >50K | `adult.test` |
+//! | `bank` | `bank/bank-additional-full.csv` | 19 columns, or 20 | no, yes | – |
+//! | `adult` | `adult/adult.data`, `adult.test` | 14 columns, or 13 | <=50K, >50K | `adult.test` |
 //! | `pendigits` | `pendigits/pendigits.tra`, `pendigits.tes` | 16 | digits | `pendigits.tes` |
-//! | `grid` | `grid/Data_for_UCI_named.csv` | 12 (`stab`, which defines the class, is dropped) | stable, unstable | – |
+//! | `grid` | `grid/Data_for_UCI_named.csv` | 12, or 13 with `stab`, which defines the class | stable, unstable | – |
 //! | `credit` | `credit/UCI_Credit_Card.csv` | 23 (`ID` is dropped) | no default, default | – |
 //! | `drive` | `drive/Sensorless_drive_diagnosis.txt`, or the two samples of it | 48 | 1 to 11 of the file | – |
 //! | `mnist` | `mnist/train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-…` | 28 × 28 | digits | `t10k` |
 //! | `cifar10` | `cifar10/data_batch_1.bin` to `5`, `test_batch.bin`, or the first records of them | 3 × 32 × 32 | ten | `test_batch` |
 //! | `cifar100` | `cifar100/train.bin`, `test.bin`, or subsets of them | 3 × 32 × 32 | fine labels 0 to 99 | `test` |
 //!
-//! Features of images are pixels over 255, channel by channel, row by row.
+//! Where there are several numbers of features, [`Variant`](super::Variant) names the columns. Features of images are pixels over 255, channel by channel, row by row.
 //!
 //! The class order of `robot` is that of the published model in the golden vectors: the authors' own changes from run to
 //! run. Every value that stands for a missing one ("unknown", "?", `pdays` 999) is kept as a category or number of its own.
@@ -122,17 +122,4 @@ impl FromStr for DatasetName {
         let known = Self::ALL.iter().find(|d| d.as_str() == name).copied();
         known.ok_or_else(|| UnknownDataset { name: name.chars().take(80).collect() })
     }
-}
-
-/// Which columns of `bank` are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BankColumns {
-    /// All but `duration`, which gives the label away: what R's text says.
-    #[default]
-    WithoutDuration,
-    /// All but `campaign`, with `duration`, and `cons.conf.idx` as a category: what the code behind R's figures does.
-    Authors,
-    /// All 20, `duration` among them.
-    All,
 }

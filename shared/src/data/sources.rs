@@ -1,8 +1,9 @@
 //! What each public data set looks like: files, columns, classes. Facts from the sets' own descriptions.
 
-use super::names::{BankColumns, DatasetName};
+use super::names::DatasetName;
 use super::schema::FeatureKind;
 use super::split::Part;
+use super::variant::Variant;
 
 pub(super) struct Source {
     /// Alternatives, each a list of files that belong together; the first that is there is read.
@@ -61,16 +62,16 @@ const ORDINAL: ColumnKind = ColumnKind::Number(FeatureKind::Ordinal);
 const BINARY: ColumnKind = ColumnKind::Number(FeatureKind::Binary);
 const CATEGORY: ColumnKind = ColumnKind::Category(&[]);
 
-/// The description of a public set of text; `None` for the synthetic one and images.
-pub(super) fn source(name: DatasetName, bank_columns: BankColumns) -> Option<Source> {
+/// The description of a public set of text in one of its variants, which the caller has checked; `None` for the synthetic one and images.
+pub(super) fn source(name: DatasetName, variant: Variant) -> Option<Source> {
     Some(match name {
         DatasetName::Synthetic | DatasetName::Mnist | DatasetName::Cifar10 | DatasetName::Cifar100 => return None,
         DatasetName::Satellite => satellite(),
         DatasetName::Robot => robot(),
-        DatasetName::Bank => bank(bank_columns),
-        DatasetName::Adult => adult(),
+        DatasetName::Bank => bank(variant),
+        DatasetName::Adult => adult(variant),
         DatasetName::Pendigits => pendigits(),
-        DatasetName::Grid => grid(),
+        DatasetName::Grid => grid(variant),
         DatasetName::Credit => credit(),
         DatasetName::Drive => drive(),
     })
@@ -109,7 +110,7 @@ fn robot() -> Source {
     }
 }
 
-fn bank(columns: BankColumns) -> Source {
+fn bank(variant: Variant) -> Source {
     const EDUCATION: &[&str] = &[
         "illiterate",
         "basic.4y",
@@ -121,10 +122,10 @@ fn bank(columns: BankColumns) -> Source {
         "unknown",
     ];
     const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-    let (duration, campaign, confidence) = match columns {
-        BankColumns::WithoutDuration => (ColumnKind::Drop, NUMERIC, NUMERIC),
-        BankColumns::Authors => (NUMERIC, ColumnKind::Drop, CATEGORY),
-        BankColumns::All => (NUMERIC, NUMERIC, NUMERIC),
+    let (duration, campaign, confidence) = match variant {
+        Variant::All => (NUMERIC, NUMERIC, NUMERIC),
+        Variant::Authors => (NUMERIC, ColumnKind::Drop, CATEGORY),
+        _ => (ColumnKind::Drop, NUMERIC, NUMERIC),
     };
     let columns = [
         ("age", NUMERIC),
@@ -158,12 +159,13 @@ fn bank(columns: BankColumns) -> Source {
     }
 }
 
-fn adult() -> Source {
+fn adult(variant: Variant) -> Source {
+    let education = if variant == Variant::WithoutEducation { ColumnKind::Drop } else { CATEGORY };
     let columns = [
         ("age", NUMERIC),
         ("workclass", CATEGORY),
         ("fnlwgt", NUMERIC),
-        ("education", CATEGORY),
+        ("education", education),
         ("education-num", ORDINAL),
         ("marital-status", CATEGORY),
         ("occupation", CATEGORY),
@@ -198,10 +200,11 @@ fn pendigits() -> Source {
     }
 }
 
-fn grid() -> Source {
+fn grid(variant: Variant) -> Source {
+    let stab = if variant == Variant::WithStab { NUMERIC } else { ColumnKind::Drop };
     let names = ["tau1", "tau2", "tau3", "tau4", "p1", "p2", "p3", "p4", "g1", "g2", "g3", "g4"];
     let mut columns: Vec<Column> = names.map(|name| column((name, NUMERIC))).into();
-    columns.push(column(("stab", ColumnKind::Drop)));
+    columns.push(column(("stab", stab)));
     Source {
         files: &[&[("Data_for_UCI_named.csv", None)]],
         delimiter: Delimiter::Char(','),

@@ -60,6 +60,8 @@ pub(super) fn report() -> Report {
     };
     let data = DataFacts {
         name: "satellite".into(),
+        variant: Some("all".into()),
+        columns: Some(36),
         source: "UCI Machine Learning Repository, Statlog (Landsat Satellite)".into(),
         records: 6435,
         training: 3991,
@@ -198,6 +200,7 @@ pub(super) fn hostile() -> Report {
     let (first, second) = (format!("tele\"com' {EVIL}"), "保険\u{202e}\x1b[31m & co".to_owned());
     report.title = format!("Title </title>{EVIL}");
     report.data.name = EVIL.into();
+    report.data.variant = Some(EVIL.into());
     report.data.source = format!("{EVIL} https://evil.example/x");
     report.command = format!("demo {EVIL}");
     report.notes = vec![EVIL.into()];
