@@ -16,6 +16,7 @@ mod learner;
 mod linear;
 mod optimiser;
 mod parameter_file;
+pub mod privacy;
 mod schedule;
 mod spec;
 mod staging;
