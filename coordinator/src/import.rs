@@ -86,7 +86,12 @@ impl ImportDriver {
         tracing::info!(caller = %caller, training_ids = job.training_ids.len(), "publishing imported parameters");
         let asked = driver.passive.iter().map(|party| describe(party, caller, &job, timeout));
         let passive = try_join_all(asked).await?;
-        let entry = PartyEntry { name: caller.name().clone(), features: job.features, share: job.digest.clone() };
+        let entry = PartyEntry {
+            name: caller.name().clone(),
+            features: job.features,
+            share: job.digest.clone(),
+            privacy: None,
+        };
         let classes = job.class_names.clone();
         let model = ModelSpec::softmax_regression(classes.len() as u32, passive.len())?;
         let manifest = Manifest::new(model, classes, entry, passive, None, &job.training_ids)?;
@@ -128,7 +133,7 @@ async fn describe(
     let staged = client::staged(party, caller.name(), &job.class_names, timeout).await?;
     let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer()));
     check_share(&staged.digest, staged.features).map_err(wrong)?;
-    Ok(PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest })
+    Ok(PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest, privacy: None })
 }
 
 fn check_share(digest: &str, features: u32) -> Result<(), WireError> {

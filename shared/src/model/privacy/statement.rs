@@ -46,6 +46,12 @@ impl PrivacyStatement {
         check(self.steps > 0 || self.epsilon == 0.0, "epsilon", "0 without an update")?;
         Ok(self)
     }
+
+    /// ε to three significant digits, rounded up.
+    #[must_use]
+    pub fn shown_epsilon(&self) -> String {
+        significant(self.epsilon)
+    }
 }
 
 impl fmt::Display for PrivacyStatement {
