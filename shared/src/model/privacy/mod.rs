@@ -10,7 +10,8 @@
 //!
 //! **What is not promised.**
 //! - A record's shares and embeddings are not covered: the coordinator sees them, and they are functions of the record.
-//! - The gradients depend on this party's shares. What other parties' parameters took up through them is not covered.
+//! - The gradients are taken for fixed. They depend on this party's shares, also through what other parties' parameters took up from
+//!   them, which is not covered.
 //! - Validation records choose the epoch that is published. Their part in that choice is not covered.
 //! - Each training counts by itself. ε and δ of several trainings add up.
 //! - No amplification by sampling is claimed: the active party and the coordinator know the seed, hence every batch.
