@@ -9,6 +9,7 @@ use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
 use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};
 use vfl_shared::service::{Credentials, Peer, Role};
 
@@ -111,6 +112,8 @@ pub struct TrainingTable {
     pub patience: u32,
     /// See [`TrainingValues`].
     pub seed: u64,
+    /// Differential privacy of this party's parameters: see [`privacy`](vfl_shared::model::privacy). Default none.
+    pub privacy: Option<PrivacyConfig>,
 }
 
 impl Default for TrainingTable {
@@ -125,6 +128,7 @@ impl Default for TrainingTable {
             validation_share: v.validation_share,
             patience: v.patience,
             seed: v.seed,
+            privacy: None,
         }
     }
 }
@@ -173,6 +177,8 @@ pub struct Settings {
     pub audits_allowed: bool,
     /// Passive features that this party knows of some records: of all passive parties, in the order of the parties' names.
     pub known: Option<Arc<FeatureTable>>,
+    /// How this party keeps its parameters private in trainings.
+    pub privacy: Option<PrivacyConfig>,
 }
 
 /// What the commands `train` and `predict` need: they are clients of the running service.
@@ -219,6 +225,7 @@ impl Settings {
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
             audits_allowed: v.audit.allowed,
             known: known.map(Arc::new),
+            privacy: v.training.privacy,
         };
         Ok((v.listen, settings))
     }

@@ -11,6 +11,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use vfl_shared::data::FeatureStore;
 use vfl_shared::disjoint_sets::DisjointSets;
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{ShareStore, Staging, StoreError, TrainingConfig};
 use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
 use vfl_shared::rpc::pb::train_job_event;
@@ -65,6 +66,7 @@ struct Service {
     importer: Arc<Importer>,
     class_names: Vec<String>,
     training: Arc<tokio::sync::Mutex<()>>,
+    privacy: Option<PrivacyConfig>,
     stop: tokio_util::sync::CancellationToken,
 }
 
@@ -98,6 +100,7 @@ pub async fn run(
         importer,
         class_names,
         training: Arc::default(),
+        privacy: settings.privacy,
         stop,
     };
     let routes = |stop| {
@@ -171,9 +174,10 @@ impl ActiveParty for Service {
         let busy = self.training.clone().try_lock_owned().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
         let (events, outgoing) = mpsc::channel(64);
         let (scorer, class_names, stop) = (self.scorer.clone(), self.class_names.clone(), self.stop.clone());
+        let privacy = self.privacy;
         tokio::spawn(async move {
             let ended = tokio::select! {
-                ended = train(&scorer, &config, class_names, ids, labels, &events) => ended,
+                ended = train(&scorer, &config, class_names, (ids, labels), privacy, &events) => ended,
                 () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
                 () = events.closed() => Err(Refusal::unavailable("nobody waits for the training any more")),
             };
@@ -254,8 +258,8 @@ async fn train(
     scorer: &Scorer,
     config: &TrainingConfig,
     class_names: Vec<String>,
-    ids: RecordIds,
-    labels: Vec<u32>,
+    (ids, labels): (RecordIds, Vec<u32>),
+    privacy: Option<PrivacyConfig>,
     events: &mpsc::Sender<Result<pb::TrainJobEvent, Status>>,
 ) -> Result<Option<Published>, Refusal> {
     let (replies, receiver) = mpsc::channel(16);
@@ -285,6 +289,7 @@ async fn train(
         known_records: Some(ids.clone()),
         source: &source,
         gate: None,
+        privacy,
     };
     let tell = |event| {
         if let TrainingEvent::Progress(progress) = event {

@@ -149,13 +149,15 @@ impl ImportDriver {
         let k = u32::try_from(job.class_names.len()).unwrap_or(u32::MAX);
         let plain = || SubModelSpec::softmax_regression(k);
         let active = job.sub_model.clone().unwrap_or_else(plain);
-        let entry = PartyEntry { name: caller.name().clone(), features: job.features, share: job.digest.clone() };
+        let (name, share) = (caller.name().clone(), job.digest.clone());
+        let entry = PartyEntry { name, features: job.features, share, privacy: None };
         let (entries, passive): (Vec<PartyEntry>, Vec<SubModelSpec>) =
             described.into_iter().map(|one| (one.entry, one.sub_model.unwrap_or_else(plain))).unzip();
         for sub_model in std::iter::once(&active).chain(&passive) {
             check_live(&self.live, sub_model.kind())?;
         }
-        let wide = std::iter::once(&active).chain(&passive).map(SubModelSpec::width).find(|width| *width > MAX_EMBEDDING);
+        let wide =
+            std::iter::once(&active).chain(&passive).map(SubModelSpec::width).find(|width| *width > MAX_EMBEDDING);
         if let Some(width) = wide.filter(|_| top.is_some()) {
             return Err(Refusal::precondition(format!(
                 "embeddings have at most {MAX_EMBEDDING} numbers here, so that those of {STREAM_CHUNK_RECORDS} records fit a message, and \
@@ -196,7 +198,8 @@ async fn describe(
     let staged = client::staged(party, caller.name(), &job.class_names, timeout).await?;
     let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer()));
     check_share(&staged.digest, staged.features).map_err(wrong)?;
-    let entry = PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest };
+    let entry =
+        PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest, privacy: None };
     Ok(Described { entry, sub_model: staged.sub_model })
 }
 

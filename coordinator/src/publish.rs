@@ -74,7 +74,7 @@ pub(crate) fn check_features(features: u32) -> Result<(), WireError> {
 }
 
 /// How a model came about: by `training`, or, if there was none here, from files; its training elsewhere is then said to have
-/// used `training_ids` records.
+/// used `training_ids` records. The privacy of its parties is left out.
 #[must_use]
 pub fn published(version: &ModelVersion, training: Option<&TrainingSummary>, training_ids: usize) -> Published {
     let version = version.clone();
@@ -88,6 +88,7 @@ pub fn published(version: &ModelVersion, training: Option<&TrainingSummary>, tra
             validation_records: summary.validation_records,
             imported: false,
             config: Some(summary.config.clone()),
+            privacy: Vec::new(),
         },
         None => Published {
             version,
@@ -98,6 +99,7 @@ pub fn published(version: &ModelVersion, training: Option<&TrainingSummary>, tra
             validation_records: 0,
             imported: true,
             config: None,
+            privacy: Vec::new(),
         },
     }
 }

@@ -13,6 +13,7 @@ use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::hex;
+use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::model::{
     Combiner, Head, ModelSpec, Parameters, ShareStore, SpecError, StoreError, StoredShare, TrainingConfig, heads,
 };
@@ -51,7 +52,7 @@ pub enum RegistryError {
 }
 
 /// One party's part in a published model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartyEntry {
     /// Its name.
@@ -60,6 +61,9 @@ pub struct PartyEntry {
     pub features: u32,
     /// Hash of its stored share.
     pub share: String,
+    /// What it says of the privacy that it trained with. `None`, and not written: it trained without, or imported its share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<PrivacyStatement>,
 }
 
 /// How a model was trained.

@@ -148,6 +148,7 @@ impl Coordinator for Service {
         let party = |e: &crate::registry::PartyEntry| pb::describe_model_response::PassiveParty {
             name: e.name.as_str().to_owned(),
             features: e.features,
+            privacy: e.privacy.as_ref().map(Into::into),
         };
         Ok(Response::new(pb::DescribeModelResponse {
             model_version: m.version.as_str().to_owned(),
@@ -155,6 +156,7 @@ impl Coordinator for Service {
             passive_parties: m.passive_parties.iter().map(party).collect(),
             policy: Some(self.engine.policies.live().into()),
             active_features: m.active_party.features,
+            active_privacy: m.active_party.privacy.as_ref().map(Into::into),
             model: Some((&model.spec).into()),
             training: Some(published(&m.version, m.training.as_ref(), model.training_records()).into()),
         }))

@@ -18,7 +18,7 @@ use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
-use vfl_shared::training::messages::{Begin, Binding, Command, Published};
+use vfl_shared::training::messages::{Begin, Binding, Command, Published, Stored};
 use vfl_shared::types::{PartyName, RecordIdsBuilder};
 
 use checks::ShareBound;
@@ -164,8 +164,10 @@ impl TrainingDriver {
             link.send(Command::Store { from_checkpoint: outcome.from_checkpoint }).await?;
         }
         for (link, &features) in links.iter_mut().zip(features) {
-            entries.push(PartyEntry { name: link.name.clone(), features, share: link.stored().await? });
+            let Stored { digest: share, privacy } = link.stored().await?;
+            entries.push(PartyEntry { name: link.name.clone(), features, share, privacy });
         }
+        let privacy = entries.iter().filter_map(|entry| Some((entry.name.clone(), entry.privacy?))).collect();
         let top = match top {
             Some(top) => Some(self.store_top(top, &entries, &model).await?),
             None => None,
@@ -197,7 +199,7 @@ impl TrainingDriver {
         };
         let calibration = Some(outcome.calibration.clone());
         put_in_service(&self.registry, manifest, calibration, confirmed).await?;
-        Ok(published(&version, Some(&summary), job.ids.len()))
+        Ok(Published { privacy, ..published(&version, Some(&summary), job.ids.len()) })
     }
 }
 

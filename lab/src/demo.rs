@@ -1,6 +1,7 @@
 //! The whole way once: data split by columns, three services over loopback sockets, a model trained, served, attacked and
 //! defended, and a report.
 
+mod command;
 mod facts;
 mod records;
 
@@ -10,12 +11,13 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_coordinator::registry::TrainingSummary;
-use vfl_passive_party::config::{Grant, ReleasePolicy};
+use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{SOFTMAX_REGRESSION, TrainingConfig};
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::training::messages::Published;
@@ -23,7 +25,8 @@ use vfl_shared::types::{PartyName, RecordIds};
 
 pub use facts::{deployment_facts, surfaces};
 
-use facts::draws_from_the_os;
+use command::{command, names as metric_names};
+use facts::{draws_from_the_os, privacy_notes};
 use records::Records;
 
 use crate::audit::{self, Findings, Plan};
@@ -48,6 +51,8 @@ pub struct DemoPlan {
     pub passive_parties: usize,
     /// How the model is trained.
     pub training: TrainingConfig,
+    /// How every party keeps its parameters private in training.
+    pub privacy: Option<PrivacyConfig>,
     /// Records attacked: this many of the test records, drawn by the seed; all if there are fewer, but for those known.
     pub records: usize,
     /// Records that a further adversary knows whole: this many test records that are not attacked, as many as there are. 0 leaves it
@@ -174,7 +179,7 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     let known = if as_they_are { plan.known_records } else { 0 };
     let records = Records::draw(&dataset, plan.records, known, plan.seed);
     let help = Help { known: records.table(&dataset, &split)?, moments: true, ..Help::default() };
-    let shown = (release, training_transform);
+    let shown = (release, training_transform, plan.privacy);
     let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
     let parties = plan.passive_parties;
     say(&format!("{} services are up on loopback, mutual TLS between all of them", 2 + parties));
@@ -191,6 +196,7 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
         "model {} is in service: {} steps, epoch {} of {} published",
         published.version, published.steps, published.best_epoch, published.epochs
     ));
+    privacy_notes(&published.privacy).iter().for_each(|note| say(note));
     Ok(Served { deployment, dataset, split, records, published, training_ids, _state: state })
 }
 
@@ -238,7 +244,9 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         Some(whole) => Some(sweep(&dataset, whole, plan, &audited).await?),
         None => None,
     };
-    Ok(report(plan, &dataset, &split, &findings, test_accuracy, sweep))
+    let mut report = report(plan, &dataset, &split, &findings, test_accuracy, sweep);
+    report.notes.extend(privacy_notes(&published.privacy));
+    Ok(report)
 }
 
 async fn deploy(
@@ -246,7 +254,7 @@ async fn deploy(
     split: &VerticalSplit,
     state: &Path,
     seed: u64,
-    (release, training_transform): (ReleasePolicy, TransformConfig),
+    (release, training_transform, privacy): (ReleasePolicy, TransformConfig, Option<PrivacyConfig>),
     help: Help,
 ) -> anyhow::Result<Deployment> {
     // A report is the same for the same seed, noise and all.
@@ -259,9 +267,10 @@ async fn deploy(
         defenses: Vec::new(),
         release,
         training_transform,
-        consent: consent(&active_name(), dataset.class_names().len()),
+        consent: TrainingPolicy { privacy, ..consent(&active_name(), dataset.class_names().len()) },
         audits: true,
         help,
+        active_privacy: privacy,
     })
     .await
 }
@@ -334,7 +343,7 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
             split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
         whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
         let none = TransformConfig::None {};
-        let shown = (white_box(), none);
+        let shown = (white_box(), none, None);
         let help = Help { moments: true, ..Help::default() };
         let deployment = deploy(dataset, &split, state.path(), plan.seed, shown, help).await?;
         let attacks = SWEPT.map(AttackConfig::from).to_vec();
@@ -373,51 +382,7 @@ fn report(
     let k = dataset.class_names().len();
     let training = findings.model.training;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
-    let mut command = format!("cloison demo --dataset {} --seed {} --passive-features {d}", dataset.name(), plan.seed);
-    if plan.first_column != 0 {
-        command.push_str(&format!(" --first-column {}", plan.first_column));
-    }
-    if plan.passive_parties != 1 {
-        command.push_str(&format!(" --passive-parties {}", plan.passive_parties));
-    }
-    if plan.data.variant != plan.data.name.default_variant() {
-        command.push_str(&format!(" --variant {}", plan.data.variant));
-    }
-    let model = &plan.training.values().model;
-    if !model.is_default() {
-        let settings = model.settings();
-        let hidden = settings.get("hidden").and_then(|hidden| hidden.as_array()).into_iter().flatten();
-        command.push_str(&format!(" --hidden {}", hidden.map(ToString::to_string).collect::<Vec<_>>().join(",")));
-        if let Some(activation) = settings.get("activation").and_then(|activation| activation.as_str()) {
-            command.push_str(&format!(" --activation {activation}"));
-        }
-    }
-    if plan.policies != default_policies() {
-        if every_policy(k) == plan.policies {
-            command.push_str(" --policy all");
-        } else {
-            plan.policies.iter().for_each(|policy| command.push_str(&format!(" --policy '{policy}'")));
-        }
-    }
-    for (option, transform) in [("transform", &plan.transform), ("train-transform", &plan.training_transform)] {
-        if *transform != (TransformConfig::None {}) {
-            command.push_str(&format!(" --{option} '{transform}'"));
-        }
-    }
-    let names = |metrics: &[&'static dyn Metric]| metrics.iter().map(|m| m.name()).collect::<Vec<_>>();
-    if let Some(metrics) = &plan.metrics {
-        let named = if metrics.is_empty() { "none".to_owned() } else { names(metrics).join(",") };
-        command.push_str(&format!(" --metrics {named}"));
-    }
-    for (threshold, limit) in plan.thresholds.given() {
-        command.push_str(&format!(" --{} {limit}", threshold.name().replace('_', "-")));
-    }
-    if plan.records != DEFAULT_RECORDS {
-        command.push_str(&format!(" --records {}", plan.records));
-    }
-    if plan.known_records != DEFAULT_KNOWN_RECORDS {
-        command.push_str(&format!(" --known-records {}", plan.known_records));
-    }
+    let command = command(plan, dataset, d);
     let config = json!({
         "dataset": dataset.name(),
         "variant": dataset.variant().as_str(),
@@ -430,7 +395,7 @@ fn report(
         "training": plan.training,
         "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "attacks": Method::general().map(Method::as_str).collect::<Vec<_>>(),
-        "metrics": names(&findings.metrics),
+        "metrics": metric_names(&findings.metrics),
         "thresholds": plan.thresholds,
         "transform": plan.transform.to_string(),
         "training_transform": plan.training_transform.to_string(),
@@ -467,6 +432,7 @@ fn report(
          An attack that is not listed may do better than both."
             .into(),
     ];
+    let model = &plan.training.values().model;
     if !model.is_default() {
         report.notes.push(format!(
             "The model is of kind `{}` with the settings {}. Its passive parameters are not released, so that attacks which \
@@ -494,3 +460,5 @@ pub const DEFAULT_KNOWN_RECORDS: usize = 200;
 
 /// Records attacked unless told otherwise.
 pub const DEFAULT_RECORDS: usize = 1000;
+/// The most epochs of training, unless it is private.
+pub const DEFAULT_EPOCHS: u32 = 150;

@@ -16,6 +16,7 @@ use vfl_passive_party::collusion::Collusion;
 use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, LinearParameters, MAX_WIDTH, ModelSpec, ShareStore, TrainingConfig, kinds};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::{Credentials, Limits, Peer, Role};
@@ -47,6 +48,8 @@ pub struct DeploymentSpec {
     pub audits: bool,
     /// What an adversary has beside releases and parameters.
     pub help: Help,
+    /// How the active party keeps its parameters private; `consent` says it of the passive parties.
+    pub active_privacy: Option<PrivacyConfig>,
 }
 
 /// What the active party of a deployment has beside releases and parameters. The default is nothing.
@@ -213,6 +216,7 @@ impl Deployment {
             peer_timeout: Duration::from_secs(30),
             audits_allowed: spec.audits,
             known: known.map(Arc::new),
+            privacy: spec.active_privacy,
         };
         let active = run(address, move |stop| async move {
             vfl_active_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
@@ -446,7 +450,8 @@ impl WholeModel {
             let store = ShareStore::open(&state_dir.join(name))?;
             let parameters = LinearParameters::new(self.weights.select_columns(columns), bias)?;
             let share = store.put(&parameters, names)?;
-            let entry = PartyEntry { name: PartyName::new(name)?, features: columns.len() as u32, share };
+            let entry =
+                PartyEntry { name: PartyName::new(name)?, features: columns.len() as u32, share, privacy: None };
             anyhow::Ok((store, entry))
         };
         let (active_store, active_entry) = put("active", active.0, active.1, Some(self.bias.clone()))?;

@@ -4,6 +4,7 @@
 //! written by `cargo run --release --example results`.
 
 pub mod blocks;
+mod privacy;
 mod render;
 
 use std::collections::BTreeMap;
@@ -21,11 +22,17 @@ pub struct Table {
     pub name: &'static str,
     /// The document, from the root of the repository.
     pub document: &'static str,
-    /// The runs that it is of: the words of `cloison demo` commands.
-    commands: &'static [&'static [&'static str]],
+    made: Made,
     /// Whether another run gives the same: some transforms are drawn from the operating system.
     pub repeats: bool,
-    render: fn(&[&Report]) -> anyhow::Result<String>,
+}
+
+/// How a table is made.
+enum Made {
+    /// Of demonstrations: the words of `cloison demo` commands.
+    Of { commands: &'static [&'static [&'static str]], render: fn(&[&Report]) -> anyhow::Result<String> },
+    /// By runs of its own, which no other command makes.
+    Alone(fn() -> anyhow::Result<String>),
 }
 
 const RESULTS: &str = "docs/results.md";
@@ -54,36 +61,61 @@ macro_rules! shown {
 
 /// Every table, in the order of the documents.
 pub const TABLES: &[Table] = &[
-    Table { name: "readme", document: README, commands: &[ALL_SATELLITE], repeats: true, render: render::readme },
-    Table { name: "one-audit", document: RESULTS, commands: &[TWELVE], repeats: true, render: render::excerpt },
+    Table {
+        name: "readme",
+        document: README,
+        made: Made::Of { commands: &[ALL_SATELLITE], render: render::readme },
+        repeats: true,
+    },
+    Table {
+        name: "one-audit",
+        document: RESULTS,
+        made: Made::Of { commands: &[TWELVE], render: render::excerpt },
+        repeats: true,
+    },
     Table {
         name: "defenses-satellite",
         document: RESULTS,
-        commands: &[ALL_SATELLITE],
+        made: Made::Of { commands: &[ALL_SATELLITE], render: render::defenses },
         repeats: true,
-        render: render::defenses,
     },
-    Table { name: "defenses-bank", document: RESULTS, commands: &[ALL_BANK], repeats: true, render: render::defenses },
+    Table {
+        name: "defenses-bank",
+        document: RESULTS,
+        made: Made::Of { commands: &[ALL_BANK], render: render::defenses },
+        repeats: true,
+    },
     Table {
         name: "transforms",
         document: RESULTS,
-        commands: &[shown!("none"), shown!("negate"), shown!("complement"), shown!("least_squares_optimal")],
+        made: Made::Of {
+            commands: &[shown!("none"), shown!("negate"), shown!("complement"), shown!("least_squares_optimal")],
+            render: render::transforms,
+        },
         repeats: true,
-        render: render::transforms,
     },
     Table {
         name: "transforms-drawn",
         document: RESULTS,
-        commands: &[shown!("permute"), shown!("random_orthonormal"), shown!("stiefel (epsilon = 1.0)")],
+        made: Made::Of {
+            commands: &[shown!("permute"), shown!("random_orthonormal"), shown!("stiefel (epsilon = 1.0)")],
+            render: render::transforms,
+        },
         repeats: false,
-        render: render::transforms,
     },
+    Table { name: "privacy", document: RESULTS, made: Made::Alone(privacy::table), repeats: true },
 ];
 
 impl Table {
     /// The commands as a reader types them.
-    pub fn commands(&self) -> impl Iterator<Item = String> {
-        self.commands.iter().map(|words| format!("cargo run --release -- demo {}", typed(words)))
+    #[must_use]
+    pub fn commands(&self) -> Vec<String> {
+        match self.made {
+            Made::Of { commands, .. } => {
+                commands.iter().map(|words| format!("cargo run --release -- demo {}", typed(words))).collect()
+            }
+            Made::Alone(_) => vec![format!("cargo run --release --example results -- {}", self.name)],
+        }
     }
 
     /// What stands between the markers now.
@@ -91,11 +123,15 @@ impl Table {
     /// # Errors
     /// Whatever stops a run, or that its report lacks what the table shows.
     pub async fn make(&self, runs: &mut Runs) -> anyhow::Result<String> {
-        for words in self.commands {
+        let (commands, render) = match self.made {
+            Made::Of { commands, render } => (commands, render),
+            Made::Alone(make) => return make(),
+        };
+        for words in commands {
             runs.need(words).await?;
         }
-        let reports: Vec<&Report> = self.commands.iter().filter_map(|words| runs.done.get(&typed(words))).collect();
-        (self.render)(&reports)
+        let reports: Vec<&Report> = commands.iter().filter_map(|words| runs.done.get(&typed(words))).collect();
+        render(&reports)
     }
 }
 

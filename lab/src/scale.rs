@@ -121,6 +121,7 @@ async fn one(
         consent: consent(&active_name(), dataset.class_names().len()),
         audits: false,
         help: Help::default(),
+        active_privacy: None,
     })
     .await?;
     let k = dataset.class_names().len();

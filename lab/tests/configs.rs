@@ -53,6 +53,39 @@ fn a_model_that_is_not_there_is_refused_with_its_line() {
     }
 }
 
+/// The sample's lines on privacy are read when they are no comment, at either party, and a bad value is refused with its key and line.
+#[test]
+fn privacy_is_read_and_checked() {
+    let lines = ["[training.privacy]", "clip = 1.0", "noise = 4.0", "delta = 1e-5", "max_epsilon = 10.0"];
+    for name in ["passive-1", "active"] {
+        let path = example("local", name);
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        for line in lines {
+            assert!(text.contains(&format!("\n# {line}")), "{name}: {line}");
+            text = text.replace(&format!("\n# {line}"), &format!("\n{line}"));
+        }
+        let read = |text: &str| match name {
+            "active" => ConfigFile::<vfl_active_party::config::ConfigValues>::parse(&path, text)
+                .map(|file| file.values.training.privacy),
+            _ => ConfigFile::<vfl_passive_party::config::ConfigValues>::parse(&path, text)
+                .map(|file| file.values.training.privacy),
+        };
+        let privacy = *read(&text).unwrap().unwrap().values();
+        assert_eq!((privacy.clip, privacy.noise, privacy.delta, privacy.max_epsilon), (1.0, 4.0, 1e-5, Some(10.0)));
+        for (from, to, says) in [
+            ("noise = 4.0", "noise = -1.0", "`noise` in [training.privacy]"),
+            ("clip = 1.0", "clip = 0.0", "`clip` in [training.privacy]"),
+            ("delta = 1e-5", "delta = 1.0", "`delta` in [training.privacy]"),
+            ("max_epsilon = 10.0", "max_epsilon = 0.0", "`max_epsilon` in [training.privacy]"),
+            ("max_epsilon = 10.0", "epsilon = 10.0", "`epsilon`"),
+            ("noise = 4.0", "", "`noise`"),
+        ] {
+            let said = read(&text.replace(from, to)).unwrap_err().to_string();
+            assert!(said.contains(says) && said.contains("line") && said.contains(name), "{said}");
+        }
+    }
+}
+
 /// What an audit cannot do is said before anybody is asked.
 #[test]
 fn help_that_an_attack_needs_is_named_with_it() {

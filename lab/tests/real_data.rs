@@ -35,6 +35,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
         passive_features: None,
         passive_parties: 1,
         training: training.unwrap(),
+        privacy: None,
         known_records: 0,
         records,
         metrics: None,

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, TlsFiles};
 use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::types::PartyName;
@@ -147,6 +148,8 @@ pub struct TrainingPolicy {
     pub max_per_day: u32,
     /// Trainings over the life of the state directory, whether or not a model came of them. Default 20.
     pub max_total: u32,
+    /// Differential privacy of this party's parameters: see [`privacy`](vfl_shared::model::privacy). Default none.
+    pub privacy: Option<PrivacyConfig>,
 }
 
 /// What first parameters are drawn from.
@@ -180,6 +183,7 @@ impl Default for TrainingPolicy {
             max_l2: 0.1,
             max_per_day: 4,
             max_total: 20,
+            privacy: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use vfl_shared::clock::now;
 use vfl_shared::model::contract::{Kind, Start};
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::training::TrainingGate;
@@ -60,6 +61,12 @@ impl Consent {
     #[must_use]
     pub fn allowed(&self) -> bool {
         self.policy.allowed
+    }
+
+    /// How this party keeps its parameters private.
+    #[must_use]
+    pub fn privacy(&self) -> Option<PrivacyConfig> {
+        self.policy.privacy
     }
 
     /// The journal.

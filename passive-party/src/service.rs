@@ -208,6 +208,7 @@ impl PassiveParty for Service {
                 feature_names: &names,
                 known_records: None,
                 source: &source,
+                privacy: consent.privacy(),
                 gate: Some(consent),
             };
             let ended = tokio::select! {

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use vfl_shared::cli::CliError;
+use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb, peer_failure, select_ok};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, WireError, pb, peer_failure, require, select_ok};
 use vfl_shared::service::{Peer, channel};
 use vfl_shared::types::{RecordIds, ReleasedScores};
 
@@ -119,13 +120,26 @@ impl TrainArgs {
                         "model {} is in service: {} training and {} validation records, {} epochs, epoch {} published",
                         p.model_version, p.training_records, p.validation_records, p.epochs, p.best_epoch
                     );
-                    return writeln!(std::io::stdout(), "{line}").map_err(CliError::failed);
+                    let private = privacy_lines(&p).map_err(|e| {
+                        CliError::Failed(format!("{line}\nour own service says of the privacy what cannot be: {e}"))
+                    })?;
+                    return writeln!(std::io::stdout(), "{line}{private}").map_err(CliError::failed);
                 }
                 None => {}
             }
         }
         Err(CliError::failed("the service ended the training without a word"))
     }
+}
+
+/// A line for each party that trained with privacy.
+fn privacy_lines(published: &pb::TrainingPublished) -> Result<String, WireError> {
+    let mut lines = String::new();
+    for pb::training_published::PartyPrivacy { party, privacy } in &published.privacy {
+        let privacy = PrivacyStatement::try_from(&require("privacy", *privacy)?)?;
+        lines.push_str(&format!("\nprivacy of the parameters of `{party}`: {privacy}"));
+    }
+    Ok(lines)
 }
 
 impl PredictArgs {

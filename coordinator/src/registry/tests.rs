@@ -6,7 +6,12 @@ use vfl_shared::model::{SubModelSpec, heads};
 use super::*;
 
 fn manifest(seed: u64) -> Manifest {
-    let entry = |name: &str| PartyEntry { name: PartyName::new(name).unwrap(), features: 2, share: "0".repeat(64) };
+    let entry = |name: &str| PartyEntry {
+        name: PartyName::new(name).unwrap(),
+        features: 2,
+        share: "0".repeat(64),
+        privacy: None,
+    };
     let config = TrainingConfig::try_from(vfl_shared::model::TrainingValues { seed, ..Default::default() }).unwrap();
     let training =
         TrainingSummary { config, epochs: 1, best_epoch: 1, steps: 1, training_records: 2, validation_records: 0 };
@@ -191,6 +196,7 @@ fn the_fingerprint_moves_with_passive_parameters_alone() {
         name: PartyName::new(name).unwrap(),
         features: 2,
         share: digit.repeat(64),
+        privacy: None,
     };
     let of = |classes: &[&str], active: PartyEntry, passive: Vec<PartyEntry>, seed| {
         let training = manifest(seed).training;

@@ -9,7 +9,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use vfl_shared::rpc::pb::{self, training_reply::Reply};
 use vfl_shared::rpc::{Refusal, RefusalKind, peer_failure, require};
-use vfl_shared::training::messages::{Command, Labelled, Ready, Start};
+use vfl_shared::training::messages::{Command, Labelled, Ready, Start, Stored};
 use vfl_shared::types::{LogitShare, PartyName};
 
 use crate::client::PassiveParty;
@@ -108,10 +108,10 @@ impl Link {
         LogitShare::from_wire("shares", reply.shares.as_ref(), records, Some(width)).map_err(|e| self.wrong(&e))
     }
 
-    /// The digest of the share that is on disk.
-    pub(super) async fn stored(&mut self) -> Result<String, Refusal> {
+    /// What is on disk.
+    pub(super) async fn stored(&mut self) -> Result<Stored, Refusal> {
         match self.receive().await? {
-            Reply::Stored(stored) => Ok(stored.digest),
+            Reply::Stored(stored) => Stored::try_from(stored).map_err(|e| self.wrong(&e)),
             _ => Err(self.unexpected("stored")),
         }
     }

@@ -47,7 +47,12 @@ async fn commands_work_beside_a_running_coordinator(site: &Site) {
 /// A version in the state directory, approved by name while a coordinator runs.
 async fn a_version_is_approved_by_name(site: &Site) {
     let state = tempfile::tempdir().unwrap();
-    let entry = |name: &str| PartyEntry { name: PartyName::new(name).unwrap(), features: 1, share: "0".repeat(64) };
+    let entry = |name: &str| PartyEntry {
+        name: PartyName::new(name).unwrap(),
+        features: 1,
+        share: "0".repeat(64),
+        privacy: None,
+    };
     let training = TrainingSummary {
         config: TrainingConfig::try_from(TrainingValues::default()).unwrap(),
         epochs: 1,

@@ -66,6 +66,7 @@ fn messages() -> Vec<Seed> {
         seed: 7,
         model: None,
     };
+    let privacy = pb::Privacy { clip: 1.0, noise: 4.0, epsilon: 8.5, delta: 1e-5, steps: 10 };
     let class_names = || vec!["no".to_owned(), "yes".into()];
     for facts in DefenseConfig::ALL {
         for (at, example) in (facts.examples)(4).iter().enumerate() {
@@ -78,6 +79,8 @@ fn messages() -> Vec<Seed> {
         message("RecordIds", &ids().unwrap()),
         message("Matrix", &scores),
         message("TrainingConfig", &config),
+        message("Privacy", &privacy),
+        message("ShareStored", &pb::ShareStored { digest: "0".repeat(64), privacy: Some(privacy) }),
         message("TrainingConfig", &pb::TrainingConfig { model: Some(model_config()), ..config.clone() }),
         message("ModelConfig", &model_config()),
         message("ModelSpec", &model()),

@@ -3,9 +3,11 @@
 use prost::Message;
 use vfl_active_party::attack::{Method, Settings};
 use vfl_shared::model::contract::start_of;
+use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, TrainingConfig, heads};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
+use vfl_shared::training::messages::{Published, Stored};
 use vfl_shared::transform::{ReleasedParameters, ShownParameters, TransformConfig};
 use vfl_shared::types::{
     ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores,
@@ -98,6 +100,7 @@ messages![
     ModelConfig,
     ModelSpec,
     SubModel,
+    Privacy,
 ];
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.
@@ -200,6 +203,22 @@ impl Walk {
             && let Ok(model) = ModelConfig::try_from(&model)
         {
             assert_eq!(ModelConfig::try_from(&pb::ModelConfig::from(&model)).as_ref(), Ok(&model));
+        }
+        if let Ok(wire) = pb::Privacy::decode(bytes)
+            && let Ok(privacy) = PrivacyStatement::try_from(&wire)
+        {
+            assert_eq!(pb::Privacy::from(&privacy), wire, "{privacy}");
+        }
+        if let Ok(wire) = pb::ShareStored::decode(bytes)
+            && let Ok(stored) = Stored::try_from(wire.clone())
+        {
+            assert_eq!(pb::ShareStored::from(stored), wire);
+        }
+        if let Ok(wire) = pb::TrainingPublished::decode(bytes)
+            && let Ok(published) = Published::try_from(wire)
+        {
+            let again = Published::try_from(pb::TrainingPublished::from(published.clone()));
+            assert_eq!(again.as_ref().map(|again| &again.privacy), Ok(&published.privacy));
         }
         if let Ok(spec) = pb::AttackSpec::decode(bytes) {
             attack(&spec);

@@ -4,6 +4,7 @@ use clap::Args;
 use vfl_shared::cli::CliError;
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::{Correlation, Metric};
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
 
 use vfl_coordinator::defense::Pipeline;
@@ -17,7 +18,9 @@ use super::deliver::OutputArgs;
 use super::model::ModelArgs;
 use super::thresholds::{ThresholdArgs, measured};
 use crate::audit::DEFAULT_METRICS;
-use crate::demo::{DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run};
+use crate::demo::{
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run,
+};
 
 /// `cloison demo`
 #[derive(Debug, Clone, Args)]
@@ -29,6 +32,7 @@ Examples:
   cloison demo --dataset satellite --passive-features 18 --policy all --no-sweep
   cloison demo --passive-features 6 --transform complement --no-sweep
   cloison demo --dataset satellite --hidden 8,8
+  cloison demo --dataset satellite --privacy-noise 4 --no-sweep
   cloison demo --dataset satellite --hidden 32 --activation relu --embedding 16
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {
@@ -43,9 +47,16 @@ pub struct DemoArgs {
     known_records: usize,
     #[command(flatten)]
     model: ModelArgs,
-    /// Epochs of training at most.
-    #[arg(long, value_name = "N", default_value_t = 150)]
-    epochs: u32,
+    /// Epochs of training at most. Default 150, with --privacy-noise 10: each epoch costs privacy.
+    #[arg(long, value_name = "N")]
+    epochs: Option<u32>,
+    /// Train with differential privacy of every party's parameters: standard deviation of the noise over --privacy-clip, from 0.01.
+    /// Batches have 512 records then, in place of 64. Default: no privacy.
+    #[arg(long, value_name = "SIGMA")]
+    privacy_noise: Option<f64>,
+    /// The largest length of a record's part of a gradient, with --privacy-noise. Default 1.
+    #[arg(long, value_name = "GAMMA", requires = "privacy_noise")]
+    privacy_clip: Option<f64>,
     /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
     /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label. The first one counts as in service: the
     /// thresholds are demanded of it.
@@ -68,6 +79,9 @@ pub struct DemoArgs {
     output: OutputArgs,
 }
 
+/// Epochs and records of a batch with privacy: the noise of an update is that of the sum, so that large batches have less of it.
+const PRIVATE: (u32, u32) = (10, 512);
+
 impl Default for DemoArgs {
     fn default() -> Self {
         Self {
@@ -75,7 +89,9 @@ impl Default for DemoArgs {
             records: DEFAULT_RECORDS,
             known_records: DEFAULT_KNOWN_RECORDS,
             model: ModelArgs::default(),
-            epochs: 150,
+            epochs: None,
+            privacy_noise: None,
+            privacy_clip: None,
             policies: Vec::new(),
             transform: "none".into(),
             train_transform: "none".into(),
@@ -90,7 +106,7 @@ impl Default for DemoArgs {
 impl DemoArgs {
     /// A demonstration on this data, with so many records attacked and known whole.
     pub(super) fn of(data: DataArgs, records: usize, known_records: usize, epochs: u32) -> Self {
-        Self { data, records, known_records, epochs, ..Self::default() }
+        Self { data, records, known_records, epochs: Some(epochs), ..Self::default() }
     }
 
     pub(super) async fn run(self) -> Result<(), CliError> {
@@ -103,9 +119,12 @@ impl DemoArgs {
     /// # Errors
     /// [`CliError::Input`] if they do not fit together or do not fit the data.
     pub fn plan(&self) -> Result<DemoPlan, CliError> {
+        let privacy = self.privacy_noise.map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
+        let privacy = privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
+        let (epochs, batch_size) = if privacy.is_some() { PRIVATE } else { (DEFAULT_EPOCHS, 64) };
         let training = TrainingConfig::try_from(TrainingValues {
-            epochs: self.epochs,
-            batch_size: 64,
+            epochs: self.epochs.unwrap_or(epochs),
+            batch_size,
             learning_rate: 0.05,
             l2: 1e-5,
             validation_share: 0.1,
@@ -114,6 +133,9 @@ impl DemoArgs {
             model: self.model()?,
         })
         .map_err(CliError::input)?;
+        if let Some(privacy) = &privacy {
+            privacy.check(&training).map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
+        }
         let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
         // What is wrong with the input is known before anything is started.
@@ -147,6 +169,7 @@ impl DemoArgs {
             passive_features: self.data.passive_features,
             passive_parties: self.data.passive_parties.into(),
             training,
+            privacy,
             records: self.records,
             known_records: self.known_records,
             policies,

@@ -1,6 +1,8 @@
 //! What the findings of an audit say of the deployment, for a report.
 
 use vfl_passive_party::transform::TransformConfig;
+use vfl_shared::model::privacy::PrivacyStatement;
+use vfl_shared::types::PartyName;
 
 use crate::audit::Findings;
 use crate::report::{
@@ -69,4 +71,15 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
 pub(super) fn draws_from_the_os(transform: &TransformConfig) -> bool {
     use TransformConfig as T;
     !matches!(transform, T::None {} | T::Negate {} | T::Complement {} | T::Selective { .. } | T::LeastSquaresOptimal {})
+}
+
+/// What the parties say of the privacy that they trained with.
+pub(super) fn privacy_notes(privacy: &[(PartyName, PrivacyStatement)]) -> Vec<String> {
+    if privacy.is_empty() {
+        return Vec::new();
+    }
+    let each = privacy.iter().map(|(party, privacy)| format!("The parameters of `{party}` have {privacy}."));
+    let what = "The privacy is of a party's stored parameters, for one record's features there, given the gradients that it received. \
+                Shares, embeddings and scores are not covered.";
+    each.chain([what.to_owned()]).collect()
 }

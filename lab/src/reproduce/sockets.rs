@@ -73,6 +73,7 @@ async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize]
         consent: consent(&active_name(), dataset.class_names().len()),
         audits: true,
         help: Default::default(),
+        active_privacy: None,
     })
     .await?;
     let done = session(&deployment, dataset, &split, config, test).await;

@@ -215,6 +215,7 @@ impl PassiveParty for Fragile {
                 known_records: None,
                 source: &source,
                 gate: None,
+                privacy: None,
             };
             // Like a process that is gone: no last word, the stream just ends.
             let _ = participant.run(commands, &replies, |_| ()).await;

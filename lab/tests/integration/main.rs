@@ -11,6 +11,7 @@ mod metrics;
 mod moments;
 mod networks;
 mod predictions;
+mod privacy;
 mod raw;
 mod recommend;
 mod refusals;

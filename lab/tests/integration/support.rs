@@ -62,6 +62,7 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
         },
         audits: true,
         help: Default::default(),
+        active_privacy: None,
     }
 }
 

@@ -111,6 +111,7 @@ impl Attack {
             known_records: Some(ids),
             source: &source,
             gate: None,
+            privacy: None,
         };
         participant.run(commands, &replies, |_| ()).await.unwrap().version
     }

@@ -100,6 +100,16 @@ pub trait SubModel: Parametrised + fmt::Debug + Send + Sync {
     /// [`BackwardError`] without a forward pass before it, or for another shape.
     fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError>;
 
+    /// For each record of the last [`SubModel::forward`] the squared length of its part of the gradient of the parameters: what
+    /// [`SubModel::backward`] would give for its column of `gradient` (w × n) alone, all blocks together. Leaves what forward
+    /// remembered. `None`: the records of a batch are mixed, so that none has a part of its own.
+    ///
+    /// # Errors
+    /// As [`SubModel::backward`].
+    fn squared_norms(&self, _gradient: &DMatrix<f64>) -> Result<Option<Vec<f64>>, BackwardError> {
+        Ok(None)
+    }
+
     /// About how many multiplications the outputs of a record take.
     fn work(&self) -> u64 {
         self.tensors().iter().map(|tensor| tensor.values.len() as u64).sum()
@@ -209,6 +219,11 @@ pub trait Kind: Sync {
         false
     }
 
+    /// Whether models of this kind have [`SubModel::squared_norms`]: training with differential privacy needs them.
+    fn tells_records_apart(&self) -> bool {
+        false
+    }
+
     /// A model before its training.
     ///
     /// # Errors
@@ -226,11 +241,13 @@ pub trait Kind: Sync {
         parameters.blocks.clone()
     }
 
-    /// The parameters of blocks that PyTorch named and laid out. [`Kind::restore`] checks what comes of it.
+    /// The parameters of blocks that PyTorch named and laid out. [`Kind::restore`] checks what comes of it. Default: none are taken.
     ///
     /// # Errors
     /// What is wrong with a block or a setting, and how to mend it.
-    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String>;
+    fn from_pytorch(&self, _exchanged: Exchanged) -> Result<Parameters, String> {
+        Err(format!("models of kind `{}` are not imported from files of other programs; train them here", self.name()))
+    }
 
     /// The same model of inputs in another order: the input at `order[i]` comes to place i. `None`: inputs of this kind have their
     /// places, as pixels have.

@@ -4,11 +4,12 @@ use nalgebra::DMatrix;
 
 use super::contract::{BackwardError, Head, Origin, Parameters, Start, SubModel, start_of};
 use super::optimiser::Adam;
+use super::privacy::{Privacy, PrivacyConfig, PrivacyError, PrivacyStatement};
 use super::{SpecError, SubModelSpec, TrainingConfig, kinds};
 use crate::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
 
 /// Why a training step was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LearnerError {
     /// A position past the record list.
     #[error("batch position {position} is not below the {records} records of this training")]
@@ -30,6 +31,9 @@ pub enum LearnerError {
     /// A model that cannot be trained here.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// What `[training.privacy]` does not allow.
+    #[error(transparent)]
+    Privacy(#[from] PrivacyError),
 }
 
 impl From<BackwardError> for LearnerError {
@@ -49,6 +53,7 @@ pub struct PartyLearner {
     /// Whether the next gradient belongs to a batch.
     pending: bool,
     checkpoint: Option<Vec<Vec<f64>>>,
+    privacy: Option<Privacy>,
 }
 
 impl PartyLearner {
@@ -81,7 +86,30 @@ impl PartyLearner {
             adam: Adam::new(config),
             pending: false,
             checkpoint: None,
+            privacy: None,
         })
+    }
+
+    /// The same with differential privacy of the parameters, before the first batch: [`privacy`](super::privacy) says what it promises.
+    /// Noise is drawn from `seed`, which must be random and this party's own secret: whoever knows it can take the noise off.
+    ///
+    /// # Errors
+    /// [`LearnerError::Privacy`] for a training that the privacy does not allow.
+    pub fn with_privacy(
+        self,
+        privacy: PrivacyConfig,
+        config: &TrainingConfig,
+        seed: Start,
+    ) -> Result<Self, LearnerError> {
+        privacy.check(config)?;
+        let privacy = Privacy::new(privacy, self.block.ncols(), seed);
+        Ok(Self { privacy: Some(privacy), ..self })
+    }
+
+    /// What the updates so far cost, if this party trains with privacy.
+    #[must_use]
+    pub fn privacy(&self) -> Option<PrivacyStatement> {
+        self.privacy.as_ref().map(Privacy::statement)
     }
 
     /// Number of features.
@@ -111,11 +139,16 @@ impl PartyLearner {
     /// The shares of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
     ///
     /// # Errors
-    /// [`LearnerError::Position`] past the record list; [`LearnerError::Shape`] when an output overflows.
+    /// [`LearnerError::Position`] past the record list; [`LearnerError::Shape`] when an output overflows; [`LearnerError::Privacy`] for a
+    /// training batch that names a record twice, with privacy.
     pub fn shares(&mut self, positions: &[u32], evaluation: bool) -> Result<LogitShare, LearnerError> {
         let records = self.block.ncols();
         if let Some(&position) = positions.iter().find(|&&p| p as usize >= records) {
             return Err(LearnerError::Position { position, records });
+        }
+        if let (Some(privacy), false) = (&mut self.privacy, evaluation) {
+            self.pending = false;
+            privacy.begin(positions)?;
         }
         let mut batch = DMatrix::zeros(self.block.nrows(), positions.len());
         for (mut to, &from) in batch.column_iter_mut().zip(positions) {
@@ -129,16 +162,30 @@ impl PartyLearner {
         Ok(share)
     }
 
-    /// One Adam step with the gradient (w × B) of the mean loss with respect to the last batch's outputs.
+    /// One Adam step with the gradient (w × B) of the mean loss with respect to the last batch's outputs. With privacy each record's
+    /// part is clipped, and noise is added to their sum.
     ///
     /// # Errors
-    /// [`LearnerError::NoBatch`] without a batch before; [`LearnerError::Shape`] for another shape or non-finite values.
+    /// [`LearnerError::NoBatch`] without a batch before; [`LearnerError::Shape`] for another shape or non-finite values;
+    /// [`LearnerError::Privacy`] if the update would cost more than the party allows.
     pub fn update(&mut self, gradient: &DMatrix<f64>) -> Result<(), LearnerError> {
         if !std::mem::take(&mut self.pending) {
             return Err(LearnerError::NoBatch);
         }
-        let gradients = self.model.backward(gradient, false)?;
-        if !gradient.iter().all(|v| v.is_finite()) {
+        let finite = gradient.iter().all(|v| v.is_finite());
+        let gradients = match &mut self.privacy {
+            Some(privacy) if finite => {
+                let squares = self.model.squared_norms(gradient)?;
+                let squares =
+                    squares.ok_or_else(|| PrivacyError::Kind { kind: self.model.spec().kind().to_owned() })?;
+                privacy.count()?;
+                let mut gradients = self.model.backward(&privacy.clipped(gradient, &squares), false)?;
+                privacy.blur(&mut gradients.parameters, gradient.ncols());
+                gradients
+            }
+            _ => self.model.backward(gradient, false)?,
+        };
+        if !finite {
             return Err(ShapeError::NotFinite { what: "gradient", record: 0 }.into());
         }
         Ok(self.adam.step(self.model.tensors_mut(), gradients.parameters)?)

@@ -17,6 +17,7 @@ mod linear;
 mod network_file;
 mod optimiser;
 mod parameter_file;
+pub mod privacy;
 mod schedule;
 mod spec;
 mod staging;

@@ -1,5 +1,6 @@
 //! Training configurations and models on the wire.
 
+use super::privacy::{PrivacyError, PrivacyStatement};
 use super::{Combiner, ModelConfig, ModelSpec, NotLinear, SpecError, SubModelSpec, TrainingConfig, TrainingValues};
 use crate::rpc::{Refusal, WireError, pb, require};
 
@@ -40,6 +41,32 @@ impl TryFrom<&pb::TrainingConfig> for TrainingConfig {
 impl From<NotLinear> for Refusal {
     fn from(error: NotLinear) -> Self {
         Self::precondition(error.to_string())
+    }
+}
+
+impl From<PrivacyError> for Refusal {
+    fn from(error: PrivacyError) -> Self {
+        match error {
+            PrivacyError::Twice { .. } => Self::invalid(error.to_string()),
+            _ => Self::precondition(error.to_string()),
+        }
+    }
+}
+
+impl From<&PrivacyStatement> for pb::Privacy {
+    fn from(statement: &PrivacyStatement) -> Self {
+        let PrivacyStatement { clip, noise, epsilon, delta, steps } = *statement;
+        Self { clip, noise, epsilon, delta, steps }
+    }
+}
+
+impl TryFrom<&pb::Privacy> for PrivacyStatement {
+    type Error = WireError;
+
+    fn try_from(message: &pb::Privacy) -> Result<Self, WireError> {
+        let pb::Privacy { clip, noise, epsilon, delta, steps } = *message;
+        let statement = Self { clip, noise, epsilon, delta, steps };
+        statement.checked().map_err(|e| WireError::Content { field: "privacy", reason: e.to_string() })
     }
 }
 

@@ -23,7 +23,9 @@ pub enum WireError {
         field: &'static str,
     },
     /// A matrix whose bytes do not match its rows and columns.
-    #[error("`{field}` says {rows} × {columns} but holds {bytes} bytes, expected 8 · rows · columns, or 4 for 32-bit numbers")]
+    #[error(
+        "`{field}` says {rows} × {columns} but holds {bytes} bytes, expected 8 · rows · columns, or 4 for 32-bit numbers"
+    )]
     MatrixBytes {
         /// The field.
         field: &'static str,

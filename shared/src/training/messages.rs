@@ -1,5 +1,6 @@
 //! What coordinator and parties tell each other while a model is trained and published.
 
+use crate::model::privacy::PrivacyStatement;
 use crate::model::{SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ModelVersion, OutputGradient, PartyName, RecordIds};
 
@@ -52,11 +53,8 @@ pub enum Reply {
     Ready(Ready),
     /// The answer to a step.
     Shares(BatchShares),
-    /// The share is on disk under this digest.
-    Stored {
-        /// SHA-256 of the stored file, lower-case hexadecimal.
-        digest: String,
-    },
+    /// The share is on disk.
+    Stored(Stored),
     /// The share is bound to the version.
     Published,
 }
@@ -129,6 +127,15 @@ pub struct BatchShares {
     pub share: LogitShare,
 }
 
+/// What a party has put on disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// SHA-256 of the stored file, lower-case hexadecimal.
+    pub digest: String,
+    /// What the party says of the privacy that it trained with; `None`: it trained without.
+    pub privacy: Option<PrivacyStatement>,
+}
+
 /// Which stored share is a version's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
@@ -172,6 +179,8 @@ pub struct Published {
     pub imported: bool,
     /// How it was trained; `None` of an imported model.
     pub config: Option<TrainingConfig>,
+    /// At the end of a training: the parties that trained with privacy, and what they say of it.
+    pub privacy: Vec<(PartyName, PrivacyStatement)>,
 }
 
 /// From the active party that has imported parameters published.

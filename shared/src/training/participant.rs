@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use rand::TryRng;
+use rand::rngs::SysRng;
+
 use crate::heavy::heavy;
-use crate::model::contract::start_of;
+use crate::model::contract::{Start, start_of};
+use crate::model::privacy::PrivacyConfig;
 use crate::model::{LearnerError, PartyLearner, ShareStore, StoreError};
 use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError};
 use crate::types::{FeatureBlock, ModelVersion, RecordIds, ShapeError};
 
 use super::gate::{Admitted, TrainingGate};
 use super::journal::Proposal;
-use super::messages::{BatchShares, Begin, Command, Progress, Published, Ready, Reply, Step};
+use super::messages::{BatchShares, Begin, Command, Progress, Published, Ready, Reply, Step, Stored};
 use super::wire::{CommandStream, Conversation, ReplySender};
 
 /// The most records of one training.
@@ -51,6 +55,8 @@ pub struct Participant<'a> {
     pub source: RecordSource<'a>,
     /// What this party consents to; `None` for the active party, which asked for the training.
     pub gate: Option<Arc<dyn TrainingGate>>,
+    /// How this party keeps its parameters private; `None`: it does not.
+    pub privacy: Option<PrivacyConfig>,
 }
 
 impl Participant<'_> {
@@ -99,6 +105,9 @@ impl Participant<'_> {
         };
         // A model that cannot be trained here is refused before any record is looked up.
         config.values().model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX))?;
+        if let Some(privacy) = &self.privacy {
+            privacy.check(&config)?;
+        }
         let block = match (self.source)(&ids) {
             Ok(block) => block,
             Err(refusal) => {
@@ -111,6 +120,9 @@ impl Participant<'_> {
         let own_start = admitted.as_ref().map(Admitted::start).transpose()?.flatten();
         let start = own_start.unwrap_or_else(|| start_of(config.values().seed));
         let mut learner = PartyLearner::starting(&config, classes, block, active, start)?;
+        if let Some(privacy) = self.privacy {
+            learner = learner.with_privacy(privacy, &config, noise_seed()?).map_err(|e| learner_refusal(&e))?;
+        }
         let (features, sub_model) = (learner.features() as u32, Some(learner.spec().clone()));
         talk.reply(Reply::Ready(Ready { features, sub_model })).await?;
         let ended = self.obey(&mut talk, &mut learner, active, &mut admitted, &mut on_event).await;
@@ -144,7 +156,11 @@ impl Participant<'_> {
                     let parameters = learner.parameters(from_checkpoint).map_err(|e| learner_refusal(&e))?;
                     let digest = self.store.put(&parameters, self.feature_names).map_err(|e| store_refusal(&e))?;
                     stored = Some(digest.clone());
-                    talk.reply(Reply::Stored { digest }).await?;
+                    let privacy = learner.privacy();
+                    if let Some(privacy) = &privacy {
+                        tracing::info!(%privacy, "this party's parameters are private");
+                    }
+                    talk.reply(Reply::Stored(Stored { digest, privacy })).await?;
                 }
                 Command::Publish(binding) => {
                     if stored.as_ref() != Some(&binding.digest) {
@@ -169,6 +185,15 @@ impl Participant<'_> {
             }
         }
     }
+}
+
+/// What noise is drawn from: never the seed of the training, which all parties know.
+fn noise_seed() -> Result<Start, Refusal> {
+    let mut seed = Start::default();
+    SysRng
+        .try_fill_bytes(&mut seed)
+        .map_err(|_| Refusal::internal("the operating system gives no random numbers, so no training begins"))?;
+    Ok(seed)
 }
 
 async fn receive_records<S: CommandStream>(
@@ -236,6 +261,7 @@ fn unexpected(wanted: &str, got: &Command) -> Refusal {
 fn learner_refusal(error: &LearnerError) -> Refusal {
     match error {
         LearnerError::NoCheckpoint => Refusal::precondition(error.to_string()),
+        LearnerError::Privacy(error) => error.clone().into(),
         // An overflow is the configuration's doing, not the peer's.
         LearnerError::Shape(ShapeError::NotFinite { .. }) => {
             Refusal::precondition(format!("training diverged: {error}; lower the learning rate"))

@@ -8,12 +8,13 @@ use tonic::Status;
 
 use super::messages::{
     BatchShares, Begin, Binding, Command, Labelled, Progress, PublishCommand, PublishReply, PublishStart, Published,
-    Ready, Reply, StagedShare, Start, Step,
+    Ready, Reply, StagedShare, Start, Step, Stored,
 };
+use crate::model::privacy::PrivacyStatement;
 use crate::model::{SubModelSpec, TrainingConfig};
-use crate::rpc::pb::{self, training_command, training_reply};
+use crate::rpc::pb::{self, training_command, training_published, training_reply};
 use crate::rpc::{Refusal, RefusalKind, WireError, decode_columns, encode_columns, peer_failure, require};
-use crate::types::{OutputGradient, RecordIds};
+use crate::types::{OutputGradient, PartyName, RecordIds};
 
 /// The most classes of a model.
 const MAX_CLASSES: u32 = 65_536;
@@ -122,6 +123,22 @@ impl TryFrom<pb::TrainingReady> for Ready {
     }
 }
 
+impl TryFrom<pb::ShareStored> for Stored {
+    type Error = WireError;
+
+    fn try_from(message: pb::ShareStored) -> Result<Self, WireError> {
+        let pb::ShareStored { digest, privacy } = message;
+        Ok(Self { digest, privacy: privacy.as_ref().map(PrivacyStatement::try_from).transpose()? })
+    }
+}
+
+impl From<Stored> for pb::ShareStored {
+    fn from(stored: Stored) -> Self {
+        let Stored { digest, privacy } = stored;
+        Self { digest, privacy: privacy.as_ref().map(Into::into) }
+    }
+}
+
 impl From<Reply> for pb::TrainingReply {
     fn from(reply: Reply) -> Self {
         use training_reply::Reply as Wire;
@@ -138,7 +155,7 @@ impl From<Reply> for pb::TrainingReply {
             Reply::Shares(BatchShares { step, share }) => {
                 Wire::Shares(pb::BatchShares { step, shares: Some(share.to_wire()) })
             }
-            Reply::Stored { digest } => Wire::Stored(pb::ShareStored { digest }),
+            Reply::Stored(stored) => Wire::Stored(stored.into()),
             Reply::Published => Wire::Published(pb::SharePublished {}),
         };
         Self { reply: Some(reply) }
@@ -255,20 +272,49 @@ impl TryFrom<pb::TrainingPublished> for Published {
             validation_records,
             imported,
             config,
+            privacy,
         } = message;
         let version = WireError::model_version(model_version)?;
         let config = config.as_ref().map(TrainingConfig::try_from).transpose()?;
-        Ok(Self { version, epochs, best_epoch, steps, training_records, validation_records, imported, config })
+        let privacy = privacy.into_iter().map(party_privacy).collect::<Result<_, _>>()?;
+        Ok(Self { version, epochs, best_epoch, steps, training_records, validation_records, imported, config, privacy })
     }
+}
+
+fn party_privacy(message: training_published::PartyPrivacy) -> Result<(PartyName, PrivacyStatement), WireError> {
+    let training_published::PartyPrivacy { party, privacy } = message;
+    let name = WireError::party_name("party", party)?;
+    Ok((name, PrivacyStatement::try_from(&require("privacy", privacy)?)?))
 }
 
 impl From<Published> for pb::TrainingPublished {
     fn from(published: Published) -> Self {
-        let Published { version, epochs, best_epoch, steps, training_records, validation_records, imported, config } =
-            published;
-        let model_version = version.as_str().to_owned();
-        let config = config.as_ref().map(Into::into);
-        Self { model_version, epochs, best_epoch, steps, training_records, validation_records, imported, config }
+        let Published {
+            version,
+            epochs,
+            best_epoch,
+            steps,
+            training_records,
+            validation_records,
+            imported,
+            config,
+            privacy,
+        } = published;
+        let of_party = |(party, privacy): (PartyName, PrivacyStatement)| training_published::PartyPrivacy {
+            party: party.into(),
+            privacy: Some((&privacy).into()),
+        };
+        Self {
+            model_version: version.as_str().to_owned(),
+            epochs,
+            best_epoch,
+            steps,
+            training_records,
+            validation_records,
+            imported,
+            config: config.as_ref().map(Into::into),
+            privacy: privacy.into_iter().map(of_party).collect(),
+        }
     }
 }
 

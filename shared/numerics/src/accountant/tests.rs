@@ -565,3 +565,25 @@ fn the_series_is_accelerated_right() {
     let odd = (0..).map(|k| 1.0 / f64::from(2 * k + 1));
     assert!((alternating(odd) - std::f64::consts::FRAC_PI_4).abs() < 1e-15);
 }
+
+/// Without sampling, n steps of multiplier σ are one Gaussian mechanism with μ = √n / σ. B. Balle, Y.-X. Wang, *Improving the Gaussian
+/// Mechanism for Differential Privacy*, arXiv:1805.06530, theorem 8: its δ at ε is Φ(μ/2 − ε/μ) − exp(ε) Φ(−μ/2 − ε/μ). The accountant
+/// is never below the ε of that, and not far above.
+#[test]
+fn without_sampling_epsilon_bounds_the_closed_form() {
+    let log_normal = |x: f64| log_erfc(-x / SQRT_2) - LN_2;
+    let delta_at = |mu: f64, e: f64| log_normal(mu / 2.0 - e / mu).exp() - (e + log_normal(-mu / 2.0 - e / mu)).exp();
+    for (noise, steps) in [(0.5, 1), (0.5, 20), (1.0, 5), (2.0, 10), (4.0, 5), (4.0, 100), (16.0, 3), (50.0, 10)] {
+        for delta in [1e-3, 1e-5, 1e-8] {
+            let mu = (steps as f64).sqrt() / noise;
+            let (mut low, mut high) = (0.0, 1000.0);
+            for _ in 0..100 {
+                let middle = 0.5 * (low + high);
+                if delta_at(mu, middle) > delta { low = middle } else { high = middle }
+            }
+            let spent = step(1.0, noise).epsilon(steps, delta).epsilon;
+            assert!(delta_at(mu, spent) <= delta, "σ {noise}, {steps} steps, δ {delta}: {spent}, exactly {high}");
+            assert!(spent <= 1.25 * high + 0.01, "σ {noise}, {steps} steps, δ {delta}: {spent}, exactly {high}");
+        }
+    }
+}

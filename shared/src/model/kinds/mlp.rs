@@ -50,6 +50,10 @@ impl Kind for MlpKind {
         Ok(Box::new(model))
     }
 
+    fn tells_records_apart(&self) -> bool {
+        true
+    }
+
     /// An `nn.Sequential`: `0.weight`, `0.bias`, `2.weight`, … with the activations between them.
     fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
         let mut blocks = parameters.blocks.iter().peekable();
@@ -204,6 +208,29 @@ impl Mlp {
         }
         LogitShare::new(a)
     }
+
+    fn check_gradient(&self, gradient: &DMatrix<f64>, kept: &[DMatrix<f64>]) -> Result<(), ShapeError> {
+        let size = |unit, expected, got| Err(ShapeError::Size { what: "gradient", unit, expected, got });
+        let records = kept.first().map_or(0, DMatrix::ncols);
+        let width = self.spec.width() as usize;
+        if gradient.nrows() != width {
+            return size("outputs", width, gradient.nrows());
+        }
+        if gradient.ncols() != records {
+            return size("records", records, gradient.ncols());
+        }
+        Ok(())
+    }
+
+    /// From δ of the layer at `place` (from 0), the gradient of what it puts out before φ, and what went into it: δ of the layer below,
+    /// or for the first layer the gradient of the inputs.
+    fn below(&self, place: usize, delta: &DMatrix<f64>, a: &DMatrix<f64>) -> DMatrix<f64> {
+        let mut delta = self.layers[place].weights.tr_mul(delta);
+        if let Some(activation) = place.checked_sub(1).and_then(|below| self.layers[below].activation) {
+            delta.zip_apply(a, |slope, a| *slope *= activation.slope(a));
+        }
+        delta
+    }
 }
 
 /// Weights of the layer at this place, from 1.
@@ -266,15 +293,7 @@ impl SubModel for Mlp {
     /// and Wᵀ δ ⊙ φ' for the layer below.
     fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
         let mut kept = self.batch.take().ok_or(BackwardError::NoBatch)?;
-        let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
-        let records = kept.first().map_or(0, DMatrix::ncols);
-        let width = self.spec.width() as usize;
-        if gradient.nrows() != width {
-            return Err(size("outputs", width, gradient.nrows()).into());
-        }
-        if gradient.ncols() != records {
-            return Err(size("records", records, gradient.ncols()).into());
-        }
+        self.check_gradient(gradient, &kept)?;
         let mut delta = gradient.clone();
         let mut reversed = Vec::new();
         for (place, layer) in self.layers.iter().enumerate().rev() {
@@ -283,20 +302,35 @@ impl SubModel for Mlp {
             if layer.bias.is_some() {
                 reversed.push(delta.column_sum().as_slice().to_vec());
             }
-            reversed.push(match records {
+            reversed.push(match gradient.ncols() {
                 0 => vec![0.0; layer.weights.len()],
                 _ => (&delta * a.transpose()).as_slice().to_vec(),
             });
             if place == 0 && !inputs {
                 break;
             }
-            delta = layer.weights.tr_mul(&delta);
-            if let Some(activation) = place.checked_sub(1).and_then(|below| self.layers[below].activation) {
-                delta.zip_apply(&a, |slope, a| *slope *= activation.slope(a));
-            }
+            delta = self.below(place, &delta, &a);
         }
         reversed.reverse();
         Ok(Gradients { parameters: reversed, inputs: inputs.then_some(delta) })
+    }
+
+    /// ‖δ_i a_iᵀ‖² = ‖δ_i‖² ‖a_i‖² for the weights of a layer, ‖δ_i‖² for its bias.
+    fn squared_norms(&self, gradient: &DMatrix<f64>) -> Result<Option<Vec<f64>>, BackwardError> {
+        let kept = self.batch.as_ref().ok_or(BackwardError::NoBatch)?;
+        self.check_gradient(gradient, kept)?;
+        let mut squares = vec![0.0; gradient.ncols()];
+        let mut delta = gradient.clone();
+        for (place, (layer, a)) in self.layers.iter().zip(kept).enumerate().rev() {
+            let bias = f64::from(u8::from(layer.bias.is_some()));
+            for ((square, delta), a) in squares.iter_mut().zip(delta.column_iter()).zip(a.column_iter()) {
+                *square += delta.norm_squared() * (a.norm_squared() + bias);
+            }
+            if place > 0 {
+                delta = self.below(place, &delta, a);
+            }
+        }
+        Ok(Some(squares))
     }
 }
 

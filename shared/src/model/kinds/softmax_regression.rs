@@ -29,6 +29,10 @@ impl Kind for SoftmaxRegressionKind {
         true
     }
 
+    fn tells_records_apart(&self) -> bool {
+        true
+    }
+
     fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
         let Origin { spec, features, active, .. } = origin;
         let parameters = LinearParameters::zeros(spec.width() as usize, *features, *active);
@@ -88,6 +92,19 @@ struct SoftmaxRegression {
     batch: Option<DMatrix<f64>>,
 }
 
+impl SoftmaxRegression {
+    fn check_gradient(&self, gradient: &DMatrix<f64>, batch: &DMatrix<f64>) -> Result<(), ShapeError> {
+        let size = |unit, expected, got| Err(ShapeError::Size { what: "gradient", unit, expected, got });
+        if gradient.nrows() != self.parameters.classes() {
+            return size("classes", self.parameters.classes(), gradient.nrows());
+        }
+        if gradient.ncols() != batch.ncols() {
+            return size("records", batch.ncols(), gradient.ncols());
+        }
+        Ok(())
+    }
+}
+
 impl Parametrised for SoftmaxRegression {
     fn tensors(&self) -> Vec<Tensor<&[f64]>> {
         let (k, d) = (self.parameters.classes(), self.parameters.features());
@@ -136,13 +153,7 @@ impl SubModel for SoftmaxRegression {
     /// G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.
     fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
         let batch = self.batch.take().ok_or(BackwardError::NoBatch)?;
-        let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
-        if gradient.nrows() != self.parameters.classes() {
-            return Err(size("classes", self.parameters.classes(), gradient.nrows()).into());
-        }
-        if gradient.ncols() != batch.ncols() {
-            return Err(size("records", batch.ncols(), gradient.ncols()).into());
-        }
+        self.check_gradient(gradient, &batch)?;
         let weights = match batch.is_empty() {
             true => vec![0.0; self.parameters.weights().len()],
             false => (gradient * batch.transpose()).as_slice().to_vec(),
@@ -153,6 +164,15 @@ impl SubModel for SoftmaxRegression {
         }
         let inputs = inputs.then(|| self.parameters.weights().tr_mul(gradient));
         Ok(Gradients { parameters, inputs })
+    }
+
+    /// ‖G_i x_iᵀ‖² = ‖G_i‖² ‖x_i‖² for the weights, ‖G_i‖² for the bias.
+    fn squared_norms(&self, gradient: &DMatrix<f64>) -> Result<Option<Vec<f64>>, BackwardError> {
+        let batch = self.batch.as_ref().ok_or(BackwardError::NoBatch)?;
+        self.check_gradient(gradient, batch)?;
+        let bias = f64::from(u8::from(self.parameters.bias().is_some()));
+        let records = gradient.column_iter().zip(batch.column_iter());
+        Ok(Some(records.map(|(g, x)| g.norm_squared() * (x.norm_squared() + bias)).collect()))
     }
 
     fn linear(&self) -> Option<&LinearParameters> {

@@ -1,0 +1,142 @@
+//! What differential privacy of the parameters costs: accuracy against noise, of models whose parties train in one process with the
+//! services' own learners and order of records. Noise is drawn from fixed seeds here, so that the table can be made again.
+
+use anyhow::ensure;
+use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec};
+use vfl_shared::model::contract::start_of;
+use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
+use vfl_shared::model::{
+    Combiner, HeadLearner, ModelConfig, PartyLearner, Schedule, Settings, TrainingConfig, TrainingValues,
+    cross_entropy, heads,
+};
+use vfl_shared::types::{FeatureBlock, LogitShare};
+
+/// σ of each column but the first, which is without privacy.
+const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
+
+/// Trainings of each figure.
+const SEEDS: u64 = 5;
+
+/// How the models of a data set are trained. Few epochs and large batches: each epoch costs privacy, and the noise of an update is that
+/// of the sum over its batch.
+struct Choice {
+    name: DatasetName,
+    epochs: u32,
+    batch_size: u32,
+    learning_rate: f64,
+    clip: f64,
+}
+
+const CHOICES: [Choice; 2] = [
+    Choice { name: DatasetName::Satellite, epochs: 10, batch_size: 512, learning_rate: 0.1, clip: 0.5 },
+    Choice { name: DatasetName::Adult, epochs: 10, batch_size: 1024, learning_rate: 0.1, clip: 1.0 },
+];
+
+/// The table.
+pub(super) fn table() -> anyhow::Result<String> {
+    let mut lines = vec![format!("| data | model | no privacy |{}", NOISE.map(|s| format!(" σ = {s} |")).concat())];
+    lines.push(format!("|---|---|---|{}", "---|".repeat(NOISE.len())));
+    for choice in CHOICES {
+        let dir = std::env::var_os("CLOISON_DATA_DIR").map(Into::into);
+        let dataset = data::load(&DatasetSpec::new(choice.name, dir, 1))?;
+        let mut of_epsilon = None;
+        let mut rows = Vec::new();
+        for (name, model) in models()? {
+            let mut cells = vec![figure(&choice, &dataset, &model, None)?.0];
+            let mut epsilons = vec!["–".to_owned()];
+            for noise in NOISE {
+                let (cell, said) = figure(&choice, &dataset, &model, Some(PrivacyConfig::new(choice.clip, noise)?))?;
+                cells.push(cell);
+                epsilons.push(said.map_or("–".into(), |said| said.shown_epsilon()));
+            }
+            rows.push(format!("| {} | {name} | {} |", dataset.name(), cells.join(" | ")));
+            of_epsilon.get_or_insert(format!("| {} | *ε* | {} |", dataset.name(), epsilons.join(" | ")));
+        }
+        lines.extend(of_epsilon);
+        lines.extend(rows);
+    }
+    Ok(lines.join("\n"))
+}
+
+fn models() -> anyhow::Result<[(&'static str, ModelConfig); 2]> {
+    let hidden = [("hidden".to_owned(), serde_json::json!([8, 8]))];
+    let mlp = ModelConfig::new(Combiner::Sum, "mlp", None, Settings::from_iter(hidden))?;
+    Ok([("softmax regression", ModelConfig::default()), ("perceptron 8, 8", mlp)])
+}
+
+/// Mean test accuracy of all seeds, with the standard deviation of one of them, and what the parties say of their privacy.
+fn figure(
+    choice: &Choice,
+    dataset: &Dataset,
+    model: &ModelConfig,
+    privacy: Option<PrivacyConfig>,
+) -> anyhow::Result<(String, Option<PrivacyStatement>)> {
+    let mut found = Vec::new();
+    let mut said = None;
+    for seed in 1..=SEEDS {
+        let (accuracy, statement) = train(choice, dataset, model, privacy, seed)?;
+        found.push(accuracy);
+        said = statement;
+    }
+    let n = found.len() as f64;
+    let mean = found.iter().sum::<f64>() / n;
+    let spread = (found.iter().map(|a| (a - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    Ok((format!("{mean:.3} ± {spread:.3}"), said))
+}
+
+/// Trains with two parties that have half of the features each; gives the accuracy on the test records, and what both parties say.
+fn train(
+    choice: &Choice,
+    dataset: &Dataset,
+    model: &ModelConfig,
+    privacy: Option<PrivacyConfig>,
+    seed: u64,
+) -> anyhow::Result<(f64, Option<PrivacyStatement>)> {
+    let config = TrainingConfig::try_from(TrainingValues {
+        epochs: choice.epochs,
+        batch_size: choice.batch_size,
+        learning_rate: choice.learning_rate,
+        validation_share: 0.0,
+        seed,
+        model: model.clone(),
+        ..TrainingValues::default()
+    })?;
+    let split = dataset.split();
+    let (d, k) = (dataset.features().len(), dataset.class_names().len());
+    // Test records come last: they are looked at alone.
+    let order: Vec<usize> = split.train.iter().chain(&split.test).copied().collect();
+    let x = dataset.x().select_columns(&order);
+    let mut parties = Vec::new();
+    for (active, from, to) in [(true, 0, d / 2), (false, d / 2, d)] {
+        let block = FeatureBlock::new(x.rows(from, to - from).into_owned())?;
+        let learner = PartyLearner::new(&config, k, block, active)?;
+        parties.push(match privacy {
+            Some(privacy) => learner.with_privacy(privacy, &config, start_of(2 * seed + u64::from(active)))?,
+            None => learner,
+        });
+    }
+    let sub_model = model.sub_model(k as u32)?;
+    let spec = model.model(k as u32, sub_model.clone(), vec![sub_model])?;
+    let mut head = HeadLearner::new(&config, heads::start(&spec, k as u32, start_of(seed))?);
+    let labels = |batch: &[u32]| -> Vec<u32> { batch.iter().map(|p| dataset.labels()[order[*p as usize]]).collect() };
+    let mut schedule = Schedule::new(&config, split.train.len());
+    for _ in 0..choice.epochs {
+        for batch in schedule.next_epoch() {
+            let (_, gradient, _) =
+                cross_entropy(head.logits(shares(&mut parties, &batch, false)?, false)?, &labels(&batch));
+            for (party, gradient) in parties.iter_mut().zip(head.update(gradient)?) {
+                party.update(gradient.matrix())?;
+            }
+        }
+    }
+    let test: Vec<u32> = (split.train.len() as u32..order.len() as u32).collect();
+    let logits = head.logits(shares(&mut parties, &test, true)?, true)?;
+    let (_, _, right) = cross_entropy(logits, &labels(&test));
+    let said: Vec<Option<PrivacyStatement>> = parties.iter().map(PartyLearner::privacy).collect();
+    ensure!(said[0] == said[1], "both parties take part in the same updates");
+    Ok((right as f64 / test.len().max(1) as f64, said[0]))
+}
+
+fn shares(parties: &mut [PartyLearner], batch: &[u32], evaluation: bool) -> anyhow::Result<Vec<LogitShare>> {
+    parties.iter_mut().map(|party| Ok(party.shares(batch, evaluation)?)).collect()
+}
