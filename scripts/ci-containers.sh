@@ -141,5 +141,6 @@ compose up -d --no-build
 status=$(timeout 600 docker wait "$(container demo)") || die 'the demo with perceptrons did not end within 600 s'
 docker logs "$(container operator)"
 expect 'exit code of the demo with perceptrons' "$status" 0
-grep -q '"kind":"mlp"\|"kind": "mlp"' "$CLOISON_OUT/report.json" || die 'the report is not of perceptrons'
+docker exec "$(container coordinator)" sh -c 'cat /var/lib/cloison/state/models/*.json' | grep -q '"mlp"' ||
+  die 'the model in service is not of perceptrons'
 say 'demo exits 0 three times, the report belongs to the owner of the output directory, the parties are apart'

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What happens when a party is lost: kills the passive party (by its process id) in the middle of a training run and in
-# the middle of a prediction, shows what each side says, and shows that serving resumes when it is back. Fails if an
-# error does not name the lost peer, if anything hangs, or if the model in service is no longer the one published last.
+# the middle of a prediction, shows what each side says, and shows that serving resumes when it is back. Then kills each
+# party at several moments of a training. Fails if an error does not name the lost peer, if anything hangs, or if the
+# model in service is neither the one before nor the one that was being trained, whole at every party.
 set -euo pipefail
 # shellcheck source=scripts/local.sh
 source "$(dirname "${BASH_SOURCE[0]}")/local.sh"
@@ -57,8 +58,11 @@ must_fail() { # process id, file with its output, what it was doing
 local_options 'Kills the passive party during training and during a prediction; serving must resume.' "$@"
 local_prepare
 # The passive party must consent to a training that is too long to end by itself.
-sed -E 's/^# max_epochs = .*/max_epochs = 100000/' "${configs[$lost]}" >"$work/$lost-long.toml"
+sed -E 's/^# max_epochs = .*/max_epochs = 100000\nmax_per_day = 100\nmax_total = 100/' "${configs[$lost]}" >"$work/$lost-long.toml"
 configs[$lost]="$work/$lost-long.toml"
+# Networks come out as another model of each training, and a record is answered under two of them by default.
+sed 's/^\[budget\]$/[budget]\nmodels_per_record = "unlimited"/' "${configs[coordinator]}" >"$work/coordinator-models.toml"
+configs[coordinator]="$work/coordinator-models.toml"
 start_all
 say 'training once, so that there is a model in service'
 train 300 >/dev/null || die "training failed; see $logs"
@@ -102,5 +106,24 @@ wait_healthy "$lost" 30
 predict 120 scores-after.csv || die "serving did not resume after $lost came back; see $logs"
 cmp -s "$work/scores-before.csv" "$work/scores-after.csv" || die 'the scores changed over the loss of a party'
 say "$lost is back: the same records get the same scores"
+
+say '3. losing each party at several moments of a training'
+for lost in coordinator active passive-1; do
+  for delay in 0.1 0.4 0.8 1.6; do
+    train "$patience_s" >"$logs/train-$lost-$delay.log" 2>&1 &
+    caller=$!
+    sleep "$delay"
+    lose
+    status=0
+    wait "$caller" || status=$?
+    ((status != 124 && status != 137)) || die "training did not end within $patience_s s of losing $lost"
+    start "$lost"
+    wait_healthy "$lost" 30
+    predict 120 "scores-$lost.csv" || die "serving did not resume after $lost was lost $delay s into a training; see $logs"
+    cmp -s "$work/scores-before.csv" "$work/scores-$lost.csv" && found='the model of before' || found='the new model'
+    say "$lost, $delay s: $found answers"
+    mv "$work/scores-$lost.csv" "$work/scores-before.csv"
+  done
+done
 stop_all
 say "done; logs: $logs"

@@ -21,7 +21,7 @@ local_usage() {
 $1
 
 usage: ${0##*/} [--out DIR] [--dataset NAME [--data-dir DIR]] [--passive-features D] [--seed N]
-             [--model KIND]
+             [--model KIND] [--combiner NAME]
 
   --out DIR              where everything goes (default: out in the project)
                            DIR/local   certificates, data and state of the three parties
@@ -31,6 +31,7 @@ usage: ${0##*/} [--out DIR] [--dataset NAME [--data-dir DIR]] [--passive-feature
   --passive-features D   how many columns the passive party holds (default: 4)
   --seed N               seed of the synthetic data and of the split (default: 7)
   --model KIND           what the parties train, as mlp (default: what examples/local/active.toml says)
+  --combiner NAME        how the coordinator combines it, as concat (default: what examples/local/active.toml says)
 
 environment:
   CARGO_TARGET_DIR       honoured by the build
@@ -43,14 +44,14 @@ USAGE
 local_options() { # description, arguments...
   local description=$1
   shift
-  out="$root/out" dataset=synthetic data_dir='' passive_features=4 seed=7 model=''
+  out="$root/out" dataset=synthetic data_dir='' passive_features=4 seed=7 model='' combiner=''
   while (($#)); do
     case "$1" in
       --help | -h)
         local_usage "$description"
         exit 0
         ;;
-      --out | --dataset | --data-dir | --passive-features | --seed | --model)
+      --out | --dataset | --data-dir | --passive-features | --seed | --model | --combiner)
         (($# >= 2)) || { local_usage "$description" >&2; exit 2; }
         case "$1" in
           --out) out=$2 ;;
@@ -59,6 +60,7 @@ local_options() { # description, arguments...
           --passive-features) passive_features=$2 ;;
           --seed) seed=$2 ;;
           --model) model=$2 ;;
+          --combiner) combiner=$2 ;;
         esac
         shift 2
         ;;
@@ -120,9 +122,10 @@ local_prepare() {
   for party in "${parties[@]}"; do rm -f "$logs/$party.log"; done
   declare -gA configs=([audit]="$root/examples/local/audit.toml")
   for party in "${parties[@]}"; do configs[$party]="$root/examples/local/$party.toml"; done
-  if [[ -n "$model" ]]; then
-    # One setting of the active party: the others' files are as they are.
-    sed "s/^kind = .*/kind = \"$model\"/" "${configs[active]}" >"$work/active-model.toml"
+  if [[ -n "$model$combiner" ]]; then
+    # Settings of the active party: the others' files are as they are.
+    sed -e "${model:+s/^kind = .*/kind = \"$model\"/}" -e "${combiner:+s/^combiner = .*/combiner = \"$combiner\"/}" \
+      "${configs[active]}" >"$work/active-model.toml"
     configs[active]="$work/active-model.toml"
   fi
 
