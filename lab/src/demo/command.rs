@@ -5,7 +5,7 @@ use vfl_shared::data::{BankColumns, Dataset};
 use vfl_shared::metrics::Metric;
 use vfl_shared::model::privacy::PrivacyValues;
 
-use super::{DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
+use super::plan::{DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
 
 /// Names of metrics.
 pub(super) fn names(metrics: &[&'static dyn Metric]) -> Vec<&'static str> {
