@@ -1,6 +1,8 @@
 //! Files that PyTorch wrote (`scripts/pytorch/exchange.py write`) are read as the models they are of: the same outputs of the same
 //! records as PyTorch computed. What is written here is read back as it was.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::{Path, PathBuf};
 
 use nalgebra::DMatrix;

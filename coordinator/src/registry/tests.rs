@@ -121,6 +121,29 @@ fn the_model_is_part_of_the_version() {
     assert!(matches!(Registry::open(dir.path()), Err(RegistryError::File(StateFileError::Damaged { .. }))));
 }
 
+/// What a party says of its privacy is part of the version; without it nothing is written of privacy.
+#[test]
+fn privacy_is_part_of_the_version() {
+    let without = manifest(1);
+    assert!(!serde_json::to_string(&without).unwrap().contains("privacy"));
+    let of = |epsilon| {
+        let mut passive = without.passive_parties.clone();
+        passive[0].privacy = Some(PrivacyStatement { clip: 1.0, noise: 4.0, epsilon, delta: 1e-5, steps: 10 });
+        let ids = RecordIds::new(["r1", "r2"]).unwrap();
+        let (classes, active) = (without.class_names.clone(), without.active_party.clone());
+        Manifest::new(without.model().unwrap(), classes, active, passive, without.training.clone(), &ids).unwrap()
+    };
+    let private = of(8.079_406_222_420_491);
+    assert!(private.version != without.version && private.version != of(8.0).version);
+    // Noise and budgets are keyed by the parameters, which are the same.
+    assert_eq!(private.passive_fingerprint(), without.passive_fingerprint());
+    let text = serde_json::to_string(&private).unwrap();
+    let read: Manifest = serde_json::from_str(&text).unwrap();
+    assert!(read == private && read.rehashed().unwrap() == private.version);
+    let changed = text.replacen("\"steps\":10", "\"steps\":1", 1);
+    assert_ne!(serde_json::from_str::<Manifest>(&changed).unwrap().rehashed().unwrap(), private.version);
+}
+
 /// What a later version published is not served by guessing.
 #[test]
 fn a_model_that_this_version_does_not_know_is_named_with_the_fix() {

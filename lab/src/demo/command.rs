@@ -6,7 +6,7 @@ use vfl_shared::metrics::Metric;
 use vfl_shared::model::privacy::PrivacyValues;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings};
 
-use super::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
+use super::plan::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
 
 /// Names of metrics.
 pub(super) fn names(metrics: &[&'static dyn Metric]) -> Vec<&'static str> {

@@ -245,7 +245,7 @@ pub trait Kind: Sync {
     ///
     /// # Errors
     /// What is wrong with a block or a setting, and how to mend it.
-    fn from_pytorch(&self, _exchanged: Exchanged) -> Result<Parameters, String> {
+    fn adopt_pytorch(&self, _exchanged: Exchanged) -> Result<Parameters, String> {
         Err(format!("models of kind `{}` are not imported from files of other programs; train them here", self.name()))
     }
 

@@ -175,7 +175,7 @@ impl NetworkFile {
             }
         }
         let exchanged = Exchanged { settings, features: feature_names.len(), blocks };
-        let parameters = kinds::find(kind)?.from_pytorch(exchanged).map_err(NetworkFileError::Model)?;
+        let parameters = kinds::find(kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
         // In the order and form in which such a model is stored.
         let model = kinds::restore(&parameters)?;
         let parameters = Parameters::of(&*model, model.snapshot());

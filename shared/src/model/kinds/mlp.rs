@@ -68,7 +68,7 @@ impl Kind for MlpKind {
     }
 
     /// Widths of the layers are read off the blocks. Hidden layers without a bias get one of zeros.
-    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
+    fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
         let Exchanged { mut settings, features, blocks } = exchanged;
         let mut layers = dense_layers(blocks)?;
         let width = layers.last().ok_or("it has no layers")?.outputs;

@@ -60,7 +60,7 @@ impl Kind for SoftmaxRegressionKind {
         linear
     }
 
-    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
+    fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
         let Exchanged { settings, features, blocks } = exchanged;
         let layers = pytorch::dense_layers(blocks)?;
         let [Dense { inputs, outputs, weights, bias }] = <[Dense; 1]>::try_from(layers)

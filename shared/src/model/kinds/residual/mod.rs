@@ -57,7 +57,7 @@ impl Kind for ResidualKind {
     }
 
     /// Blocks stand under the same names in both. What PyTorch counts of batches is of no use here.
-    fn from_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
+    fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
         let Exchanged { settings, features, mut blocks } = exchanged;
         blocks.retain(|block| !block.name.ends_with("num_batches_tracked"));
         let variances = || blocks.iter().filter(|block| block.name.ends_with("running_var"));
