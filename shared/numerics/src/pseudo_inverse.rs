@@ -7,6 +7,9 @@ use nalgebra::DMatrix;
 /// largest; to invert those invents directions, so the cut-off stands well above.
 pub const RANK_TOLERANCE: f64 = 1e-10;
 
+/// Up to so many products A⁺ = V S⁺ Uᵀ is formed entry by entry; beyond, as a product of matrices.
+const FEW_PRODUCTS: usize = 1 << 20;
+
 /// Why a matrix could not be decomposed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecompositionError {
@@ -62,8 +65,13 @@ impl PseudoInverse {
         let singular_values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
         let cut = RANK_TOLERANCE * singular_values[0];
         let rank = singular_values.iter().filter(|&&s| s > cut).count();
-        let matrix =
-            DMatrix::from_fn(d, m, |i, j| (0..rank).map(|l| v[(i, l)] * u[(j, l)] / singular_values[l]).sum::<f64>());
+        let matrix = match rank * m * d > FEW_PRODUCTS {
+            false => entrywise((d, m), rank, |i, j, l| v[(i, l)] * u[(j, l)] / singular_values[l]),
+            true => {
+                let left = DMatrix::from_fn(d, rank, |i, l| v[(i, l)] / singular_values[l]);
+                left * DMatrix::from_fn(rank, m, |l, j| u[(j, l)])
+            }
+        };
         Ok(Self { matrix, rank, singular_values })
     }
 
@@ -74,10 +82,32 @@ impl PseudoInverse {
     }
 }
 
+/// The matrix of these sums over l below `terms`.
+fn entrywise((rows, columns): (usize, usize), terms: usize, term: impl Fn(usize, usize, usize) -> f64) -> DMatrix<f64> {
+    DMatrix::from_fn(rows, columns, |i, j| (0..terms).map(|l| term(i, j, l)).sum::<f64>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Of a size at which matrices are multiplied, and of less than full rank.
+    #[test]
+    fn large_matrices_are_inverted_like_small_ones() {
+        let (m, d, rank) = (110, 130, 90);
+        let wave = |i: usize, j: usize| ((i * 37 + j * 11 + i * j) as f64 * 0.7).sin();
+        let a = DMatrix::from_fn(m, rank, wave) * DMatrix::from_fn(rank, d, |i, j| wave(i + 500, j));
+        let found = PseudoInverse::new(&a).unwrap();
+        assert_eq!(found.rank, rank);
+        assert!(rank * m * d > FEW_PRODUCTS);
+        let (scale, p) = (found.singular_values[0], &found.matrix);
+        let close = |x: DMatrix<f64>, y: &DMatrix<f64>, of: f64| assert!((x - y).amax() < 1e-10 * of, "{of}");
+        close(&a * p * &a, &a, scale);
+        close(p * &a * p, p, p.amax());
+        close((&a * p).transpose(), &(&a * p), 1.0);
+        close((p * &a).transpose(), &(p * &a), 1.0);
+    }
 
     #[test]
     fn equal_rows_are_seen() {
