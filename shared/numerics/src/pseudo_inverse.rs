@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn large_matrices_are_inverted_like_small_ones() {
         let (m, d, rank) = (110, 130, 90);
-        let wave = |i: usize, j: usize| ((i * 37 + j * 11 + i * j) as f64 * 0.7).sin();
-        let a = DMatrix::from_fn(m, rank, wave) * DMatrix::from_fn(rank, d, |i, j| wave(i + 500, j));
+        let scattered = |i: usize, j: usize| ((1000 * i + j) as f64 * 12.9898).sin().mul_add(43758.5453, 0.5).fract();
+        let a = DMatrix::from_fn(m, rank, scattered) * DMatrix::from_fn(rank, d, |i, j| scattered(i + 500, j));
         let found = PseudoInverse::new(&a).unwrap();
         assert_eq!(found.rank, rank);
         assert!(rank * m * d > FEW_PRODUCTS);
