@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use nalgebra::DMatrix;
-use vfl_shared::model::{NetworkFile, kinds};
+use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::{NetworkFile, Settings, SubModelSpec, kinds};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pytorch").join(name)
@@ -126,4 +127,18 @@ fn what_is_wrong_with_a_file_is_named_with_the_fix() {
     infinite[end - 8..].copy_from_slice(&f64::INFINITY.to_le_bytes());
     assert!(parse(&infinite).contains("not a finite number"), "{}", parse(&infinite));
     assert!(parse(&u64::MAX.to_le_bytes()).contains("header is too long"));
+}
+
+/// A perceptron of default settings is written with its activation, which its parameters do not tell.
+#[test]
+fn what_was_left_to_the_defaults_is_written() {
+    let spec = SubModelSpec::new("mlp", 3, Settings::new()).unwrap();
+    let model = kinds::start(&Origin { spec, features: 2, active: true, start: start_of(3) }).unwrap();
+    let names = |names: [&str; 2]| names.map(str::to_owned);
+    let file = NetworkFile::of(&*model, &names(["a", "b"]), &[]);
+    let read = NetworkFile::parse(&file.to_bytes().unwrap()).unwrap();
+    assert!(read.parameters().blocks == file.parameters().blocks);
+    assert_eq!(read.parameters().spec.settings_text(), r#"{"activation":"sigmoid","hidden":[8,8]}"#);
+    let inputs = DMatrix::from_row_slice(2, 3, &[0.1, 0.2, 0.3, 0.9, 0.8, 0.7]);
+    assert_eq!(outputs(&read, &inputs), outputs(&file, &inputs));
 }

@@ -241,6 +241,11 @@ pub trait Kind: Sync {
         parameters.blocks.clone()
     }
 
+    /// The settings with all that the parameters do not tell, for readers that do not know the defaults. Default: as they are.
+    fn complete(&self, settings: &Settings) -> Settings {
+        settings.clone()
+    }
+
     /// The parameters of blocks that PyTorch named and laid out. [`Kind::restore`] checks what comes of it. Default: none are taken.
     ///
     /// # Errors

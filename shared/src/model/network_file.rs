@@ -188,7 +188,9 @@ impl NetworkFile {
     /// [`NetworkFileError::Format`], which no checked file causes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, NetworkFileError> {
         let spec = &self.parameters.spec;
-        let blocks = kinds::find(spec.kind())?.to_pytorch(&self.parameters);
+        let kind = kinds::find(spec.kind())?;
+        let blocks = kind.to_pytorch(&self.parameters);
+        let settings = serde_json::to_string(&kind.complete(spec.settings())).unwrap_or_default();
         let bytes: Vec<Vec<u8>> =
             blocks.iter().map(|block| block.values.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
         let format = |e: safetensors::SafeTensorError| NetworkFileError::Format(e.to_string());
@@ -201,7 +203,7 @@ impl NetworkFile {
         let mut metadata = HashMap::from([
             ("format".to_owned(), "pt".to_owned()),
             ("kind".to_owned(), spec.kind().to_owned()),
-            ("settings".to_owned(), spec.settings_text()),
+            ("settings".to_owned(), settings),
             ("feature_names".to_owned(), list(&self.feature_names)),
         ]);
         if !self.class_names.is_empty() {

@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use super::mlp_settings::{Activation, MlpSettings};
+use super::mlp_settings::{Activation, DEFAULT_ACTIVATION, MlpSettings};
 use super::pytorch::{Dense, dense_layers, linear};
 use crate::model::affine::affine;
 use crate::model::contract::{
@@ -65,6 +65,12 @@ impl Kind for MlpKind {
             place += 2;
         }
         exchanged
+    }
+
+    fn complete(&self, settings: &Settings) -> Settings {
+        let mut complete = settings.clone();
+        complete.entry("activation").or_insert_with(|| DEFAULT_ACTIVATION.into());
+        complete
     }
 
     /// Widths of the layers are read off the blocks. Hidden layers without a bias get one of zeros.

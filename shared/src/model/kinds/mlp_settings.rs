@@ -9,6 +9,9 @@ const MOST_WEIGHTS: usize = 1_000_000;
 /// The widest hidden layer.
 const MOST_UNITS: u64 = 4096;
 
+/// The name of the activation that is taken where none is named.
+pub(super) const DEFAULT_ACTIVATION: &str = "sigmoid";
+
 /// What a hidden layer makes of its sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activation {
