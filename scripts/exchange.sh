@@ -18,11 +18,14 @@ version=$(bounded 30 "$bin/passive-party" trainings --config "$(config passive-1
 holders=(active passive-1)
 # Under a top model the coordinator has a part too.
 if [[ "$combiner" == concat ]]; then holders+=(coordinator); fi
+# Both forms are tried: JSON is for softmax regression alone.
+suffix=json
+if [[ -n "$model" ]]; then suffix=safetensors; fi
 rm -rf "$work/exchange" && mkdir -p "$work/exchange"
 say "exporting model $version"
 for party in "${holders[@]}"; do
   bounded 30 "$bin/${binaries[$party]}" export-parameters --config "$(config "$party")" --model "$version" \
-    --out "exchange/$party.safetensors"
+    --out "exchange/$party.$suffix"
 done
 stop_all
 
@@ -33,7 +36,7 @@ for party in "${holders[@]}"; do
   for_whom=()
   [[ "$party" == active ]] || for_whom=(--active-party active)
   bounded 30 "$bin/${binaries[$party]}" import-parameters --config "$(config "$party")" \
-    --parameters "exchange/$party.safetensors" "${for_whom[@]}"
+    --parameters "exchange/$party.$suffix" "${for_whom[@]}"
 done
 bounded 60 "$bin/active-party" publish --config "$(config active)" --training-ids data/train.ids ||
   die "the imported model was not published; see $logs"

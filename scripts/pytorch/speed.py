@@ -11,45 +11,9 @@ import time
 import torch
 from torch import nn
 
+from networks import Residual, perceptron
+
 BATCH = 64
-
-
-def perceptron(widths, activation, last_bias):
-    layers = []
-    for at, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
-        last = at + 2 == len(widths)
-        layers.append(nn.Linear(inputs, outputs, bias=last_bias or not last))
-        if not last:
-            layers.append(activation())
-    return nn.Sequential(*layers)
-
-
-class Block(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.first_norm = nn.BatchNorm2d(outputs)
-        self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.second_norm = nn.BatchNorm2d(outputs)
-        self.beside = None
-        if stride != 1 or inputs != outputs:
-            self.beside = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = torch.relu(self.first_norm(self.first(x)))
-        y = self.second_norm(self.second(y))
-        return torch.relu(y + (x if self.beside is None else self.beside(x)))
-
-
-def residual(channels, height, width):
-    layers = [nn.Unflatten(1, (channels, height, width)), nn.Conv2d(channels, 16, 3, 1, 1, bias=False)]
-    layers += [nn.BatchNorm2d(16), nn.ReLU()]
-    inputs = 16
-    for stage, outputs in enumerate([16, 32, 64]):
-        for block in range(3):
-            layers.append(Block(inputs, outputs, 2 if stage > 0 and block == 0 else 1))
-            inputs = outputs
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
 def best(runs, run):
@@ -90,8 +54,8 @@ def row(name, make, features, classes, head, steps, records, dtype):
 def main():
     print(f"PyTorch {torch.__version__}")
     print(f"{'':<40} {'threads':>8} {'':>8} {'ms a step of 64':>16} {'us a record, outputs':>24}")
-    sigmoid = [18, 8, 8, 6], nn.Sigmoid
-    relu = [392, 128, 64], nn.ReLU
+    sigmoid = 18, [8, 8], 6, "sigmoid"
+    relu = 392, [128], 64, "relu"
     for threads in sorted({1, os.cpu_count() or 1}):
         torch.set_num_threads(threads)
         for dtype in [torch.float64, torch.float32]:
@@ -99,7 +63,7 @@ def main():
             row("J, 2 x (18-8-8-6), summed", make, 18, 6, None, 500, 10_000, dtype)
             make = lambda active: perceptron(*relu, active)
             row("P, 2 x (392-128-64), concat-10", make, 392, 10, nn.Linear(128, 10), 100, 10_000, dtype)
-        make = lambda active: residual(3, 32, 16)
+        make = lambda active: Residual(1536, 64, channels=3, height=32)
         row("P, 2 x residual (3x32x16), concat-10", make, 1536, 10, nn.Linear(128, 10), 4, 500, torch.float32)
 
 

@@ -19,7 +19,7 @@ use crate::training::journal::{Journal, Training};
 
 pub use crate::json::json_error;
 pub use key_value::key_value;
-pub use parameters::{ExportArgs, import_failure, known_classes, withdraw};
+pub use parameters::{ExportArgs, StagingArgs, import_failure, known_classes};
 
 /// What the settings of all parties have in common.
 pub trait PartySettings: Sized {

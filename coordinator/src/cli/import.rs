@@ -1,12 +1,9 @@
 //! `import-parameters` and `export-parameters` of the coordinator: its top model.
 
-use std::io::Write as _;
-use std::path::PathBuf;
-
 use clap::Args;
-use vfl_shared::cli::{CliError, import_failure, withdraw};
+use vfl_shared::cli::{CliError, StagingArgs, import_failure};
 use vfl_shared::model::StoredShare;
-use vfl_shared::types::{ModelVersion, PartyName};
+use vfl_shared::types::ModelVersion;
 
 use crate::config::Settings;
 use crate::import::import_top;
@@ -32,41 +29,15 @@ Every party stages its own part (`active-party import-parameters`, `passive-part
 publish` puts the model in service, with this top model, once. While one is staged, outputs are embeddings for it; without one
 they are added. Staging runs beside the service, and staging again replaces what is staged.")]
 pub struct ImportArgs {
-    /// The config file, which names the state directory (TOML).
-    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
-    config: PathBuf,
-    /// The top model (safetensors).
-    #[arg(long, value_name = "FILE", required_unless_present = "withdraw", conflicts_with = "withdraw")]
-    parameters: Option<PathBuf>,
-    /// The active party that may have it published: the name in its certificate.
-    #[arg(long, value_name = "NAME", required_unless_present = "withdraw", conflicts_with = "withdraw")]
-    active_party: Option<PartyName>,
-    /// Take back what is staged.
-    #[arg(long)]
-    withdraw: bool,
-    /// Print JSON in place of the lines.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    staging: StagingArgs,
 }
 
 impl ImportArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let (_, settings) = Settings::read(&self.config).map_err(CliError::input)?;
-        let said = match (&self.parameters, &self.active_party) {
-            (Some(path), Some(active_party)) => {
-                let imported = import_top(path, &settings.state_dir, active_party).map_err(import_failure)?;
-                if self.json {
-                    serde_json::to_string(&imported).map_err(CliError::failed)? + "\n"
-                } else {
-                    format!(
-                        "{}not in service yet: active party `{active_party}` may publish it, once (`active-party publish`)\n",
-                        imported.lines()
-                    )
-                }
-            }
-            _ => withdraw(&settings.state_dir, self.json).map_err(import_failure)?,
-        };
-        std::io::stdout().write_all(said.as_bytes()).map_err(CliError::failed)
+        self.staging.run(|settings: &Settings, path, active_party| {
+            import_top(path, &settings.state_dir, active_party).map_err(import_failure)
+        })
     }
 }
 

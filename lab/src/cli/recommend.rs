@@ -52,7 +52,7 @@ pub struct RecommendArgs {
     #[arg(long, value_name = "N", default_value_t = demo::DEFAULT_KNOWN_RECORDS)]
     known_records: usize,
     /// Epochs of training at most.
-    #[arg(long, value_name = "N", default_value_t = 150)]
+    #[arg(long, value_name = "N", default_value_t = demo::DEFAULT_EPOCHS)]
     epochs: u32,
     /// Where recommendation.json goes.
     #[arg(long, value_name = "DIR", default_value = "out")]
@@ -125,5 +125,32 @@ impl RecommendArgs {
         .map_err(CliError::failed)?;
         bar.done(&format!("{} policies tried, {} on fresh records", found.tried.len(), found.confirmed.len()));
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: RecommendArgs,
+    }
+
+    /// A directory of data sets may come from the environment, where it is meant for other commands.
+    #[test]
+    fn a_running_deployment_is_searched_wherever_data_sets_lie() {
+        let parsed = |more: &[&str]| {
+            let words = ["recommend", "--config", "audit.toml", "--max-added-risk", "0.1"].iter().chain(more);
+            Command::try_parse_from(words)
+        };
+        parsed(&["--data-dir", "sets"]).unwrap();
+        for choice in [["--dataset", "bank"], ["--variant", "all"], ["--epochs", "3"]] {
+            let said = parsed(&choice).unwrap_err().to_string();
+            assert!(said.contains(choice[0]) && said.contains("--config"), "{said}");
+        }
     }
 }

@@ -1,13 +1,9 @@
 //! `import-parameters`: stages parameters that were trained elsewhere.
 
-use std::io::Write as _;
-use std::path::PathBuf;
-
 use clap::Args;
-use vfl_shared::cli::{CliError, import_failure, withdraw};
+use vfl_shared::cli::{CliError, StagingArgs, import_failure};
 use vfl_shared::data::FeatureStore as _;
 use vfl_shared::model::{Importing, import_parameters};
-use vfl_shared::types::PartyName;
 
 use crate::config::Settings;
 use crate::transform::TransformConfig;
@@ -42,58 +38,25 @@ Staging is this party's consent: for the active party named, for one model. It r
 is staged when the coordinator asks for it; the active party then runs `active-party publish`. Staging again replaces what
 is staged. What scores under these parameters give away, `passive-party assess` predicts: ask before staging.")]
 pub struct ImportArgs {
-    /// The config file, which names the state directory and the schema.
-    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
-    config: PathBuf,
-    /// The parameters (JSON or safetensors).
-    #[arg(long, value_name = "FILE", required_unless_present = "withdraw", conflicts_with = "withdraw")]
-    parameters: Option<PathBuf>,
-    /// The active party that may have them published: the name in its certificate.
-    #[arg(long, value_name = "NAME", required_unless_present = "withdraw", conflicts_with = "withdraw")]
-    active_party: Option<PartyName>,
-    /// Take back what is staged.
-    #[arg(long)]
-    withdraw: bool,
-    /// Print JSON in place of the lines.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    staging: StagingArgs,
 }
 
 impl ImportArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let (_, settings) = Settings::read(&self.config).map_err(CliError::input)?;
-        let said = match (&self.parameters, self.active_party) {
-            (Some(path), Some(active_party)) => {
-                let transform = &settings.training.transform;
-                if *transform != (TransformConfig::None {}) {
-                    return Err(CliError::Input(format!(
-                        "config file {}: `transform` in [training] is {}, and imported parameters are of the features as they \
-                         are: set it to none, with a state_dir of its own",
-                        self.config.display(),
-                        transform
-                    )));
-                }
-                let names: Vec<String> =
-                    settings.table.schema().features().iter().map(|feature| feature.name.clone()).collect();
-                let imported = import_parameters(Importing {
-                    path,
-                    state_dir: &settings.state_dir,
-                    feature_names: &names,
-                    classes: None,
-                    active_party: &active_party,
-                });
-                let imported = imported.map_err(import_failure)?;
-                if self.json {
-                    serde_json::to_string(&imported).map_err(CliError::failed)? + "\n"
-                } else {
-                    format!(
-                        "{}not in service yet: active party `{active_party}` may publish it, once (`active-party publish`)\n",
-                        imported.lines()
-                    )
-                }
+        self.staging.run(|settings: &Settings, path, active_party| {
+            let transform = &settings.training.transform;
+            if *transform != (TransformConfig::None {}) {
+                return Err(CliError::Input(format!(
+                    "`transform` in [training] is {transform}, and imported parameters are of the features as they are: set it to \
+                     none, with a state_dir of its own"
+                )));
             }
-            _ => withdraw(&settings.state_dir, self.json).map_err(import_failure)?,
-        };
-        std::io::stdout().write_all(said.as_bytes()).map_err(CliError::failed)
+            let features = settings.table.schema().features();
+            let feature_names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
+            let (state_dir, feature_names) = (&*settings.state_dir, &*feature_names);
+            let import = Importing { path, state_dir, feature_names, classes: None, active_party };
+            import_parameters(import).map_err(import_failure)
+        })
     }
 }

@@ -5,9 +5,56 @@ use std::path::{Path, PathBuf};
 
 use super::{CliError, PartySettings};
 use crate::files::write_atomic;
-use crate::model::{ImportError, NetworkFile, ParameterFile, ShareStore, Staging, StoredShare};
+use crate::model::{ImportError, Imported, NetworkFile, ParameterFile, ShareStore, Staging, StoredShare};
 use crate::training::journal::Journal;
-use crate::types::ModelVersion;
+use crate::types::{ModelVersion, PartyName};
+
+/// The options of `import-parameters` of who consents by it: for an active party that is named, until it is taken back.
+#[derive(Debug, clap::Args)]
+pub struct StagingArgs {
+    /// The config file (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// The parameters, in the form that is described below.
+    #[arg(long, value_name = "FILE", required_unless_present = "withdraw", conflicts_with = "withdraw")]
+    parameters: Option<PathBuf>,
+    /// The active party that may have them published: the name in its certificate.
+    #[arg(long, value_name = "NAME", required_unless_present = "withdraw", conflicts_with = "withdraw")]
+    active_party: Option<PartyName>,
+    /// Take back what is staged.
+    #[arg(long)]
+    withdraw: bool,
+    /// Print JSON in place of the lines.
+    #[arg(long)]
+    json: bool,
+}
+
+impl StagingArgs {
+    /// Has `import` stage the file for the active party, or takes back what is staged; says what was done.
+    ///
+    /// # Errors
+    /// [`CliError`]: what is wrong with the config, or with the file as `import` says.
+    pub fn run<S: PartySettings>(
+        self,
+        import: impl FnOnce(&S, &Path, &PartyName) -> Result<Imported, CliError>,
+    ) -> Result<(), CliError> {
+        let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
+        let said = match (&self.parameters, &self.active_party) {
+            (Some(path), Some(active_party)) => {
+                let imported = import(&settings, path, active_party)?;
+                match self.json {
+                    true => serde_json::to_string(&imported).map_err(CliError::failed)? + "\n",
+                    false => format!(
+                        "{}not in service yet: active party `{active_party}` may publish it, once (`active-party publish`)\n",
+                        imported.lines()
+                    ),
+                }
+            }
+            _ => withdraw(settings.state_dir(), self.json).map_err(import_failure)?,
+        };
+        std::io::stdout().write_all(said.as_bytes()).map_err(CliError::failed)
+    }
+}
 
 /// The options of `export-parameters`.
 #[derive(Debug, clap::Args)]
@@ -114,10 +161,7 @@ pub fn known_classes(state_dir: &Path, version: &ModelVersion) -> Vec<String> {
 }
 
 /// Takes back what is staged in a state directory, and says so: in lines for people, or as JSON.
-///
-/// # Errors
-/// [`ImportError`] naming the file.
-pub fn withdraw(state_dir: &Path, json: bool) -> Result<String, ImportError> {
+fn withdraw(state_dir: &Path, json: bool) -> Result<String, ImportError> {
     let staging = Staging::of(state_dir);
     let withdrawn = staging.staged()?;
     let used = withdrawn.as_ref().map(|staged| staging.used_for(staged)).transpose()?.flatten();

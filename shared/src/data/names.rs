@@ -20,20 +20,18 @@
 //! run. Every value that stands for a missing one ("unknown", "?", `pdays` 999) is kept as a category or number of its own.
 //! Record order is file order, training part first.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! datasets {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// The data sets that can be loaded by name.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum DatasetName { $($(#[$doc])* $variant,)* }
+/// An enum with a name for each variant, by which it is shown.
+macro_rules! named {
+    ($(#[$doc:meta])* pub enum $type:ident { $($(#[$item:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        pub enum $type { $($(#[$item])* $variant,)* }
 
-        impl DatasetName {
-            /// Every name.
+        impl $type {
+            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The name as text.
@@ -42,34 +40,46 @@ macro_rules! datasets {
                 match self { $(Self::$variant => $name,)* }
             }
         }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
     };
 }
+pub(super) use named;
 
-datasets! {
-    /// Generated, see [`crate::data::synthetic`].
-    Synthetic = "synthetic",
-    /// Statlog (Landsat Satellite).
-    Satellite = "satellite",
-    /// Wall-Following Robot Navigation, 24 sensors.
-    Robot = "robot",
-    /// Bank Marketing, `bank-additional-full`.
-    Bank = "bank",
-    /// Adult / Census Income.
-    Adult = "adult",
-    /// Pen-Based Recognition of Handwritten Digits.
-    Pendigits = "pendigits",
-    /// Electrical Grid Stability Simulated Data.
-    Grid = "grid",
-    /// Default of Credit Card Clients.
-    Credit = "credit",
-    /// Dataset for Sensorless Drive Diagnosis.
-    Drive = "drive",
-    /// MNIST handwritten digits.
-    Mnist = "mnist",
-    /// CIFAR-10.
-    Cifar10 = "cifar10",
-    /// CIFAR-100 with its fine labels.
-    Cifar100 = "cifar100",
+named! {
+    /// The data sets that can be loaded by name.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DatasetName {
+        /// Generated, see [`crate::data::synthetic`].
+        Synthetic = "synthetic",
+        /// Statlog (Landsat Satellite).
+        Satellite = "satellite",
+        /// Wall-Following Robot Navigation, 24 sensors.
+        Robot = "robot",
+        /// Bank Marketing, `bank-additional-full`.
+        Bank = "bank",
+        /// Adult / Census Income.
+        Adult = "adult",
+        /// Pen-Based Recognition of Handwritten Digits.
+        Pendigits = "pendigits",
+        /// Electrical Grid Stability Simulated Data.
+        Grid = "grid",
+        /// Default of Credit Card Clients.
+        Credit = "credit",
+        /// Dataset for Sensorless Drive Diagnosis.
+        Drive = "drive",
+        /// MNIST handwritten digits.
+        Mnist = "mnist",
+        /// CIFAR-10.
+        Cifar10 = "cifar10",
+        /// CIFAR-100 with its fine labels.
+        Cifar100 = "cifar100",
+    }
 }
 
 /// The shape of images: features stand channel by channel, row by row.
@@ -100,12 +110,6 @@ impl DatasetName {
             Self::Cifar10 | Self::Cifar100 => Some(ImageShape { channels: 3, height: 32, width: 32 }),
             _ => None,
         }
-    }
-}
-
-impl fmt::Display for DatasetName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -13,48 +13,25 @@
 //!
 //! Features are counted where each column is one feature, as in the ordinal encoding.
 
-use std::fmt;
+use super::names::{DatasetName, named};
 
-use super::names::DatasetName;
-
-macro_rules! variants {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// Which columns of a data set are used.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Variant { $($(#[$doc])* $variant,)* }
-
-        impl Variant {
-            /// Every variant that some set has.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The name, as in `--variant`.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-        }
-    };
-}
-
-variants! {
-    /// Every column that describes a record. A set whose papers agree has this variant alone.
-    All = "all",
-    /// `bank` without `duration`, which is known only once the outcome is: what V and the text of R say.
-    WithoutDuration = "without_duration",
-    /// `bank` without `campaign`, with `duration`, and with `cons.conf.idx` as a category: what the code behind R's figures does.
-    Authors = "authors",
-    /// `adult` without `education`, of which `education-num` is a copy in numbers. V counts 13 features and does not say which of the
-    /// 14 it leaves out. The choice is ours.
-    WithoutEducation = "without_education",
-    /// `grid` without `stab`, whose sign is the class.
-    WithoutStab = "without_stab",
-    /// `grid` with `stab`. V counts 13 features, which the set has with this column alone.
-    WithStab = "with_stab",
-}
-
-impl fmt::Display for Variant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+named! {
+    /// Which columns of a data set are used.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Variant {
+        /// Every column that describes a record. A set whose papers agree has this variant alone.
+        All = "all",
+        /// `bank` without `duration`, which is known only once the outcome is: what V and the text of R say.
+        WithoutDuration = "without_duration",
+        /// `bank` without `campaign`, with `duration`, and with `cons.conf.idx` as a category: what the code behind R's figures does.
+        Authors = "authors",
+        /// `adult` without `education`, of which `education-num` is a copy in numbers. V counts 13 features and does not say which of the
+        /// 14 it leaves out. The choice is ours.
+        WithoutEducation = "without_education",
+        /// `grid` without `stab`, whose sign is the class.
+        WithoutStab = "without_stab",
+        /// `grid` with `stab`. V counts 13 features, which the set has with this column alone.
+        WithStab = "with_stab",
     }
 }
 
