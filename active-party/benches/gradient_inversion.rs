@@ -1,18 +1,22 @@
 //! Gradient inversion on 1000 records of the size of satellite's (k = 6, d = 18 of 36 features, weights of the published
-//! model): 1000 steps per record, every loss, on one thread and on all.
+//! model): 1000 steps per record, every loss, on one thread and on all; and the same through two perceptrons of J (8, 8, sigmoid) whose
+//! outputs are added, which `scripts/pytorch/speed.py` does in PyTorch.
 //!
 //! The weights come from the golden vectors;
 //! the features are drawn with a fixed seed, so that no data set is needed.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::ThreadPoolBuilder;
 use vfl_active_party::attack::gradient_inversion::{Iterate, Loss};
-use vfl_active_party::attack::{AdversaryView, Attack, GradientInversion, KnownModel, Replacement};
+use vfl_active_party::attack::{AdversaryView, Attack, GradientInversion, KnownModel, KnownNetwork, Replacement};
+use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::{SubModel, SubModelSpec, kinds};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
 use crate::support::published_model;
@@ -58,5 +62,48 @@ fn gradient_inversion(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, gradient_inversion);
+/// A perceptron of J with weights that say something.
+fn perceptron(seed: u64) -> Arc<dyn SubModel> {
+    let settings = SubModelSpec::parse_settings(r#"{"hidden":[8,8],"activation":"sigmoid"}"#).expect("settings");
+    let spec = SubModelSpec::new("mlp", 6, settings).expect("a width");
+    let origin = Origin { spec, features: PASSIVE, active: seed == 1, start: start_of(seed) };
+    let mut model = kinds::start(&origin).expect("a perceptron");
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    for tensor in model.tensors_mut() {
+        tensor.values.iter_mut().for_each(|v| *v = 4.0 * rng.random::<f64>() - 2.0);
+    }
+    model.into()
+}
+
+fn through_networks(c: &mut Criterion) {
+    let (own, passive) = (perceptron(1), perceptron(2));
+    let mut rng = ChaCha20Rng::seed_from_u64(SEED);
+    let mut features = || DMatrix::from_fn(PASSIVE, RECORDS, |_, _| rng.random::<f64>());
+    let (y, x) = (features(), features());
+    let share = own.outputs(&y).expect("outputs").into_matrix();
+    let logits = &share + passive.outputs(&x).expect("outputs").matrix();
+    let scores = ConfidenceScores::softmax(Logits::new(logits).expect("finite logits"));
+    let released = ReleasedScores::Probabilities(scores.into_matrix());
+    let w_act = DMatrix::identity(6, 6);
+    let known = KnownNetwork::summed(vec![passive]);
+    let model = KnownModel::of_network(w_act, DVector::zeros(6), known).expect("shapes");
+    let active = FeatureBlock::new(share).expect("finite outputs");
+    let view = AdversaryView::new(&model, &active, &released, Replacement::default()).expect("shapes");
+    let mut group = c.benchmark_group("gradient_inversion_perceptron");
+    group.throughput(Throughput::Elements(RECORDS as u64)).sample_size(10);
+    let steps = GradientInversion::default().with_steps(1000).expect("in range").with_stop_loss(0.0).expect("in range");
+    for loss in [Loss::Mse, Loss::LogSq] {
+        let attack = steps.with_loss(loss);
+        for (name, threads) in [("one", 1), ("all", 0)] {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let id = BenchmarkId::new(loss.as_str(), format!("n={RECORDS},d={PASSIVE},threads={name}"));
+            group.bench_function(id, |b| {
+                b.iter(|| pool.install(|| attack.reconstruct(black_box(&view), &mut ChaCha20Rng::seed_from_u64(SEED))));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, gradient_inversion, through_networks);
 criterion_main!(benches);

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
-use vfl_shared::model::{Combiner, ModelSpec, TrainingConfig};
+use vfl_shared::model::{ModelSpec, ShownModel, SubModel, SubModelSpec, TrainingConfig};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_statuses, pb, peer_failure};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
@@ -102,13 +102,8 @@ impl Coordinator {
             version: WireError::model_version(answer.model_version)?,
             class_names: answer.class_names,
             passive_parties: answer.passive_parties.into_iter().map(|p| (p.name, p.features as usize)).collect(),
-            // A coordinator that says nothing of the model adds.
-            combiner: answer
-                .model
-                .as_ref()
-                .map(ModelSpec::try_from)
-                .transpose()?
-                .map_or(Combiner::Sum, |m| m.combiner()),
+            spec: answer.model.as_ref().map(ModelSpec::try_from).transpose()?,
+            top_shown: answer.top_shown,
             training: config.as_ref().map(TrainingConfig::try_from).transpose()?,
         })
     }
@@ -150,6 +145,24 @@ impl Coordinator {
         let ok = RowStatus::positions_ok(&row_status).len();
         let released = ReleasedScores::from_wire(answer.release.as_ref(), ok, k).map_err(wrong)?;
         Ok(Scored { row_status, released })
+    }
+
+    /// The top model of a version, of `inputs` inputs.
+    ///
+    /// # Errors
+    /// What the coordinator says; INTERNAL if it answers with another model.
+    pub(crate) async fn top_model(
+        &self,
+        version: &ModelVersion,
+        spec: &SubModelSpec,
+        inputs: usize,
+    ) -> Result<Box<dyn SubModel>, Refusal> {
+        let mut client = self.client.clone();
+        let request = pb::ReleaseTopModelRequest { model_version: version.as_str().to_owned() };
+        let answer = self.within(client.release_top_model(request)).await?.into_inner();
+        let read = ShownModel::from_wire(&answer.top_model, spec, inputs);
+        let (_, top) = read.map_err(|e| Refusal::internal(format!("{} answered with {e}", self.peer)))?;
+        Ok(top)
     }
 
     /// Opens a training.

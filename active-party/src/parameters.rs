@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::model::Combiner;
+use vfl_shared::model::{Combiner, LinearParameters, Parameters, SubModel, kinds};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::transform::{ReleasedParameters, Statement};
 
-use crate::attack::{AttackError, KnownModel};
+use crate::attack::{AttackError, KnownModel, KnownNetwork};
 use crate::invert_transform::inverted;
 use crate::own_part;
-use crate::passive_party::PassiveParty;
+use crate::passive_party::{Part, PassiveParty};
 use crate::scoring::{ModelDescription, Scorer};
 
 /// What the active party knows of the model.
@@ -46,15 +46,17 @@ impl Known {
     ) -> Result<Self, Refusal> {
         let share = scorer.share(&model.version)?;
         let internal = |e: AttackError| Refusal::internal(e.to_string());
-        let (w_act, bias) = own_part::map(&share, model.combiner, model.class_names.len())?;
+        let (w_act, bias) = own_part::map(&share, model.combiner(), model.class_names.len())?;
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
+        // Without the top model embeddings say nothing of the scores.
+        let hidden = model.combiner() == Combiner::Concat && !model.top_shown;
+        let mut specs = model.spec.iter().flat_map(|spec| spec.passive());
         for (name, features) in &model.passive_parties {
+            let spec = specs.next();
             let part = match passive.iter().find(|party| party.name() == name) {
-                // Their parameters are of embeddings, and the attacks that take parameters are of sums.
-                Some(_) if model.combiner == Combiner::Concat => None,
-                Some(party) => party.release_parameters(&model.version, *features, k).await?,
-                None => None,
+                Some(party) if !hidden => party.release_parameters(&model.version, *features, k, spec).await?,
+                _ => None,
             };
             // Without one of them it is a black box, whatever the others release.
             let hidden = part.is_none();
@@ -67,8 +69,27 @@ impl Known {
             [] => None,
             colluders => Some(Arc::new(joined(&w_act, &bias, &parts, colluders, target).map_err(internal)?)),
         };
-        let released = Arc::new(joined(&w_act, &bias, &parts, &[], target).map_err(internal)?);
-        let parts: Option<Vec<_>> = parts.into_iter().map(|(name, _, part)| Some((name, part?))).collect();
+        let released = match networks(&parts, &bias).map_err(internal)? {
+            None => joined(&w_act, &bias, &parts, &[], target),
+            Some((bias, models)) => {
+                let network = match model.spec.as_ref().and_then(|spec| spec.top()) {
+                    None => Ok(KnownNetwork::summed(models)),
+                    Some(spec) => {
+                        let own = share.model().spec().width() as usize;
+                        let inputs = models.iter().map(|m| m.spec().width() as usize).sum::<usize>() + own;
+                        let top = scorer.coordinator().top_model(&model.version, spec, inputs).await?;
+                        KnownNetwork::under_top(models, top.into())
+                    }
+                };
+                network.and_then(|network| KnownModel::of_network(w_act.clone(), bias, network))
+            }
+        };
+        let released = Arc::new(released.map_err(internal)?);
+        let linear = |part: Option<Part>| match part {
+            Some(Part::Linear(part)) => Some(part),
+            Some(Part::Model(_)) | None => None,
+        };
+        let parts: Option<Vec<_>> = parts.into_iter().map(|(name, _, part)| Some((name, linear(part)?))).collect();
         let Some(parts) = parts else { return Ok(Self { released, lent, undone: None }) };
         let undone = turned_back(&w_act, &bias, &parts).map(|found| {
             let told = parts.iter().filter(|(_, p)| names_a_transform(&p.statement));
@@ -85,7 +106,7 @@ impl Known {
 fn joined(
     w_act: &DMatrix<f64>,
     bias: &DVector<f64>,
-    parts: &[(&String, usize, Option<ReleasedParameters>)],
+    parts: &[(&String, usize, Option<Part>)],
     colluders: &[String],
     target: usize,
 ) -> Result<KnownModel, AttackError> {
@@ -94,16 +115,44 @@ fn joined(
     for (name, features, part) in parts {
         match part {
             _ if colluders.contains(*name) => weights.push(DMatrix::zeros(w_act.nrows(), *features)),
-            Some(part) => {
+            Some(Part::Linear(part)) => {
                 if let Some(shift) = &part.bias_shift {
                     shifted += shift;
                 }
                 weights.push(part.weights.clone());
             }
-            None => return KnownModel::black_box(w_act.clone(), bias.clone(), target),
+            // What is left of a sum when colluders' shares are taken out is solved for linear parts alone.
+            Some(Part::Model(_)) | None => return KnownModel::black_box(w_act.clone(), bias.clone(), target),
         }
     }
     KnownModel::white_box(w_act.clone(), shifted, side_by_side(w_act.nrows(), weights.iter()))
+}
+
+/// The sub-models of all parties, with the bias that their weights are read with, if all are shown and one of them is not linear.
+#[allow(clippy::type_complexity, reason = "a bias and the models it goes with")]
+fn networks(
+    parts: &[(&String, usize, Option<Part>)],
+    bias: &DVector<f64>,
+) -> Result<Option<(DVector<f64>, Vec<Arc<dyn SubModel>>)>, AttackError> {
+    if !parts.iter().any(|(_, _, part)| matches!(part, Some(Part::Model(_)))) {
+        return Ok(None);
+    }
+    let (mut bias, mut models) = (bias.clone(), Vec::with_capacity(parts.len()));
+    for (_, _, part) in parts {
+        models.push(match part {
+            None => return Ok(None),
+            Some(Part::Model(model)) => model.clone(),
+            Some(Part::Linear(part)) => {
+                if let Some(shift) = &part.bias_shift {
+                    bias += shift;
+                }
+                let linear = LinearParameters::new(part.weights.clone(), None)?;
+                let restored = kinds::restore(&Parameters::from(&linear));
+                restored.map_err(|e| AttackError::NotGranted { reason: e.to_string() })?.into()
+            }
+        });
+    }
+    Ok(Some((bias, models)))
 }
 
 /// The model with all transforms turned back; `None` if one is not told well enough, or if there are none.
@@ -147,7 +196,7 @@ mod tests {
         let (w_act, bias) = (DMatrix::zeros(2, 1), DVector::from_element(2, 0.5));
         let (a, b) = ("a".to_owned(), "b".to_owned());
         let model = |of_b: Option<ReleasedParameters>, colluders: &[String]| {
-            let parts = [(&a, 1, Some(released(3.0, 0.25))), (&b, 1, of_b)];
+            let parts = [(&a, 1, Some(Part::Linear(released(3.0, 0.25)))), (&b, 1, of_b.map(Part::Linear))];
             joined(&w_act, &bias, &parts, colluders, 2).unwrap()
         };
         let all = model(Some(released(5.0, 8.0)), &[]);

@@ -1,17 +1,28 @@
 //! A passive party as the active party calls it, in domain types.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nalgebra::DMatrix;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
+use vfl_shared::model::{SubModel, SubModelSpec};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, decode_columns, pb, peer_failure, require,
 };
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::transform::ReleasedParameters;
+use vfl_shared::transform::{Released, ReleasedParameters};
 use vfl_shared::types::{ModelVersion, RecordIds};
+
+/// What a passive party shows of its sub-model, as an adversary takes it.
+#[derive(Debug, Clone)]
+pub(crate) enum Part {
+    /// Weights of a linear sub-model.
+    Linear(ReleasedParameters),
+    /// A sub-model that is not linear.
+    Model(Arc<dyn SubModel>),
+}
 
 /// A passive party.
 #[derive(Debug, Clone)]
@@ -36,7 +47,8 @@ impl PassiveParty {
         self.peer.name.as_str()
     }
 
-    /// The parameters that it releases of a version, of `features` features and `k` classes; `None` if its policy grants nothing.
+    /// What it releases of a version, of `features` features and `k` classes, or of the sub-model `spec` where that is not linear; `None`
+    /// if its policy grants nothing.
     ///
     /// # Errors
     /// [`Refusal`] naming the party if it is down or answers with nonsense.
@@ -45,12 +57,16 @@ impl PassiveParty {
         version: &ModelVersion,
         features: usize,
         k: usize,
-    ) -> Result<Option<ReleasedParameters>, Refusal> {
+        spec: Option<&SubModelSpec>,
+    ) -> Result<Option<Part>, Refusal> {
         let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
         let mut client = self.client.clone();
         let Ok(answer) = self.granted(client.release_parameters(request)).await? else { return Ok(None) };
-        let released = ReleasedParameters::from_wire(&answer, k, features);
-        released.map(Some).map_err(|e| self.nonsense(&e))
+        let part = match spec.filter(|spec| !spec.is_linear()) {
+            Some(spec) => Released::model_from_wire(&answer, spec, features).map(|model| Part::Model(model.into())),
+            None => ReleasedParameters::from_wire(&answer, k, features).map(Part::Linear),
+        };
+        part.map(Some).map_err(|e| self.nonsense(&e))
     }
 
     /// The logit shares that it lends, k × n; or its own words, if it lends this party none.

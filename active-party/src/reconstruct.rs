@@ -151,7 +151,7 @@ impl Reconstructor {
         let turn = self.turn.clone().lock_owned().await;
         let method = task.method;
         let auxiliary_records = if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
-        let summed = supply.session.model.combiner == Combiner::Sum;
+        let summed = supply.session.model.combiner() == Combiner::Sum;
         let of_sums = [task.method, task.effective_method()].contains(&Method::ShadowModel);
         let run = move || {
             let _turn = turn;

@@ -55,6 +55,9 @@ pub struct ConfigValues {
     /// What each active party may ask. Each limit has a default; `"unlimited"` lifts it.
     #[serde(default)]
     pub budget: Budgets,
+    /// What is shown of the coordinator's own parameters.
+    #[serde(default)]
+    pub release: TopRelease,
     /// What audits are allowed.
     #[serde(default)]
     pub audit: AuditPolicy,
@@ -125,6 +128,26 @@ impl Default for PublishingPolicy {
 pub struct ServingPolicy {
     /// Whether records that the model was trained on are served. Default false.
     pub training_records: bool,
+}
+
+/// What a role is shown of a top model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopGrant {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// All of it, as it is.
+    TrueParameters,
+}
+
+/// `[release]`: what is shown of the top model, the coordinator's own part of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TopRelease {
+    /// What the active party is shown. Default nothing. With the passive parties' parameters it turns scores back into features
+    /// (SECURITY.md).
+    pub to_active_party: TopGrant,
 }
 
 /// `[ledger]`.
@@ -211,6 +234,8 @@ pub struct Settings {
     pub serving: ServingPolicy,
     /// The query ledger; `None`: nothing is recorded, for measurements only.
     pub ledger: Option<LedgerConfig>,
+    /// What is shown of a top model.
+    pub release: TopRelease,
     /// What audits are allowed.
     pub audit: AuditPolicy,
 }
@@ -267,6 +292,7 @@ impl Settings {
             defenses: v.defense.clone(),
             serving: v.serving,
             ledger: v.ledger.config(&v.state_dir, v.budget),
+            release: v.release,
             audit: v.audit,
         };
         Ok((v.listen, settings))

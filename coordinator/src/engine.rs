@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use vfl_shared::heavy::heavy;
+use vfl_shared::model::ShownModel;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::max_batch;
@@ -15,7 +16,7 @@ use vfl_shared::types::{
 use crate::account::{Account, Entry};
 use crate::audit::{Audits, Session};
 use crate::client::PassiveParty;
-use crate::config::ServingPolicy;
+use crate::config::{ServingPolicy, TopGrant, TopRelease};
 use crate::defense::Released;
 use crate::ledger::RowVerdict;
 use crate::policy::{Policies, ReadyPolicy};
@@ -42,6 +43,8 @@ pub struct Engine {
     pub audits: Arc<Audits>,
     /// What serving allows.
     pub serving: ServingPolicy,
+    /// What is shown of a top model.
+    pub release: TopRelease,
     /// What was asked of the live service.
     pub account: Account,
     /// What logit shares are hashed with.
@@ -113,6 +116,42 @@ impl Engine {
         )))
     }
 
+    /// Refuses a caller that the model in service is not for.
+    fn check_owner(model: &PublishedModel, caller: &PeerIdentity) -> Result<(), Refusal> {
+        let owner = &model.manifest.active_party.name;
+        if caller.name() == owner {
+            return Ok(());
+        }
+        let message = format!("the model in service is active party `{owner}`'s, the caller is {}", caller.words());
+        Err(Refusal::new(RefusalKind::PermissionDenied, message))
+    }
+
+    /// Whether the active party is shown the top model of a model.
+    #[must_use]
+    pub fn shows_top(&self, model: &PublishedModel) -> bool {
+        let granted = self.release.to_active_party == TopGrant::TrueParameters;
+        granted && model.head.top().is_some_and(|top| ShownModel::fits(top, &[]).is_ok())
+    }
+
+    /// The top model of the model in service.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED without a grant, for another active party or a model that does not fit a message, FAILED_PRECONDITION for
+    /// another version or a model without a top model.
+    pub fn release_top(&self, caller: &PeerIdentity, version: &ModelVersion) -> Result<ShownModel, Refusal> {
+        if self.release.to_active_party == TopGrant::Nothing {
+            let message = "this coordinator does not show its top model (`to_active_party` in [release])";
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        let model = self.model_named(version)?;
+        Self::check_owner(&model, caller)?;
+        let top = model.head.top();
+        let top =
+            top.ok_or_else(|| Refusal::precondition(format!("model {version} adds outputs: it has no top model")))?;
+        let names: Vec<String> = (1..=top.features()).map(|at| format!("h{at}")).collect();
+        ShownModel::of(top, &names)
+    }
+
     /// Scores the records of one request.
     ///
     /// # Errors
@@ -121,11 +160,7 @@ impl Engine {
     pub async fn predict(&self, caller: &PeerIdentity, request: Prediction) -> Result<Answer, Refusal> {
         let model = self.model_named(&request.version)?;
         self.check_parties(&model)?;
-        let owner = &model.manifest.active_party.name;
-        if caller.name() != owner {
-            let message = format!("the model in service is active party `{owner}`'s, the caller is {}", caller.words());
-            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
-        }
+        Self::check_owner(&model, caller)?;
         let Prediction { ids, share, request_id, .. } = request;
         let n = ids.len();
         tracing::Span::current().record("records", n);

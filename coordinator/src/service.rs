@@ -100,6 +100,7 @@ pub async fn run(
         policies: Policies::new(settings.policy(), secret, registry.clone(), passive.clone()),
         audits: Arc::new(Audits::new(settings.audit, &settings.state_dir).map_err(RunError::Audits)?),
         serving: settings.serving,
+        release: settings.release,
         account,
         share_key,
     });
@@ -158,6 +159,7 @@ impl Coordinator for Service {
             active_features: m.active_party.features,
             active_privacy: m.active_party.privacy.as_ref().map(Into::into),
             model: Some((&model.spec).into()),
+            top_shown: self.engine.shows_top(&model),
             training: Some(published(&m.version, m.training.as_ref(), model.training_records()).into()),
         }))
     }
@@ -212,6 +214,17 @@ impl Coordinator for Service {
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    async fn release_top_model(
+        &self,
+        request: Request<pb::ReleaseTopModelRequest>,
+    ) -> Result<Response<pb::ReleaseTopModelResponse>, Status> {
+        let caller = caller(&request)?;
+        let version = WireError::model_version(request.into_inner().model_version)?;
+        let top = self.engine.release_top(&caller, &version)?;
+        tracing::info!(%version, caller = %caller, "the top model is shown");
+        Ok(Response::new(pb::ReleaseTopModelResponse { top_model: top.to_wire() }))
     }
 
     async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {

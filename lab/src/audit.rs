@@ -93,7 +93,7 @@ pub async fn run(
     if let Some(agnostic) = adversaries.agnostic {
         on_stage(total, total, "estimating scores instead of asking");
         let attack = Spec::of(agnostic, plan);
-        let without = Without { subject: &subject, parameters: knowledge(&shown), attack };
+        let without = Without { subject: &subject, parameters: knowledge(&shown, &subject.model), attack };
         let (more, facts) = without_scores(&without, adversaries.refined, &mut scorings, &baselines).await?;
         audits.extend(more);
         of_training = facts;

@@ -38,7 +38,7 @@ pub struct DeploymentSpec {
     pub state_dir: PathBuf,
     /// The defenses of the live service.
     pub defenses: Vec<DefenseConfig>,
-    /// What passive parties show of their parameters, each of its own.
+    /// What passive parties show of their parameters, each of its own. Under their true parameters the coordinator shows a top model.
     pub release: passive::ReleasePolicy,
     /// What passive parties do to their features before training.
     pub training_transform: TransformConfig,
@@ -108,6 +108,14 @@ pub fn white_box() -> passive::ReleasePolicy {
     passive::ReleasePolicy { to_active_party: all.clone(), to_coordinator: all, disclosed: true }
 }
 
+/// What the coordinator shows of a top model: all of it where the passive parties show their true parameters.
+fn top_grant(release: &passive::ReleasePolicy) -> coordinator::TopGrant {
+    match release.to_active_party {
+        passive::Grant::TrueParameters => coordinator::TopGrant::TrueParameters,
+        _ => coordinator::TopGrant::Nothing,
+    }
+}
+
 /// One running party.
 struct Running {
     address: SocketAddr,
@@ -170,7 +178,7 @@ impl Deployment {
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
         let training = passive::TrainingPolicy { transform: spec.training_transform, ..spec.consent };
         let Help { known, colluding, moments } = spec.help;
-        let shown = Shown { release: spec.release, training, audits: spec.audits, colluding, moments };
+        let shown = Shown { release: spec.release.clone(), training, audits: spec.audits, colluding, moments };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
             let table = Arc::new(table);
@@ -194,6 +202,7 @@ impl Deployment {
             publishing: coordinator::PublishingPolicy::default(),
             defenses: spec.defenses,
             serving: coordinator::ServingPolicy::default(),
+            release: coordinator::TopRelease { to_active_party: top_grant(&spec.release) },
             ledger: coordinator::LedgerValues::default()
                 .config(&spec.state_dir.join("coordinator"), coordinator::Budgets::default()),
             // Adversaries that ask again and again are part of what is measured.

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use vfl_shared::model::{LinearParameters, NotLinear, StoredShare};
+use vfl_shared::model::ShownModel;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::Role;
-use vfl_shared::transform::{ReleasedParameters, ShownParameters, Statement};
+use vfl_shared::transform::{Released, ReleasedParameters, ShownParameters, Statement};
 use vfl_shared::types::ModelVersion;
 
 use crate::config::{Grant, ReleasePolicy};
@@ -57,13 +57,14 @@ impl Disclosure {
     /// What a caller of this role is shown of a version.
     ///
     /// # Errors
-    /// PERMISSION_DENIED without a grant, FAILED_PRECONDITION for a version that is not here, and as [`Releases::shown`].
+    /// PERMISSION_DENIED without a grant or where the grant does not go with the model, FAILED_PRECONDITION for a version that is not
+    /// here, and as [`Releases::shown`].
     pub async fn release(
         &self,
         logits: &Arc<LogitServer>,
         role: Role,
         version: &ModelVersion,
-    ) -> Result<ReleasedParameters, Refusal> {
+    ) -> Result<Released, Refusal> {
         let (grant, key) = match role {
             Role::Coordinator => (&self.policy.to_coordinator, "to_coordinator"),
             _ => (&self.policy.to_active_party, "to_active_party"),
@@ -76,35 +77,49 @@ impl Disclosure {
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         };
         let share = logits.share(version)?;
+        let disclosed = self.policy.disclosed;
+        let linear = match share.linear() {
+            Ok(linear) => linear,
+            // A coordinator asks for what only weights have; a transform is one of weights.
+            Err(e) if role == Role::Coordinator || transform != (TransformConfig::None {}) => {
+                let message = format!("nothing of such a model is released under this policy: {e}");
+                return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+            }
+            Err(_) => {
+                let model = ShownModel::of(share.model(), &share.feature_names)?;
+                self.releases.shown(logits, version, role, &transform).await?;
+                return Ok(Released::Model { model, disclosed });
+            }
+        };
         // The coordinator gets the true ones and is told so; what it does with them the active party does not see.
         let true_ones = ReleasedParameters {
-            weights: linear(&share)?.weights().clone(),
+            weights: linear.weights().clone(),
             feature_names: share.feature_names.clone(),
             bias_shift: None,
             statement: Statement::True { of_features: None },
         };
         if role == Role::Coordinator {
-            return Ok(true_ones);
+            return Ok(Released::Linear(true_ones));
         }
         let release = self.releases.shown(logits, version, role, &transform).await?;
         let shown = match &release.weights {
             Some(weights) => ReleasedParameters { weights: weights.clone(), ..true_ones },
             None => true_ones,
         };
-        if !self.policy.disclosed {
-            return Ok(ReleasedParameters { statement: Statement::Undisclosed, ..shown });
+        if !disclosed {
+            return Ok(Released::Linear(ReleasedParameters { statement: Statement::Undisclosed, ..shown }));
         }
         let of_features = self.trained_on.clone();
         if release.weights.is_none() {
-            return Ok(ReleasedParameters { statement: Statement::True { of_features }, ..shown });
+            return Ok(Released::Linear(ReleasedParameters { statement: Statement::True { of_features }, ..shown }));
         }
         let interpretability = distance_told(&transform, release.interpretability);
         let shift = Some(&release.bias_shift).filter(|shift| shift.iter().any(|&b| b != 0.0));
-        Ok(ReleasedParameters {
+        Ok(Released::Linear(ReleasedParameters {
             bias_shift: shift.cloned(),
             statement: Statement::Transformed { of_weights: transform, interpretability, of_features },
             ..shown
-        })
+        }))
     }
 
     /// What the active party is shown, for the auditor: of a version, with the distance its transform came to, to three significant
@@ -117,12 +132,16 @@ impl Disclosure {
         logits: &Arc<LogitServer>,
         version: Option<&ModelVersion>,
     ) -> Result<ShownParameters, Refusal> {
-        // Of a network nothing is shown, whatever is granted.
-        let linear = match version {
-            Some(version) if self.policy.to_active_party != Grant::Nothing => logits.share(version)?.linear().is_ok(),
+        // Of a network nothing is shown under a transform of weights, nor if it does not fit a message.
+        let shown = match (self.policy.to_active_party.transform(), version) {
+            (Some(transform), Some(version)) => {
+                let share = logits.share(version)?;
+                let fits = ShownModel::fits(share.model(), &share.feature_names).is_ok();
+                share.linear().is_ok() || (transform == TransformConfig::None {} && fits)
+            }
             _ => true,
         };
-        if !linear {
+        if !shown {
             return Ok(ShownParameters {
                 granted: false,
                 of_weights: None,
@@ -172,14 +191,6 @@ fn distance_told(transform: &TransformConfig, g: f64) -> Option<f64> {
         | TransformConfig::SingleFeature { .. }
         | TransformConfig::Binary { .. } => None,
     }
-}
-
-/// What can be granted: parameters of a network are not, whatever the policy says.
-fn linear(share: &StoredShare) -> Result<&LinearParameters, Refusal> {
-    let refused = |e: NotLinear| {
-        Refusal::new(RefusalKind::PermissionDenied, format!("no parameters of such a model are released: {e}"))
-    };
-    share.linear().map_err(refused)
 }
 
 #[cfg(test)]

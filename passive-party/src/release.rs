@@ -271,31 +271,20 @@ fn load_or_make(
     (version, role): (&ModelVersion, Role),
     transform: &TransformConfig,
 ) -> Result<Release, NoRelease> {
-    let w_pas = share.linear()?.weights();
+    // (k, d); of a sub-model that is not linear its outputs and inputs.
+    let shape = (share.model().spec().width() as usize, share.model().features());
     if let Some(file) = ReleaseFile::read(path)? {
         if file.share != share.digest || file.role != role.as_str() {
             let damaged = StateFile::new(path, FIX).damaged("it is of another model or role");
             return Err(ReleaseError(damaged).into());
         }
-        return Ok(file.release(path, w_pas.shape())?);
+        return Ok(file.release(path, shape)?);
     }
     let true_ones = *transform == TransformConfig::None {};
     let made = match true_ones {
-        true => {
-            Rewritten { weights: w_pas.clone(), bias_shift: DVector::zeros(w_pas.nrows()), matrix: None, search: None }
-        }
-        false => rewrite(transform, w_pas, Some(logits.block()), &mut secret())?,
+        true => Made { weights: None, bias_shift: DVector::zeros(shape.0), g: 0.0 },
+        false => made(share.linear()?.weights(), logits, transform)?,
     };
-    if made.weights.shape() != w_pas.shape() || made.bias_shift.len() != w_pas.nrows() {
-        return Err(NoRelease::Unfit(transform.name()));
-    }
-    // A number that is not finite would be written and not read back; g is refused with the weights that make it so.
-    let Ok(Interpretability { g, .. }) = Interpretability::of(w_pas, &made.weights) else {
-        return Err(NoRelease::Unfit(transform.name()));
-    };
-    if !made.weights.iter().chain(&made.bias_shift).all(|v| v.is_finite()) {
-        return Err(NoRelease::Unfit(transform.name()));
-    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
     let rows = |m: &DMatrix<f64>| m.row_iter().map(|r| r.iter().copied().collect()).collect();
     let file = ReleaseFile {
@@ -304,9 +293,9 @@ fn load_or_make(
         version: version.as_str().to_owned(),
         role: role.as_str().to_owned(),
         transform: transform.clone(),
-        weights: (!true_ones).then(|| rows(&made.weights)),
+        weights: made.weights.as_ref().map(rows),
         bias_shift: made.bias_shift.iter().copied().collect(),
-        interpretability: g,
+        interpretability: made.g,
         records: logits.block().records(),
         released_at_s: now,
         sha256: String::new(),
@@ -314,7 +303,30 @@ fn load_or_make(
     .hashed();
     StateFile::new(path, FIX).write_json(&file).map_err(ReleaseError)?;
     tracing::info!(%version, %role, transform = transform.name(), "parameters made ready for release");
-    Ok(file.release(path, w_pas.shape())?)
+    Ok(file.release(path, shape)?)
+}
+
+/// What is shown, before it is stored.
+struct Made {
+    /// k × d; `None`: the true ones.
+    weights: Option<DMatrix<f64>>,
+    bias_shift: DVector<f64>,
+    g: f64,
+}
+
+/// The weights under a transform.
+fn made(w_pas: &DMatrix<f64>, logits: &LogitServer, transform: &TransformConfig) -> Result<Made, NoRelease> {
+    let Rewritten { weights, bias_shift, .. } = rewrite(transform, w_pas, Some(logits.block()), &mut secret())?;
+    let unfit = || NoRelease::Unfit(transform.name());
+    if weights.shape() != w_pas.shape() || bias_shift.len() != w_pas.nrows() {
+        return Err(unfit());
+    }
+    // A number that is not finite would be written and not read back; g is refused with the weights that make it so.
+    let Interpretability { g, .. } = Interpretability::of(w_pas, &weights).map_err(|_| unfit())?;
+    if !weights.iter().chain(&bias_shift).all(|v| v.is_finite()) {
+        return Err(unfit());
+    }
+    Ok(Made { weights: Some(weights), bias_shift, g })
 }
 
 /// What has been released from a state directory, by share and role.

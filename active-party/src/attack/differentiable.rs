@@ -1,22 +1,7 @@
 //! The model as a function of the passive features that can be differentiated: what descents on the scores need of it.
 
 use nalgebra::DMatrix;
-
-/// Records of a block. Its numbers lie side by side, so that loops over them become vector instructions.
-pub const LANES: usize = 8;
-
-/// One number for each record of a block.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[repr(align(64))]
-pub struct Lanes(pub [f64; LANES]);
-
-impl Lanes {
-    /// The same number for all records.
-    #[must_use]
-    pub const fn all(value: f64) -> Self {
-        Self([value; LANES])
-    }
-}
+pub use vfl_shared::model::{LANES, Lanes};
 
 /// The logits of n records as functions of their d passive features.
 pub trait Differentiable: Send + Sync {

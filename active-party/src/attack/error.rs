@@ -12,6 +12,27 @@ pub enum AttackError {
     /// The view does not hold the passive parameters.
     #[error("this attack needs the passive party's parameters, and they are hidden (black box)")]
     NeedsParameters,
+    /// The parameters are those of a network, and the attack takes weights.
+    #[error(
+        "this attack solves linear equations for the features, and the sub-models are not linear; `gradient_inversion` takes them"
+    )]
+    NotLinear,
+    /// A sub-model that cannot be differentiated.
+    #[error("sub-models of kind `{kind}` have no gradient with respect to their features here")]
+    NotDifferentiable {
+        /// The kind.
+        kind: String,
+    },
+    /// Too many features for a solve per record and step.
+    #[error(
+        "through a network a system is solved at each step of each record: {got} features, expected at most {limit}"
+    )]
+    Features {
+        /// What came.
+        got: usize,
+        /// The most that is tried.
+        limit: usize,
+    },
     /// The attack was not given what it needs.
     #[error("this attack needs {what}")]
     Missing {
@@ -221,11 +242,15 @@ impl AttackError {
             | Self::NoLabelled { .. }
             | Self::NoTarget => NotRun::Missing,
             Self::NoEvidence
+            | Self::NotLinear
+            | Self::NotDifferentiable { .. }
             | Self::OneFeature(_)
             | Self::Policy { .. }
             | Self::Unfit { .. }
             | Self::Releases { .. } => NotRun::Unsuitable,
-            Self::Nullity { .. } | Self::Corners { .. } | Self::Binary { .. } => NotRun::TooLarge,
+            Self::Nullity { .. } | Self::Corners { .. } | Self::Binary { .. } | Self::Features { .. } => {
+                NotRun::TooLarge
+            }
             Self::Oracle(_) | Self::Refused => NotRun::Unanswered,
             Self::View(_)
             | Self::Floor { .. }

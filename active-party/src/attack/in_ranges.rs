@@ -25,10 +25,14 @@ impl<A: Attack> Attack for InRanges<A> {
     }
 
     /// # Errors
-    /// [`AttackError::Knowledge`] if the number of ranges is not that of the features; [`AttackError::NeedsParameters`] if the
+    /// [`AttackError::NotLinear`] for sub-models that are not linear; [`AttackError::Knowledge`] if the number of ranges is not that of
+    /// the features; [`AttackError::NeedsParameters`] if the
     /// parameters are hidden and the attack is not a baseline: without them its model cannot be put in terms of u.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view.target_features())?;
+        if view.model().network().is_some() {
+            return Err(AttackError::NotLinear);
+        }
         let ranges = self.knowledge.ranges();
         let open: Vec<usize> = (0..ranges.len()).filter(|&i| ranges[i].0 < ranges[i].1).collect();
         let width = |i: usize| ranges[i].1 - ranges[i].0;

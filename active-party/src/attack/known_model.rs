@@ -7,7 +7,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::row_differences;
 use vfl_shared::types::ShapeError;
 
-use super::{AttackError, LinearSystem};
+use super::{AttackError, KnownNetwork, LinearSystem};
 
 /// What the adversary knows of the model: its own parameters, and those of the passive parties if they were released.
 pub struct KnownModel {
@@ -19,13 +19,16 @@ pub struct KnownModel {
     pub(super) minus_j_bias: DVector<f64>,
     target_features: usize,
     w_pas: Option<DMatrix<f64>>,
+    /// The passive sub-models, where they are not linear.
+    network: Option<KnownNetwork>,
     system: OnceLock<Result<LinearSystem, AttackError>>,
 }
 
 /// Shows the shape only: parameters are private.
 impl fmt::Debug for KnownModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (k, knowledge) = (self.classes(), if self.w_pas.is_some() { "white box" } else { "black box" });
+        let known = self.w_pas.is_some() || self.network.is_some();
+        let (k, knowledge) = (self.classes(), if known { "white box" } else { "black box" });
         let (d_act, d) = (self.minus_a_act.ncols(), self.target_features);
         write!(f, "KnownModel({k} classes, {d_act} + {d} features, {knowledge}, values withheld)")
     }
@@ -44,6 +47,22 @@ impl KnownModel {
         Ok(model)
     }
 
+    /// A model with passive sub-models that are not linear: `w_act` (k × d_act) and `bias` (k) give the adversary's own part of the
+    /// logits, or under a top model 0; there its own embeddings are the last of its features.
+    ///
+    /// # Errors
+    /// [`AttackError::View`] if the numbers of classes or of embeddings differ.
+    pub fn of_network(w_act: DMatrix<f64>, bias: DVector<f64>, network: KnownNetwork) -> Result<Self, AttackError> {
+        let mut model = Self::black_box(w_act, bias, network.features())?;
+        network.check(model.classes())?;
+        let (own, below) = (network.own_width(), model.w_act.ncols());
+        if own > below {
+            same("embeddings of the active party", "numbers", own, below)?;
+        }
+        model.network = Some(network);
+        Ok(model)
+    }
+
     /// A model with the passive parameters hidden; of them only the number of features is known.
     ///
     /// # Errors
@@ -55,7 +74,16 @@ impl KnownModel {
         same("bias", "classes", w_act.nrows(), bias.len())?;
         let minus_a_act = -row_differences(&w_act);
         let minus_j_bias = DVector::from_iterator(bias.len() - 1, bias.as_slice().windows(2).map(|b| b[0] - b[1]));
-        Ok(Self { w_act, bias, minus_a_act, minus_j_bias, target_features, w_pas: None, system: OnceLock::new() })
+        Ok(Self {
+            w_act,
+            bias,
+            minus_a_act,
+            minus_j_bias,
+            target_features,
+            w_pas: None,
+            network: None,
+            system: OnceLock::new(),
+        })
     }
 
     /// W_act, k × d_act.
@@ -76,12 +104,22 @@ impl KnownModel {
         self.target_features
     }
 
+    /// The passive sub-models, where they are known and not linear.
+    #[must_use]
+    pub fn network(&self) -> Option<&KnownNetwork> {
+        self.network.as_ref()
+    }
+
     /// W_pas, k × d.
     ///
     /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box.
+    /// [`AttackError::NeedsParameters`] in the black box, [`AttackError::NotLinear`] for sub-models without such weights.
     pub fn passive_weights(&self) -> Result<&DMatrix<f64>, AttackError> {
-        self.w_pas.as_ref().ok_or(AttackError::NeedsParameters)
+        match (&self.w_pas, &self.network) {
+            (Some(w_pas), _) => Ok(w_pas),
+            (None, Some(_)) => Err(AttackError::NotLinear),
+            (None, None) => Err(AttackError::NeedsParameters),
+        }
     }
 
     /// Number of classes, k.
@@ -93,7 +131,7 @@ impl KnownModel {
     /// The equations of the passive weights, factored on first use.
     ///
     /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Decomposition`].
+    /// As [`KnownModel::passive_weights`]; [`AttackError::Decomposition`].
     pub fn linear(&self) -> Result<&LinearSystem, AttackError> {
         let w_pas = self.passive_weights()?;
         self.system.get_or_init(|| LinearSystem::new(w_pas)).as_ref().map_err(Clone::clone)

@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
-use super::{AdversaryView, Attack, AttackError, Need, Needs, Reconstruction};
+use super::{AdversaryView, Attack, AttackError, Need, Needs, Parameters, Reconstruction};
 
 /// Runs an attack on a view, with random numbers of its own from `seed`: a list of attacks gives each what it gives alone.
 ///
@@ -17,8 +17,10 @@ pub fn run(attack: &dyn Attack, view: &AdversaryView<'_>, seed: u64) -> Result<R
 /// Checks that a view has what is needed.
 fn supplied(needs: &Needs, view: &AdversaryView<'_>) -> Result<(), AttackError> {
     let has = view.side_information();
-    if needs.white_box() {
-        view.model().passive_weights()?;
+    match needs.parameters {
+        Parameters::Hidden => {}
+        Parameters::Differentiable if view.model().network().is_some() => {}
+        Parameters::Linear | Parameters::Differentiable => drop(view.model().passive_weights()?),
     }
     let missing = [
         (needs.release == Need::Yes && !view.has_release(), "a release of the records"),

@@ -287,7 +287,7 @@ impl<'a> AdversaryView<'a> {
     /// Of a linear model whose passive parameters are known: W_pas, k × d.
     ///
     /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box.
+    /// As [`KnownModel::passive_weights`].
     pub fn weights(&self) -> Result<&'a DMatrix<f64>, AttackError> {
         self.model.passive_weights()
     }
@@ -296,9 +296,16 @@ impl<'a> AdversaryView<'a> {
     /// differentiated.
     ///
     /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box.
+    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::NotDifferentiable`].
     pub fn differentiable(&self) -> Result<Box<dyn Differentiable + 'a>, AttackError> {
-        Ok(Box::new(LinearLogits::new(self.weights()?, self.known_logits())))
+        let Some(network) = self.model.network() else {
+            return Ok(Box::new(LinearLogits::new(self.weights()?, self.known_logits())));
+        };
+        let known = match network.own_width() {
+            0 => self.known_logits(),
+            own => self.y.matrix().rows(self.y.features() - own, own).into_owned(),
+        };
+        Ok(Box::new(network.logits(known)?))
     }
 
     /// b' of each record, (k − 1) × n.

@@ -67,7 +67,7 @@ impl Reconstructor {
             return Ok(None);
         }
         let parties = &model.passive_parties;
-        if model.combiner == Combiner::Concat {
+        if model.combiner() == Combiner::Concat {
             let reason = "the parties' outputs go through a top model here, so that no sum of logit shares is there to take the \
                           colluders' out of";
             return Ok(Some(Err(AttackError::NotGranted { reason: reason.to_owned() })));

@@ -27,7 +27,7 @@ impl std::fmt::Debug for Session {
 
 impl ShareOracle for Session {
     fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError> {
-        if self.model.combiner == Combiner::Concat {
+        if self.model.combiner() == Combiner::Concat {
             let reason = "shares are chosen as parts of a sum of logits, and this model has a top model";
             return Err(OracleError(reason.to_owned()));
         }

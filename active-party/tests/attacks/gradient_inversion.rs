@@ -646,6 +646,9 @@ fn the_preset_of_the_paper_is_what_the_paper_says() {
     ];
     assert_eq!(read(&[("preset", "j")]), read(&by_hand));
     assert_eq!(read(&[("preset", "j")]), GradientInversion::of_paper_j());
+    let by_hand =
+        [("loss", "mse"), ("steps", "500"), ("learning_rate", "0.1"), ("stop_loss", "0"), ("projected", "true")];
+    assert_eq!(read(&[("preset", "p")]), read(&by_hand));
     assert_eq!(read(&[("preset", "own")]), GradientInversion::default());
     // What is given one by one goes before the preset.
     assert_eq!(read(&[("steps", "7"), ("preset", "j")]), GradientInversion::of_paper_j().with_steps(7).unwrap());

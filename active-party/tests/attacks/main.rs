@@ -12,6 +12,7 @@ mod golden;
 mod gradient_inversion;
 mod informed;
 mod knowledge;
+mod networks;
 mod properties;
 mod real_data;
 mod simulated;

@@ -187,8 +187,15 @@ fn messages() -> Vec<Seed> {
                 of_weights: transform("selective (features = [0])"),
                 of_features: transform("permute"),
                 interpretability: Some(0.5),
+                sub_model: Vec::new(),
             },
         ),
+        message(
+            "ReleaseParametersResponse",
+            &pb::ReleaseParametersResponse { kind: 1, sub_model: shown_model(), ..Default::default() },
+        ),
+        message("ReleaseTopModelRequest", &pb::ReleaseTopModelRequest { model_version: "m-0123abcd".into() }),
+        message("ReleaseTopModelResponse", &pb::ReleaseTopModelResponse { top_model: shown_model() }),
         message(
             "ShownParameters",
             &pb::ShownParameters {
@@ -215,6 +222,19 @@ fn messages() -> Vec<Seed> {
     seeds.extend(scorings());
     seeds.extend(publishing());
     seeds
+}
+
+/// A small perceptron as it is shown.
+fn shown_model() -> Vec<u8> {
+    let spec = vfl_fuzz_targets::shown_spec();
+    let origin = vfl_shared::model::contract::Origin {
+        spec,
+        features: 2,
+        active: false,
+        start: vfl_shared::model::contract::start_of(1),
+    };
+    let model = vfl_shared::model::kinds::start(&origin).unwrap();
+    vfl_shared::model::ShownModel::of(&*model, &["a".into(), "b".into()]).unwrap().to_wire()
 }
 
 fn transform(text: &str) -> Option<pb::Transform> {

@@ -23,7 +23,7 @@ pub use case_files::case_files;
 pub use config::config;
 pub use echo::shows_no_value;
 pub use input::{MAX_INPUT, Target};
-pub use messages::{MESSAGES, messages};
+pub use messages::{MESSAGES, messages, shown_spec};
 pub use schema::schema;
 
 /// All targets by name, which is that of their corpus and of their libFuzzer program too.

@@ -4,11 +4,11 @@ use prost::Message;
 use vfl_active_party::attack::{Method, Settings};
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::privacy::PrivacyStatement;
-use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, TrainingConfig, heads};
+use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, ShownModel, SubModelSpec, TrainingConfig, heads};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
 use vfl_shared::training::messages::{Published, Stored};
-use vfl_shared::transform::{ReleasedParameters, ShownParameters, TransformConfig};
+use vfl_shared::transform::{Released, ReleasedParameters, ShownParameters, TransformConfig};
 use vfl_shared::types::{
     ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores,
 };
@@ -101,7 +101,20 @@ messages![
     ModelSpec,
     SubModel,
     Privacy,
+    ReleaseTopModelRequest,
+    ReleaseTopModelResponse,
 ];
+
+/// The perceptron that messages show: two inputs, two hidden units, two outputs.
+///
+/// # Panics
+/// Never: the settings are valid.
+#[must_use]
+pub fn shown_spec() -> SubModelSpec {
+    let settings = SubModelSpec::parse_settings(r#"{"hidden":[2]}"#);
+    let spec = settings.and_then(|settings| SubModelSpec::new("mlp", 2, settings));
+    spec.unwrap_or_else(|e| unreachable!("{e}"))
+}
 
 /// The first byte is the place of a message in [`MESSAGES`], the others are the message.
 ///
@@ -185,6 +198,16 @@ impl Walk {
             && let Ok(released) = ReleasedParameters::from_wire(&wire, k as usize, d as usize)
         {
             assert_eq!(pb::ReleaseParametersResponse::from(&released).encode_to_vec(), wire.encode_to_vec());
+        }
+        if let Ok(wire) = pb::ReleaseParametersResponse::decode(bytes)
+            && let Ok(model) = Released::model_from_wire(&wire, &shown_spec(), 2)
+        {
+            assert_eq!((model.spec(), model.features()), (&shown_spec(), 2));
+        }
+        if let Ok(wire) = pb::ReleaseTopModelResponse::decode(bytes)
+            && let Ok((shown, _)) = ShownModel::from_wire(&wire.top_model, &shown_spec(), 2)
+        {
+            assert_eq!(shown.to_wire(), wire.top_model);
         }
         if let Ok(config) = pb::TrainingConfig::decode(bytes) {
             training_config(&config);

@@ -87,7 +87,7 @@ impl Ask {
         scorings: &mut Scorings,
         on_stage: impl FnMut(usize, &str),
     ) -> Result<Answered, Refusal> {
-        let parameters = knowledge(&scorings.shown());
+        let parameters = knowledge(&scorings.shown(), &subject.model);
         let controls = if let Helper::KnownMoments { controls } = self.helper { controls } else { 0 };
         let Attacked { accuracy, results, used, said } =
             attack(subject, self.request, (&self.names, controls), scorings, on_stage).await?;

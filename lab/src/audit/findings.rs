@@ -1,6 +1,7 @@
 //! What an audit found.
 
 use vfl_shared::metrics::Metric;
+use vfl_shared::model::Combiner;
 use vfl_shared::transform::ShownParameters;
 
 use super::model::Model;
@@ -27,14 +28,15 @@ impl Findings {
     /// What the active party is shown of the parameters of all passive parties together.
     #[must_use]
     pub fn parameters(&self) -> ParameterKnowledge {
-        knowledge(&self.shown)
+        knowledge(&self.shown, &self.model)
     }
 }
 
-/// What an adversary knows that is shown this much. The least that any party shows decides whether there is a white box, the first
-/// transform whether it is the true one.
-pub(super) fn knowledge(shown: &[ShownParameters]) -> ParameterKnowledge {
+/// What an adversary knows of a model that is shown this much. The least that any party shows decides whether there is a white box, the
+/// first transform whether it is the true one. A top model that is not shown hides what lies below it.
+pub(super) fn knowledge(shown: &[ShownParameters], model: &Model) -> ParameterKnowledge {
     match shown {
+        _ if model.combiner == Combiner::Concat && !model.top_shown => ParameterKnowledge::Hidden,
         all if all.iter().any(|s| !s.granted) => ParameterKnowledge::Hidden,
         all if all.iter().any(|s| s.transformed() || s.trained_on_transformed()) => ParameterKnowledge::Transformed,
         _ => ParameterKnowledge::True,

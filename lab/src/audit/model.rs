@@ -19,6 +19,8 @@ pub struct Model {
     pub policy: Policy,
     /// How the parties' outputs are combined.
     pub combiner: Combiner,
+    /// Whether the active party is shown the top model, if there is one.
+    pub top_shown: bool,
     /// How it came about.
     pub training: Training,
 }

@@ -81,6 +81,7 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
                 publishing: PublishingPolicy::default(),
                 defenses: Vec::new(),
                 serving: ServingPolicy::default(),
+                release: Default::default(),
                 audit: AuditPolicy::default(),
             };
             Ok(vfl_coordinator::service::run(settings, listener, shutdown_signal()).await?)

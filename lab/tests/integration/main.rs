@@ -16,6 +16,7 @@ mod raw;
 mod recommend;
 mod refusals;
 mod roles;
+mod shown;
 mod support;
 mod training;
 mod transforms;

@@ -167,6 +167,10 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
                 pb::PublishReply { reply: Some(PublishReply::Published(pb::SharePublished {})) }.encode_to_vec(),
             ]),
         ),
+        (
+            "/vfl.v1.Coordinator/ReleaseTopModel",
+            one(&|| pb::ReleaseTopModelRequest { model_version: here.version.clone() }.encode_to_vec()),
+        ),
         ("/vfl.v1.Coordinator/Predict", one(&|| good.predict().encode_to_vec())),
         ("/vfl.v1.Coordinator/PredictStream", all(vec![good.predict().encode_to_vec(); 3])),
         ("/vfl.v1.Coordinator/OpenAudit", one(&|| good.open().encode_to_vec())),
@@ -370,6 +374,12 @@ fn ask_score() -> pb::EvaluateReconstructionRequest {
 }
 
 fn predictions(table: &mut Table, here: &Trained, good: &Good) {
+    let path = "/vfl.v1.Coordinator/ReleaseTopModel";
+    for (bad, model_version, code, says) in bad_versions() {
+        table.add(path, bad, vec![pb::ReleaseTopModelRequest { model_version }], code, says);
+    }
+    let request = pb::ReleaseTopModelRequest { model_version: good.version.clone() };
+    table.add(path, "a model without a top model", vec![request], STATE, "it has no top model");
     for path in ["/vfl.v1.Coordinator/Predict", "/vfl.v1.Coordinator/PredictStream"] {
         for (bad, model_version, code, says) in bad_versions() {
             table.add(path, bad, vec![pb::PredictRequest { model_version, ..good.predict() }], code, says);
@@ -1020,6 +1030,8 @@ async fn what_is_not_allowed_or_not_there_yet() {
     table.add("/vfl.v1.PassiveParty/ComputeLogits", "no model yet", vec![good.logits()], STATE, "not stored here");
     let release = pb::ReleaseParametersRequest { model_version: good.version.clone() };
     table.add("/vfl.v1.PassiveParty/ReleaseParameters", "nothing is granted", vec![release], denied, "release policy");
+    let top = pb::ReleaseTopModelRequest { model_version: good.version.clone() };
+    table.add("/vfl.v1.Coordinator/ReleaseTopModel", "nothing is granted", vec![top], denied, "[release]");
     table.add("/vfl.v1.PassiveParty/LendShares", "nobody is colluded with", vec![good.lend()], denied, "[collusion]");
     let ids = Some(good.ids.clone());
     table.add(

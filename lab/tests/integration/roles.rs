@@ -189,6 +189,7 @@ async fn another_trust_domain_is_nobody_here() {
         defenses: Vec::new(),
         ledger: None,
         serving: Default::default(),
+        release: Default::default(),
         audit: Default::default(),
     };
     let running = tokio::spawn(vfl_coordinator::service::run(settings, listener, stop.clone().cancelled_owned()));

@@ -361,6 +361,7 @@ impl Files {
             defenses: Vec::new(),
             ledger: None,
             serving: Default::default(),
+            release: Default::default(),
             audit: Default::default(),
         };
         let stop = CancellationToken::new();

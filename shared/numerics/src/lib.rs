@@ -77,7 +77,7 @@ pub use accountant::{AccountantError, GaussianSampling, Spent, classic_epsilon, 
 pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
 pub use digits::three_significant_digits;
-pub use gaussian::{ConfinedGaussian, ConfinedMean, GaussianError, GaussianSystem};
+pub use gaussian::{ConfinedGaussian, ConfinedMean, FactoredCovariance, GaussianError, GaussianSystem};
 pub use kernel_ridge::KernelRidge;
 pub use lbfgs::{Lbfgs, Minimum};
 pub use moments::SampleMoments;

@@ -12,7 +12,7 @@ use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
-use super::{Combiner, LinearParameters, Settings, SpecError, SubModelSpec, TrainingConfig};
+use super::{Combiner, LinearParameters, Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
 /// What training does with a block of parameters.
@@ -108,6 +108,12 @@ pub trait SubModel: Parametrised + fmt::Debug + Send + Sync {
     /// As [`SubModel::backward`].
     fn squared_norms(&self, _gradient: &DMatrix<f64>) -> Result<Option<Vec<f64>>, BackwardError> {
         Ok(None)
+    }
+
+    /// A pass in service over a block of records that is differentiated with respect to their features; [`SubModel::outputs`] to
+    /// rounding. `None`: models of this kind have none.
+    fn pass(&self) -> Option<Box<dyn Pass + '_>> {
+        None
     }
 
     /// About how many multiplications the outputs of a record take.

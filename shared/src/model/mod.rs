@@ -17,8 +17,10 @@ mod linear;
 mod network_file;
 mod optimiser;
 mod parameter_file;
+mod pass;
 pub mod privacy;
 mod schedule;
+mod shown;
 mod spec;
 mod staging;
 mod store;
@@ -34,7 +36,9 @@ pub use linear::LinearParameters;
 pub use network_file::{NetworkFile, NetworkFileError};
 pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};
+pub use pass::{LANES, Lanes, Pass};
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
+pub use shown::ShownModel;
 pub use spec::{
     Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig, ModelSpec,
     SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,

@@ -19,6 +19,7 @@ pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.Coordinator/DescribeModel", &[ActiveParty, PassiveParty, Auditor]),
     ("/vfl.v1.Coordinator/Train", &[ActiveParty]),
     ("/vfl.v1.Coordinator/Publish", &[ActiveParty]),
+    ("/vfl.v1.Coordinator/ReleaseTopModel", &[ActiveParty]),
     ("/vfl.v1.Coordinator/Predict", &[ActiveParty]),
     ("/vfl.v1.Coordinator/PredictStream", &[ActiveParty]),
     ("/vfl.v1.Coordinator/DescribeLedger", &[ActiveParty, PassiveParty, Auditor]),
@@ -48,6 +49,7 @@ const SMALL_BYTES: usize = 64 << 10;
 /// [`MAX_MESSAGE_BYTES`].
 const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/vfl.v1.Coordinator/DescribeModel", SMALL_BYTES),
+    ("/vfl.v1.Coordinator/ReleaseTopModel", SMALL_BYTES),
     ("/vfl.v1.Coordinator/Predict", MAX_MESSAGE_BYTES),
     ("/vfl.v1.Coordinator/DescribeLedger", SMALL_BYTES),
     ("/vfl.v1.Coordinator/OpenAudit", MAX_MESSAGE_BYTES),

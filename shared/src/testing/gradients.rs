@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use crate::model::contract::Use;
-use crate::model::{Head, SubModel};
+use crate::model::{Head, LANES, Lanes, SubModel};
 use crate::types::LogitShare;
 
 /// Half the distance of the two points of a difference. The error of a central difference is about this squared; rounding adds
@@ -127,5 +127,42 @@ pub fn check_neighbours(model: &dyn SubModel, block: &DMatrix<f64>) {
             let part = outputs(&block.columns(at, n).into_owned());
             assert_eq!(part, all.columns(at, n).into_owned(), "record {at} beside {} others", n - 1);
         }
+    }
+}
+
+/// Whether the pass of a sub-model has the outputs of the sub-model itself, and slopes that are those of central differences of these,
+/// for the records of `block` (d × [`LANES`]).
+///
+/// # Panics
+/// As [`check_sub_model`], and if the sub-model has no pass.
+pub fn check_pass(model: &dyn SubModel, block: &DMatrix<f64>, tolerance: f64) {
+    assert_eq!(block.ncols(), LANES, "as many records as go together");
+    let lanes =
+        |m: &DMatrix<f64>| -> Vec<Lanes> { m.row_iter().map(|row| Lanes(std::array::from_fn(|l| row[l]))).collect() };
+    let matrix = |lanes: &[Lanes]| DMatrix::from_fn(lanes.len(), LANES, |i, l| lanes[i].0[l]);
+    let served = |block: &DMatrix<f64>| match model.outputs(block) {
+        Ok(outputs) => outputs.into_matrix(),
+        Err(e) => panic!("outputs: {e}"),
+    };
+    let Some(mut pass) = model.pass() else { panic!("no pass") };
+    let width = model.spec().width() as usize;
+    let mut outputs = vec![Lanes::all(0.0); width];
+    pass.outputs(&lanes(block), &mut outputs);
+    let all = served(block);
+    for (at, (found, expected)) in matrix(&outputs).iter().zip(&all).enumerate() {
+        compare("outputs", at, *expected, *found, 1e-12);
+    }
+    let direction = random(width, LANES, 3);
+    let mut slopes = vec![Lanes::all(0.0); block.nrows()];
+    // Twice: the second must not add to the first.
+    pass.pull_back(&lanes(&direction), &mut slopes);
+    pass.pull_back(&lanes(&direction), &mut slopes);
+    for (at, analytic) in matrix(&slopes).iter().enumerate() {
+        let moved = |by: f64| {
+            let mut block = block.clone();
+            block[at] += by;
+            served(&block).dot(&direction)
+        };
+        compare("slopes", at, (moved(STEP) - moved(-STEP)) / (2.0 * STEP), *analytic, tolerance);
     }
 }

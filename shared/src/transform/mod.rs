@@ -7,7 +7,7 @@ mod wire;
 
 use serde::{Deserialize, Serialize};
 
-pub use released::{ReleasedParameters, ShownParameters, Statement};
+pub use released::{Released, ReleasedParameters, ShownParameters, Statement};
 pub use text::TransformTextError;
 
 /// Which attack a `stiefel` transform is made against.

@@ -5,6 +5,21 @@ use std::fmt;
 use nalgebra::{DMatrix, DVector};
 
 use super::TransformConfig;
+use crate::model::ShownModel;
+
+/// What a passive party shows of its sub-model to one caller.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Released {
+    /// Weights of a linear sub-model, perhaps transformed.
+    Linear(ReleasedParameters),
+    /// A sub-model that is not linear, as it is.
+    Model {
+        /// All of it.
+        model: ShownModel,
+        /// Whether the party says that predictions are made with it.
+        disclosed: bool,
+    },
+}
 
 /// Parameters of a passive party as it releases them to one caller.
 #[derive(Clone, PartialEq)]

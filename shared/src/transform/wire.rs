@@ -2,7 +2,8 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::{ReleasedParameters, ShownParameters, Statement, StiefelCase, TransformConfig};
+use super::{Released, ReleasedParameters, ShownParameters, Statement, StiefelCase, TransformConfig};
+use crate::model::{ShownModel, SubModel, SubModelSpec};
 use crate::rpc::pb::release_parameters_response::Kind as Said;
 use crate::rpc::pb::transform::{self as wire, Kind};
 use crate::rpc::{WireError, decode_columns, encode_columns, pb, require};
@@ -106,6 +107,42 @@ impl From<&ReleasedParameters> for pb::ReleaseParametersResponse {
             of_weights: released.statement.of_weights().map(Into::into),
             of_features: released.statement.of_features().map(Into::into),
             interpretability,
+            sub_model: Vec::new(),
+        }
+    }
+}
+
+impl From<&Released> for pb::ReleaseParametersResponse {
+    fn from(released: &Released) -> Self {
+        match released {
+            Released::Linear(parameters) => parameters.into(),
+            Released::Model { model, disclosed } => {
+                let kind = if *disclosed { Said::True } else { Said::Undisclosed };
+                Self { kind: kind.into(), sub_model: model.to_wire(), ..Default::default() }
+            }
+        }
+    }
+}
+
+impl Released {
+    /// Reads the sub-model that is not linear in an answer of a party that holds `features` features.
+    ///
+    /// # Errors
+    /// [`WireError`] if it is not a model of this spec, or if something else stands beside it.
+    pub fn model_from_wire(
+        answer: &pb::ReleaseParametersResponse,
+        spec: &SubModelSpec,
+        features: usize,
+    ) -> Result<Box<dyn SubModel>, WireError> {
+        let (_, model) = ShownModel::from_wire(&answer.sub_model, spec, features)?;
+        let alone = pb::ReleaseParametersResponse {
+            kind: answer.kind,
+            sub_model: answer.sub_model.clone(),
+            ..Default::default()
+        };
+        match Said::try_from(answer.kind) {
+            Ok(Said::True | Said::Undisclosed) if alone == *answer => Ok(model),
+            _ => Err(WireError::Range { field: "sub_model", reason: "shown as it is, without weights beside it" }),
         }
     }
 }
@@ -120,6 +157,12 @@ impl ReleasedParameters {
         classes: usize,
         features: usize,
     ) -> Result<Self, WireError> {
+        if !answer.sub_model.is_empty() {
+            return Err(WireError::Range {
+                field: "sub_model",
+                reason: "none beside the weights of a linear sub-model",
+            });
+        }
         let matrix = require("weights", answer.weights.as_ref())?;
         let weights: DMatrix<f64> = decode_columns("weights", matrix, classes, Some(features))?.transpose();
         let bias_shift = match answer.bias_shift.len() {

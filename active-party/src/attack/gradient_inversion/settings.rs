@@ -142,6 +142,13 @@ impl GradientInversion {
         Self { loss: Some(Loss::Mse), projected: false, learning_rate: 1e-3, stop_loss: 0.0, ..Self::default() }
     }
 
+    /// P's settings for MNIST (section 6.1 does not state them; its code does): squared differences, from 0, clipped to the box, 500
+    /// steps of 0.1.
+    #[must_use]
+    pub fn of_paper_p() -> Self {
+        Self { steps: 500, learning_rate: 0.1, loss: Some(Loss::Mse), stop_loss: 0.0, ..Self::default() }
+    }
+
     /// With this loss.
     #[must_use]
     pub fn with_loss(self, loss: Loss) -> Self {
@@ -217,15 +224,19 @@ enum Preset {
     Own,
     /// J's.
     J,
+    /// P's.
+    P,
 }
 
 static PRESET: Setting<Preset> = Setting {
     key: "preset",
-    takes: "settings of gradient inversion that are not given one by one: `own` (the default: to convergence) or `j` (of that paper: \
-            loss = mse, not projected, learning_rate = 0.001, stop_loss = 0)",
+    takes: "settings of gradient inversion that are not given one by one: `own` (the default: to convergence), `j` (of that paper: \
+            loss = mse, not projected, learning_rate = 0.001, stop_loss = 0) or `p` (loss = mse, projected, steps = 500, \
+            learning_rate = 0.1, stop_loss = 0)",
     read: |value| match value.trim() {
         "own" => Some(Preset::Own),
         "j" => Some(Preset::J),
+        "p" => Some(Preset::P),
         _ => None,
     },
 };
@@ -271,6 +282,7 @@ impl From<&Settings> for GradientInversion {
         let default = match settings.get(&PRESET).unwrap_or_default() {
             Preset::Own => Self::default(),
             Preset::J => Self::of_paper_j(),
+            Preset::P => Self::of_paper_p(),
         };
         Self {
             loss: settings.get(&LOSS).or(default.loss),

@@ -7,6 +7,7 @@ mod noisy;
 mod point;
 pub(super) mod posterior;
 pub(super) mod regression;
+mod tangent;
 mod used;
 
 pub use error::PriorError;

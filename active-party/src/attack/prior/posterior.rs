@@ -4,16 +4,19 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rayon::prelude::*;
-use vfl_shared::numerics::{ActiveSet, BoxSolution, ConfinedGaussian, GaussianSystem, Nearest, PseudoInverse};
+use vfl_shared::numerics::{
+    ActiveSet, BoxSolution, ConfinedGaussian, FactoredCovariance, GaussianSystem, Nearest, PseudoInverse,
+};
 
+use super::tangent::through_network;
 use super::used::MOMENTS;
 use super::{Moments, Point, noisy};
 use crate::attack::cells::{Cells, Noise};
 use crate::attack::entry::{Base, Chosen, Entry, Group};
 use crate::attack::settings::AnySetting;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Ended, Equations, Evidence, Need, Needs, Reconstruction, RecordOutcome,
-    Settings, Status,
+    AdversaryView, Attack, AttackError, Ended, Equations, Evidence, Need, Needs, Parameters, Reconstruction,
+    RecordOutcome, Settings, Status,
 };
 
 /// An attack whose evidence is put together with the prior of the view.
@@ -58,12 +61,21 @@ pub(in crate::attack) static POSTERIOR_MEAN: Entry = entry("posterior_mean", |se
 
 impl Attack for Posterior {
     fn needs(&self) -> Needs {
-        Needs { prior: Need::Yes, ..self.evidence.needs() }
+        let evidence = self.evidence.needs();
+        // Of networks the equations are those of tangents.
+        let parameters = match evidence.parameters {
+            Parameters::Hidden => Parameters::Hidden,
+            Parameters::Linear | Parameters::Differentiable => Parameters::Differentiable,
+        };
+        Needs { prior: Need::Yes, parameters, ..evidence }
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let prior = self.moments.of(view)?;
         let (means, covariance) = prior.given(view.active().matrix())?;
+        if view.model().network().is_some() {
+            return self.through_network(view, &means, &covariance);
+        }
         let found = self.evidence.reconstruct(view, rng)?;
         let (estimates, outcomes) = match &found.evidence {
             Evidence::Nothing => return Err(AttackError::NoEvidence),
@@ -87,19 +99,46 @@ impl Attack for Posterior {
 }
 
 impl Posterior {
+    /// On a network: the scores are taken for exact, whatever the policy.
+    fn through_network(
+        &self,
+        view: &AdversaryView<'_>,
+        means: &DMatrix<f64>,
+        covariance: &DMatrix<f64>,
+    ) -> Result<Reconstruction, AttackError> {
+        let factored = FactoredCovariance::new(covariance)?;
+        let clipped = means.map(|v| v.clamp(0.0, 1.0));
+        let (estimates, outcomes) = through_network(view, &clipped, |record, tangent| {
+            let system = GaussianSystem::under(&tangent.slopes, &factored)?;
+            let mean = means.columns(record, 1).into_owned();
+            let (x, _) = self.solve(&system, &mean, &tangent.right);
+            Ok(x.column(0).into_owned())
+        })?;
+        let rank = view.target_features().min(view.model().classes() - 1);
+        Ok(Reconstruction { outcomes, ..Reconstruction::new(estimates, Status::Posterior { rank }) })
+    }
+
     fn under_equations(
         &self,
         Equations { a, b_prime }: &Equations,
         means: &DMatrix<f64>,
         covariance: &DMatrix<f64>,
     ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
-        let system = GaussianSystem::new(a, covariance)?;
+        Ok(self.solve(&GaussianSystem::new(a, covariance)?, means, b_prime))
+    }
+
+    fn solve(
+        &self,
+        system: &GaussianSystem,
+        means: &DMatrix<f64>,
+        right: &DMatrix<f64>,
+    ) -> (DMatrix<f64>, Vec<RecordOutcome>) {
         let BoxSolution { x, outcomes } = match self.point {
-            Point::Unconfined => return Ok((system.conditional_mean(means, b_prime), Vec::new())),
-            Point::Likeliest => system.likeliest_in_box(means, b_prime),
-            Point::Mean => system.posterior_mean(means, b_prime),
+            Point::Unconfined => return (system.conditional_mean(means, right), Vec::new()),
+            Point::Likeliest => system.likeliest_in_box(means, right),
+            Point::Mean => system.posterior_mean(means, right),
         };
-        Ok((x, outcomes.iter().map(RecordOutcome::from).collect()))
+        (x, outcomes.iter().map(RecordOutcome::from).collect())
     }
 
     /// One record after the other, with room to work in for each thread.

@@ -68,6 +68,7 @@ impl Coordinator {
             policy: policy.unwrap_or_default(),
             // A coordinator that says nothing of the model adds.
             combiner: model.map_or(Combiner::Sum, |model| model.combiner()),
+            top_shown: described.top_shown,
             training: Training {
                 epochs: training.epochs,
                 steps: training.steps,

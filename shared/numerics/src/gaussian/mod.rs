@@ -12,4 +12,4 @@ mod truncated;
 
 pub use confined::{ConfinedGaussian, ConfinedMean};
 pub use error::GaussianError;
-pub use system::GaussianSystem;
+pub use system::{FactoredCovariance, GaussianSystem};

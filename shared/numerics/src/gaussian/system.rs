@@ -83,6 +83,30 @@ struct Work {
     residual: Vec<f64>,
 }
 
+/// A covariance that is factored once, for many systems under it.
+pub struct FactoredCovariance {
+    /// L with S = L Lᵀ, d × q.
+    spread: DMatrix<f64>,
+    /// S⁺.
+    metric: DMatrix<f64>,
+}
+
+impl std::fmt::Debug for FactoredCovariance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FactoredCovariance({0} × {0}, values withheld)", self.metric.nrows())
+    }
+}
+
+impl FactoredCovariance {
+    /// Factors S (d × d, symmetric).
+    ///
+    /// # Errors
+    /// As [`GaussianSystem::new`].
+    pub fn new(covariance: &DMatrix<f64>) -> Result<Self, GaussianError> {
+        Ok(Self { spread: factor(covariance)?, metric: PseudoInverse::new(covariance)?.matrix })
+    }
+}
+
 impl GaussianSystem {
     /// Factors A (m × d) under the covariance S (d × d, symmetric).
     ///
@@ -92,13 +116,26 @@ impl GaussianSystem {
     /// # Panics
     /// If S is not d × d.
     pub fn new(a: &DMatrix<f64>, covariance: &DMatrix<f64>) -> Result<Self, GaussianError> {
-        let (m, d) = a.shape();
+        let d = a.ncols();
         assert_eq!(covariance.shape(), (d, d), "shape of the covariance");
+        Self::under(a, &FactoredCovariance::new(covariance)?)
+    }
+
+    /// The same under a covariance that is factored already.
+    ///
+    /// # Errors
+    /// As [`GaussianSystem::new`].
+    ///
+    /// # Panics
+    /// If S is not d × d.
+    pub fn under(a: &DMatrix<f64>, covariance: &FactoredCovariance) -> Result<Self, GaussianError> {
+        let (m, d) = a.shape();
+        let FactoredCovariance { spread, metric } = covariance;
+        assert_eq!(metric.nrows(), d, "rows of the covariance");
         let in_box = BoxSystem::new(a)?;
         // x = mean + L z with z standard normal: the equations are G z = b − A mean with G = A L.
-        let spread = factor(covariance)?;
         let q = spread.ncols();
-        let g = a * &spread;
+        let g = a * spread;
         let (mut gain, mut open) = (DMatrix::zeros(d, m), spread.clone());
         if m > 0 && q > 0 {
             let svd = Mat::from_fn(m, q, |i, j| g[(i, j)]).svd().map_err(|_| DecompositionError::NoConvergence)?;
@@ -107,10 +144,9 @@ impl GaussianSystem {
             let rank = values.iter().filter(|s| **s > cut).count();
             let known = DMatrix::from_fn(q, rank, |i, j| svd.V()[(i, j)]);
             let answers = DMatrix::from_fn(rank, m, |i, j| svd.U()[(j, i)] / values[i]);
-            gain = &spread * known * answers;
-            open = &spread * DMatrix::from_fn(q, q - rank, |i, j| svd.V()[(i, rank + j)]);
+            gain = spread * known * answers;
+            open = spread * DMatrix::from_fn(q, q - rank, |i, j| svd.V()[(i, rank + j)]);
         }
-        let inverse = PseudoInverse::new(covariance)?.matrix;
         Ok(Self {
             m,
             d,
@@ -118,7 +154,7 @@ impl GaussianSystem {
             largest: a.norm(),
             gain: gain.transpose().as_slice().to_vec(),
             left: &open * open.transpose(),
-            metric: inverse.as_slice().to_vec(),
+            metric: metric.as_slice().to_vec(),
             in_box,
         })
     }

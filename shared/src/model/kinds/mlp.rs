@@ -5,6 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
+use super::layers::Layers;
 use super::mlp_settings::{Activation, DEFAULT_ACTIVATION, MlpSettings};
 use super::pytorch::{Dense, dense_layers, linear};
 use crate::model::affine::affine;
@@ -12,7 +13,7 @@ use crate::model::contract::{
     BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
 };
 use crate::model::optimiser::ADAM_REACH;
-use crate::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
 
 /// The kind, for the register.
@@ -295,6 +296,13 @@ impl SubModel for Mlp {
         Ok(outputs)
     }
 
+    fn pass(&self) -> Option<Box<dyn Pass + '_>> {
+        let layers = self.layers.iter().fold(Layers::default(), |layers, Layer { weights, bias, activation }| {
+            layers.then(weights, bias.as_ref(), *activation)
+        });
+        Some(Box::new(layers))
+    }
+
     /// From the last layer to the first: with δ the gradient of what a layer puts out before φ, δ aᵀ for its weights, δ 1 for its bias,
     /// and Wᵀ δ ⊙ φ' for the layer below.
     fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
@@ -345,7 +353,7 @@ mod tests {
     use super::*;
     use crate::model::TrainingValues;
     use crate::model::contract::start_of;
-    use crate::testing::gradients::{check_neighbours, check_sub_model};
+    use crate::testing::gradients::{check_neighbours, check_pass, check_sub_model};
 
     fn origin(hidden: &[usize], activation: &str, active: bool, seed: u64) -> Origin {
         let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
@@ -366,7 +374,7 @@ mod tests {
             for activation in ["sigmoid", "tanh", "relu"] {
                 for active in [true, false] {
                     let mut model = Mlp::zeros(&origin(hidden, activation, active, 0).spec, 5, active).unwrap();
-                    let x = random(5, 6, 8);
+                    let x = random(5, 8, 8);
                     let clear = (0..50).any(|seed| {
                         for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
                             let values = random(tensor.values.len(), 1, 100 * seed + at as u64);
@@ -386,6 +394,7 @@ mod tests {
                     assert!(clear, "some draw is away from the kinks");
                     check_sub_model(&mut model, &x, 1e-6);
                     check_neighbours(&model, &random(5, 70, 9));
+                    check_pass(&model, &x, 1e-6);
                 }
             }
         }

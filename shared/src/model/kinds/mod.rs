@@ -2,6 +2,7 @@
 //!
 //! A new kind of sub-model is a file in this directory and two lines here: its module and its place in `KINDS`.
 
+mod layers;
 mod mlp;
 mod mlp_settings;
 mod pytorch;

@@ -2,12 +2,13 @@
 
 use nalgebra::DMatrix;
 
+use super::layers::Layers;
 use super::pytorch::{self, Dense};
 use crate::model::contract::{
     BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
 };
 use crate::model::optimiser::ADAM_REACH;
-use crate::model::{LinearParameters, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{LinearParameters, Pass, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
 
 /// The kind, for the register.
@@ -148,6 +149,11 @@ impl SubModel for SoftmaxRegression {
         let share = self.parameters.share_of(&batch)?;
         self.batch = Some(batch);
         Ok(share)
+    }
+
+    fn pass(&self) -> Option<Box<dyn Pass + '_>> {
+        let (weights, bias) = (self.parameters.weights(), self.parameters.bias());
+        Some(Box::new(Layers::default().then(weights, bias, None)))
     }
 
     /// G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.

@@ -80,12 +80,17 @@ impl<T: Real> BatchNorm<T> {
     /// Puts y of one record in service in the place of z.
     pub(super) fn apply(&self, record: &mut [T], area: usize) {
         for (channel, plane) in record.chunks_exact_mut(area).enumerate() {
-            let (mean, variance) = (self.mean[channel].widen(), self.variance[channel].widen());
-            let scale = self.gamma[channel].widen() * Moments { mean, variance }.inverse();
-            let shift = T::narrow(self.beta[channel].widen() - mean * scale);
-            let scale = T::narrow(scale);
+            let (scale, shift) = self.affine(channel);
+            let (scale, shift) = (T::narrow(scale), T::narrow(shift));
             plane.iter_mut().for_each(|v| *v = *v * scale + shift);
         }
+    }
+
+    /// What a channel goes through in service: the factor, and what is added then.
+    pub(super) fn affine(&self, channel: usize) -> (f64, f64) {
+        let (mean, variance) = (self.mean[channel].widen(), self.variance[channel].widen());
+        let scale = self.gamma[channel].widen() * Moments { mean, variance }.inverse();
+        (scale, self.beta[channel].widen() - mean * scale)
     }
 
     /// From the gradient g of y: Σ g x̂ for γ, Σ g for β, and γ / √(v + ε) · (g − mean g − x̂ · mean g x̂) for z.

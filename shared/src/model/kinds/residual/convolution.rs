@@ -104,6 +104,26 @@ impl<T: Real> Convolution<T> {
         weights
     }
 
+    /// The gradient of inputs of this shape, from that of the outputs.
+    pub(super) fn pull_back(&self, input: Shape, gradient: &Maps<T>) -> Maps<T> {
+        let (k, area) = (self.taps(), self.shape(input).area());
+        let turned = View::from_slice_with_strides(&self.weights, self.outputs, k, k, 1);
+        let mut below = Maps::zeros(input, gradient.records());
+        let records = gradient.values.chunks_exact(gradient.shape.values());
+        let mut columns = Vec::new();
+        for (gradient, below) in records.zip(below.values.chunks_exact_mut(input.values())) {
+            for band in self.window.bands(input) {
+                let (start, count) = (band.start, band.len());
+                columns.resize(count * k, T::zero());
+                let gradient = View::from_slice_with_strides(&gradient[start..], count, self.outputs, 1, area);
+                let mut given = ViewMut::from_slice_with_strides_mut(&mut columns, count, k, 1, count);
+                given.gemm(T::one(), &gradient, &turned, T::zero());
+                self.window.scatter(input, below, band, &mut columns);
+            }
+        }
+        below
+    }
+
     /// Adds one record's gradient of the weights, Gᵀ · columns (outputs × K, column by column), to `weights`, and that of its inputs,
     /// G Wᵀ, to `below`.
     fn backward_one(

@@ -57,22 +57,29 @@ impl<T: Real> Linear<T> {
         outputs
     }
 
+    /// G W for the inputs, from the gradient G (n × outputs).
+    pub(super) fn pull_back(&self, gradient: &[T]) -> Vec<T> {
+        let mut below = vec![T::zero(); gradient.len() / self.outputs() * self.inputs];
+        for (gradient, below) in gradient.chunks_exact(self.outputs()).zip(below.chunks_exact_mut(self.inputs)) {
+            for (g, row) in gradient.iter().zip(self.weights.chunks_exact(self.inputs)) {
+                below.iter_mut().zip(row).for_each(|(b, w)| *b += *g * *w);
+            }
+        }
+        below
+    }
+
     /// Gᵀ A for the weights, Σ G for the bias and G W for the inputs, from the gradient G (n × outputs).
     pub(super) fn backward(&self, inputs: &[T], gradient: &[T]) -> LinearGradients<T> {
         let outputs = self.outputs();
         let mut weights = vec![0.0; self.weights.len()];
         let mut bias = vec![0.0; outputs];
-        let mut below = vec![T::zero(); inputs.len()];
-        let records = inputs.chunks_exact(self.inputs).zip(gradient.chunks_exact(outputs));
-        for ((record, gradient), below) in records.zip(below.chunks_exact_mut(self.inputs)) {
-            let rows = self.weights.chunks_exact(self.inputs).zip(weights.chunks_exact_mut(self.inputs));
-            for ((g, bias), (row, weights)) in gradient.iter().zip(&mut bias).zip(rows) {
+        for (record, gradient) in inputs.chunks_exact(self.inputs).zip(gradient.chunks_exact(outputs)) {
+            for ((g, bias), weights) in gradient.iter().zip(&mut bias).zip(weights.chunks_exact_mut(self.inputs)) {
                 *bias += g.widen();
                 weights.iter_mut().zip(record).for_each(|(w, a)| *w += g.widen() * a.widen());
-                below.iter_mut().zip(row).for_each(|(b, w)| *b += *g * *w);
             }
         }
-        LinearGradients { weights, bias: self.bias.is_some().then_some(bias), below }
+        LinearGradients { weights, bias: self.bias.is_some().then_some(bias), below: self.pull_back(gradient) }
     }
 }
 

@@ -11,6 +11,7 @@ mod convolution;
 mod linear;
 mod maps;
 mod network;
+mod pass;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -22,12 +23,13 @@ use rand_chacha::ChaCha20Rng;
 
 use self::maps::{Maps, Real, narrowed, widened};
 use self::network::Network;
+use self::pass::NetworkPass;
 use self::settings::ResidualSettings;
 use self::trace::Trace;
 use crate::model::contract::{
     BackwardError, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor,
 };
-use crate::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
 
 /// The kind, for the register.
@@ -191,6 +193,10 @@ impl<T: Real> SubModel for Residual<T> {
         trace.move_statistics(&mut self.network);
         self.batch = Some((network, trace));
         Ok(share)
+    }
+
+    fn pass(&self) -> Option<Box<dyn Pass + '_>> {
+        Some(Box::new(NetworkPass::of(self.network.narrow::<T>())))
     }
 
     fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {

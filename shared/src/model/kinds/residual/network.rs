@@ -46,7 +46,7 @@ impl<T: Real> Unit<T> {
     }
 
     /// The outputs of one record in service, and their shape.
-    fn outputs(&self, shape: Shape, record: &[T], columns: &mut Vec<T>) -> (Shape, Vec<T>) {
+    pub(super) fn outputs(&self, shape: Shape, record: &[T], columns: &mut Vec<T>) -> (Shape, Vec<T>) {
         let outputs = self.convolution.shape(shape);
         let mut z = vec![T::zero(); outputs.values()];
         self.convolution.forward_one(shape, record, &mut z, columns);
@@ -66,7 +66,7 @@ impl<T: Real> Block<T> {
     }
 
     /// The outputs of one record in service, and their shape.
-    fn outputs(&self, shape: Shape, record: Vec<T>, columns: &mut Vec<T>) -> (Shape, Vec<T>) {
+    pub(super) fn outputs(&self, shape: Shape, record: Vec<T>, columns: &mut Vec<T>) -> (Shape, Vec<T>) {
         let (inner, mut z) = self.first.outputs(shape, &record, columns);
         z.iter_mut().for_each(|v| *v = relu(*v));
         let (outputs, mut z) = self.second.outputs(inner, &z, columns);

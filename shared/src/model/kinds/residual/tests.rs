@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::contract::{Use, start_of};
 use crate::model::{Adam, TrainingValues};
-use crate::testing::gradients::{check_neighbours, check_sub_model};
+use crate::testing::gradients::{check_neighbours, check_pass, check_sub_model};
 
 /// Values in [−1, 1].
 pub(super) fn random(count: usize, seed: u64) -> Vec<f64> {
@@ -84,6 +84,56 @@ fn gradients_are_those_of_central_differences() {
                 (least_before_relu(&model, &batch) > 5e-4).then_some(model)
             });
             check_sub_model(&mut clear.unwrap(), &batch, 1e-6);
+        }
+    });
+}
+
+/// The least distance of what goes into a relu from its kink, in service.
+fn least_in_service(model: &Residual<f64>, batch: &DMatrix<f64>) -> f64 {
+    let network = &model.network;
+    let mut least = f64::INFINITY;
+    for record in batch.column_iter() {
+        let mut columns = Vec::new();
+        let mut through_relu = |values: &mut Vec<f64>| {
+            least = values.iter().fold(least, |least, v| least.min(v.abs()));
+            values.iter_mut().for_each(|v| *v = v.max(0.0));
+        };
+        let (mut shape, mut values) = network.stem.outputs(network.input, record.as_slice(), &mut columns);
+        through_relu(&mut values);
+        for block in &network.blocks {
+            let (inner, mut z) = block.first.outputs(shape, &values, &mut columns);
+            through_relu(&mut z);
+            let (after, mut z) = block.second.outputs(inner, &z, &mut columns);
+            let added =
+                block.shortcut.as_ref().map_or_else(|| values.clone(), |s| s.outputs(shape, &values, &mut columns).1);
+            z.iter_mut().zip(added).for_each(|(v, s)| *v += s);
+            through_relu(&mut z);
+            (shape, values) = (after, z);
+        }
+    }
+    least
+}
+
+/// The pass that is differentiated with respect to the features is that of service: with running statistics away from where they
+/// start.
+#[test]
+fn slopes_in_service_are_those_of_central_differences() {
+    on_threads(1, || {
+        for (outputs, active) in [(2, true), (4, false)] {
+            let batch = records(40, 8, 8);
+            let clear = (0..2000).find_map(|seed| {
+                let mut model = Residual::<f64>::start(&small(outputs, active, seed)).unwrap();
+                for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
+                    let draw = random(tensor.values.len(), seed + 1000 * at as u64);
+                    match tensor.used {
+                        Use::Free => tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.5 * r),
+                        Use::Statistic => tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.4 * r),
+                        Use::Weight => {}
+                    }
+                }
+                (least_in_service(&model, &batch) > 1e-4).then_some(model)
+            });
+            check_pass(&clear.unwrap(), &batch, 1e-6);
         }
     });
 }

@@ -1,0 +1,82 @@
+//! A sub-model, or a top model, as its owner shows it to another party: with all its parameters, in the form in which it is stored.
+
+use std::fmt;
+
+use super::contract::Parameters;
+use super::{SubModel, SubModelSpec, binary, kinds};
+use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
+
+/// The most bytes of a message that parameters and names may take. What else stands in it takes less than the rest.
+const LIMIT: usize = MAX_MESSAGE_BYTES - (1 << 20);
+
+/// Bytes beside the values of a block: its name, shape and place.
+const PER_BLOCK: usize = 256;
+
+/// A model that is shown.
+#[derive(Clone, PartialEq)]
+pub struct ShownModel {
+    parameters: Parameters,
+    input_names: Vec<String>,
+}
+
+/// Shows sizes, not parameters.
+impl fmt::Debug for ShownModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShownModel({:?})", self.parameters)
+    }
+}
+
+impl ShownModel {
+    /// All of a model, whose inputs have these names.
+    ///
+    /// # Errors
+    /// As [`ShownModel::fits`].
+    pub fn of(model: &dyn SubModel, input_names: &[String]) -> Result<Self, Refusal> {
+        Self::fits(model, input_names)?;
+        Ok(Self { parameters: Parameters::of(model, model.snapshot()), input_names: input_names.to_vec() })
+    }
+
+    /// Whether a model fits a message.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED if it does not: then it is not shown.
+    pub fn fits(model: &dyn SubModel, input_names: &[String]) -> Result<(), Refusal> {
+        let blocks: usize = model.tensors().iter().map(|t| size_of_val(t.values) + PER_BLOCK).sum();
+        // Each name in quotation marks that are escaped themselves, and a comma.
+        let bytes = blocks + input_names.iter().map(|name| 2 * name.len() + 5).sum::<usize>();
+        if bytes <= LIMIT {
+            return Ok(());
+        }
+        let (mib, limit) = (bytes.div_ceil(1 << 20), LIMIT >> 20);
+        let message = format!("the parameters take {mib} MiB and are not shown: a message holds {limit} MiB of them");
+        Err(Refusal::new(RefusalKind::PermissionDenied, message))
+    }
+
+    /// Names of the inputs.
+    #[must_use]
+    pub fn input_names(&self) -> &[String] {
+        &self.input_names
+    }
+
+    /// What stands in a message.
+    #[must_use]
+    pub fn to_wire(&self) -> Vec<u8> {
+        binary::encode(&self.parameters, &self.input_names)
+    }
+
+    /// Reads what stands in a message: a model of this kind, width and settings, with so many inputs.
+    ///
+    /// # Errors
+    /// [`WireError`] naming what is wrong.
+    pub fn from_wire(bytes: &[u8], spec: &SubModelSpec, inputs: usize) -> Result<(Self, Box<dyn SubModel>), WireError> {
+        let wrong = |reason: String| WireError::Content { field: "model", reason };
+        let (parameters, input_names) = binary::decode(bytes).map_err(wrong)?;
+        if parameters.spec != *spec || parameters.features != inputs {
+            let (kind, width) = (spec.kind(), spec.width());
+            let reason = format!("it is not the model's `{kind}` of {inputs} inputs and {width} outputs");
+            return Err(wrong(reason));
+        }
+        let model = kinds::restore(&parameters).map_err(|e| wrong(e.to_string()))?;
+        Ok((Self { parameters, input_names }, model))
+    }
+}
