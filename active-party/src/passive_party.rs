@@ -6,7 +6,7 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
-use vfl_shared::model::{SubModel, SubModelSpec};
+use vfl_shared::model::{SubModel, SubModelSpec, kinds};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, decode_columns, pb, peer_failure, require,
@@ -62,7 +62,7 @@ impl PassiveParty {
         let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
         let mut client = self.client.clone();
         let Ok(answer) = self.granted(client.release_parameters(request)).await? else { return Ok(None) };
-        let part = match spec.filter(|spec| !spec.is_linear()) {
+        let part = match spec.filter(|spec| !kinds::is_linear(spec)) {
             Some(spec) => Released::model_from_wire(&answer, spec, features).map(|model| Part::Model(model.into())),
             None => ReleasedParameters::from_wire(&answer, k, features).map(Part::Linear),
         };

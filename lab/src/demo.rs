@@ -113,8 +113,8 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     ));
     let state = tempfile::tempdir()?;
     let release = match plan.transform {
-        // Parameters of a network are not released.
-        _ if !plan.linear() => ReleasePolicy::default(),
+        // What scores give away to one that knows no parameter is the first question of a network.
+        _ if !plan.linear() && !plan.show_network => ReleasePolicy::default(),
         TransformConfig::None {} => white_box(),
         ref transform => ReleasePolicy { to_active_party: Grant::Transformed(transform.clone()), ..white_box() },
     };
@@ -378,12 +378,15 @@ fn report(
     ];
     let model = &plan.training.values().model;
     if !model.is_default() {
-        report.notes.push(format!(
-            "The model is of kind `{}` with the settings {}. Its passive parameters are not released, so that attacks which \
-             need them did not run: what it gives away to one that learns them is not measured.",
-            model.kind(),
-            serde_json::Value::Object(model.settings().clone())
-        ));
+        let shown = match plan.show_network {
+            true => "The active party is shown all of it. Attacks on equations take a linear model and did not run.",
+            false => {
+                "Its passive parameters are not released, so that attacks which need them did not run: what it gives away to \
+                 one that learns them is not measured."
+            }
+        };
+        let (kind, settings) = (model.kind(), serde_json::Value::Object(model.settings().clone()));
+        report.notes.push(format!("The model is of kind `{kind}` with the settings {settings}. {shown}"));
     }
     if report.sweep.is_some() && plan.transform != (TransformConfig::None {}) {
         report.notes.push("The error by number of passive features is that of true parameters.".into());

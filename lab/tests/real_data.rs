@@ -30,6 +30,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
     DemoPlan {
         transform: TransformConfig::None {},
         training_transform: TransformConfig::None {},
+        show_network: false,
         data,
         first_column: 0,
         passive_features: None,

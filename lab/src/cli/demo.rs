@@ -65,6 +65,9 @@ pub struct DemoArgs {
     /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon = 0.1)`. Default: the true ones.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     transform: String,
+    /// Show networks to the active party: all of each passive party's, and the top model. Without it a network is a black box.
+    #[arg(long)]
+    show_network: bool,
     /// Train on features under a transform: negate, complement, permute, `selective (features = [0, 1])`, random_orthonormal.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     train_transform: String,
@@ -94,6 +97,7 @@ impl Default for DemoArgs {
             privacy_clip: None,
             policies: Vec::new(),
             transform: "none".into(),
+            show_network: false,
             train_transform: "none".into(),
             metrics: None,
             no_sweep: false,
@@ -136,6 +140,11 @@ impl DemoArgs {
         if let Some(privacy) = &privacy {
             privacy.check(&training).map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
         }
+        if self.show_network && self.model.linear() {
+            return Err(CliError::Input(
+                "--show-network is for --hidden and --residual: other parameters are shown anyway".into(),
+            ));
+        }
         let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
         // What is wrong with the input is known before anything is started.
@@ -175,6 +184,7 @@ impl DemoArgs {
             policies,
             transform,
             training_transform,
+            show_network: self.show_network,
             // The passive parties of a demonstration answer without noise.
             metrics: measured(&thresholds, metrics, default),
             thresholds,

@@ -8,8 +8,7 @@ use vfl_shared::model::{Combiner, ModelConfig, Settings};
 /// Which model the parties train. Default: softmax regression.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
-    /// Train a perceptron with hidden layers of these widths at each party, as `8,8`, instead of softmax regression. Its parameters are
-    /// not released.
+    /// Train a perceptron with hidden layers of these widths at each party, as `8,8`, instead of softmax regression.
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
     pub(super) hidden: Vec<u32>,
     /// What its hidden layers make of their sums: sigmoid, tanh or relu. Default: sigmoid.

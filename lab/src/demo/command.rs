@@ -48,6 +48,9 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     if plan.privacy.is_some() || epochs != DEFAULT_EPOCHS {
         command.push_str(&format!(" --epochs {epochs}"));
     }
+    if plan.show_network {
+        command.push_str(" --show-network");
+    }
     if let Some(metrics) = &plan.metrics {
         let named = if metrics.is_empty() { "none".to_owned() } else { names(metrics).join(",") };
         command.push_str(&format!(" --metrics {named}"));

@@ -33,6 +33,8 @@ pub struct DemoPlan {
     pub policies: Vec<Policy>,
     /// The transform under which passive parties release their parameters; `none` is the true ones.
     pub transform: TransformConfig,
+    /// Whether passive parties show networks to the active party, and the coordinator its top model.
+    pub show_network: bool,
     /// What passive parties do to their features before training.
     pub training_transform: TransformConfig,
     /// What attacks are measured by beside the mean squared error; `None`: the default of an audit.

@@ -129,7 +129,7 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
         for party in here.split.passive() {
             let shown = releases(&here.deployment.party_dir(party.name.as_str())).unwrap();
             assert_eq!(shown.len(), 1);
-            assert_eq!((shown[0].role.as_str(), &shown[0].transform), ("active_party", &TransformConfig::None {}));
+            assert_eq!((shown[0].role.as_str(), &shown[0].transform), ("active-party", &TransformConfig::None {}));
         }
         here.deployment.stop().await.unwrap();
     }

@@ -191,12 +191,6 @@ impl SubModelSpec {
         &self.kind
     }
 
-    /// Whether it is a kind whose outputs are W x + b.
-    #[must_use]
-    pub fn is_linear(&self) -> bool {
-        super::kinds::find(&self.kind).is_ok_and(|kind| kind.linear())
-    }
-
     /// Outputs per record.
     #[must_use]
     pub fn width(&self) -> u32 {

@@ -32,6 +32,12 @@ pub fn find(name: &str) -> Result<&'static dyn Kind, SpecError> {
     })
 }
 
+/// Whether the outputs of a sub-model are W x + b. Those of an unknown kind are not.
+#[must_use]
+pub fn is_linear(spec: &SubModelSpec) -> bool {
+    find(spec.kind()).is_ok_and(|kind| kind.linear())
+}
+
 /// A sub-model before its training.
 ///
 /// # Errors
