@@ -16,7 +16,7 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
 
-use super::known_model::same;
+use super::sizes::same;
 use super::{AdversaryView, AttackError, KnownModel, Replacement};
 
 /// What a passive party is to the adversary.

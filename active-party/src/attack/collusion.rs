@@ -39,9 +39,9 @@ impl Attack for Collusion {
         };
         let (model, w_pas) = (view.model(), view.weights()?);
         let (k, n) = (model.classes(), view.records());
-        super::known_model::same("features of colluders", "features", w_pas.ncols(), features.len())?;
-        super::known_model::same("shares of colluders", "classes", k, shares.nrows())?;
-        super::known_model::same("shares of colluders", "records", n, shares.ncols())?;
+        super::sizes::same("features of colluders", "features", w_pas.ncols(), features.len())?;
+        super::sizes::same("shares of colluders", "classes", k, shares.nrows())?;
+        super::sizes::same("shares of colluders", "records", n, shares.ncols())?;
         let others: Vec<usize> = (0..features.len()).filter(|&i| !features[i]).collect();
         if others.is_empty() {
             return Err(AttackError::NoTarget);
@@ -63,7 +63,7 @@ impl Attack for Collusion {
         let mut side = view.side_information();
         let prior = match side.prior {
             Some(prior) => {
-                super::known_model::same("moments", "features", features.len(), prior.features())?;
+                super::sizes::same("moments", "features", features.len(), prior.features())?;
                 Some(prior.learning(&others, &helping, &w_pas.select_columns(&helping), own.nrows()))
             }
             None => None,

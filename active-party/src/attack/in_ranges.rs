@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use super::known_model::same;
+use super::sizes::same;
 use super::{
     AdversaryView, Attack, AttackError, Evidence, FeatureKnowledge, KnownModel, Needs, Reconstruction, Status,
 };

@@ -7,6 +7,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::row_differences;
 use vfl_shared::types::ShapeError;
 
+use super::sizes::same;
 use super::{AttackError, KnownNetwork, LinearSystem};
 
 /// What the adversary knows of the model: its own parameters, and those of the passive parties if they were released.
@@ -136,8 +137,4 @@ impl KnownModel {
         let w_pas = self.passive_weights()?;
         self.system.get_or_init(|| LinearSystem::new(w_pas)).as_ref().map_err(Clone::clone)
     }
-}
-
-pub(super) fn same(what: &'static str, unit: &'static str, expected: usize, got: usize) -> Result<(), ShapeError> {
-    if expected == got { Ok(()) } else { Err(ShapeError::Size { what, unit, expected, got }) }
 }

@@ -38,6 +38,7 @@ mod replacement;
 mod runner;
 mod settings;
 mod shadow_model;
+mod sizes;
 mod solved;
 mod system;
 mod text;

@@ -9,7 +9,7 @@ use vfl_shared::model::{Pass, SubModel};
 
 use super::AttackError;
 use super::differentiable::{Differentiable, LANES, Lanes, LogitBlock};
-use super::known_model::same;
+use super::sizes::same;
 
 /// The passive parties' sub-models, and what makes logits of their outputs and of the adversary's own.
 #[derive(Clone)]

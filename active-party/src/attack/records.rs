@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::known_model::same;
+use super::sizes::same;
 use super::{AttackError, Prior, Replacement};
 
 /// Labelled records of the adversary's own. `Debug` shows no value.

@@ -14,8 +14,8 @@ use vfl_shared::numerics::{DecompositionError, PseudoInverse, softmax_columns};
 use vfl_shared::types::ShapeError;
 
 use super::entry::{Base, Entry, Group};
-use super::known_model::same;
 use super::settings::Setting;
+use super::sizes::same;
 use super::{
     AdversaryView, Attack, AttackError, AuxiliaryRecords, AuxiliarySystem, KnownModel, Need, Needs, Parameters,
     Reconstruction, Settings, StatedKnowledge,

@@ -9,7 +9,7 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::affine::affine;
 use super::differentiable::LinearLogits;
-use super::known_model::same;
+use super::sizes::same;
 use super::{
     AttackError, AuxiliaryRecords, Averaged, Colluders, Differentiable, Equations, KnownModel, LabelledRecords,
     LinearSystem, Prior, Replacement, Seen, ShareOracle,

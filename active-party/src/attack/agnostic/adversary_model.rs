@@ -9,7 +9,7 @@ use vfl_shared::numerics::{Lbfgs, Minimum};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use super::super::affine::affine;
-use super::super::known_model::same;
+use super::super::sizes::same;
 use super::super::{AdversaryFit, AttackError, LabelledRecords, Replacement, Seen};
 use super::{AgnosticObjective, AgnosticSettings, recipe};
 

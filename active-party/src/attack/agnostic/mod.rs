@@ -19,7 +19,7 @@ use vfl_shared::model::TrainingConfig;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::entry::{Base, Entry, Group};
-use super::known_model::same;
+use super::sizes::same;
 use super::{
     AdversaryFit, AdversaryView, Attack, AttackError, EstimatedScores, HalfStar, KnownModel, LabelledRecords, Need,
     Needs, Reconstruction, Replacement, Seen, StatedKnowledge,

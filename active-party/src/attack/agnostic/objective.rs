@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
 
 use super::super::affine::affine;
-use super::super::known_model::same;
+use super::super::sizes::same;
 use super::super::{AttackError, LabelledRecords, Replacement, Seen};
 use super::AgnosticSettings;
 

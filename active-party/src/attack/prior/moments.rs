@@ -5,7 +5,7 @@ use vfl_shared::numerics::{PseudoInverse, SampleMoments};
 
 use super::PriorError;
 use crate::attack::AttackError;
-use crate::attack::known_model::same;
+use crate::attack::sizes::same;
 
 /// Mean and covariance of the passive features (d), and, if known, their moments with features that the adversary has of
 /// each record. `Debug` shows shapes only.

@@ -7,7 +7,7 @@ use vfl_shared::numerics::KernelRidge;
 use vfl_shared::types::ReleasedScores;
 
 use crate::attack::entry::{Entry, Group};
-use crate::attack::known_model::same;
+use crate::attack::sizes::same;
 use crate::attack::{
     AdversaryView, Attack, AttackError, Need, Needs, Reconstruction, Replacement, Settings, StatedKnowledge, Status,
 };

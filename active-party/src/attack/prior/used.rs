@@ -1,7 +1,7 @@
 //! Which of the moments that are known an attack uses.
 
-use crate::attack::known_model::same;
 use crate::attack::settings::Setting;
+use crate::attack::sizes::same;
 use crate::attack::{AdversaryView, AttackError, Prior, Settings};
 
 /// Which moments are used.
