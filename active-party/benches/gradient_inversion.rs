@@ -1,6 +1,6 @@
 //! Gradient inversion on 1000 records of the size of satellite's (k = 6, d = 18 of 36 features, weights of the published
 //! model): 1000 steps per record, every loss, on one thread and on all; and the same through two perceptrons of J (8, 8, sigmoid) whose
-//! outputs are added, which `scripts/pytorch/speed.py` does in PyTorch.
+//! outputs are added, and generative regression through them, which `scripts/pytorch/speed.py` does in PyTorch.
 //!
 //! The weights come from the golden vectors;
 //! the features are drawn with a fixed seed, so that no data set is needed.
@@ -14,7 +14,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::ThreadPoolBuilder;
 use vfl_active_party::attack::gradient_inversion::{Iterate, Loss};
-use vfl_active_party::attack::{AdversaryView, Attack, GradientInversion, KnownModel, KnownNetwork, Replacement};
+use vfl_active_party::attack::{
+    AdversaryView, Attack, GradientInversion, KnownModel, KnownNetwork, Method, Replacement, Settings,
+};
 use vfl_shared::model::contract::{Origin, start_of};
 use vfl_shared::model::{SubModel, SubModelSpec, kinds};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
@@ -101,6 +103,19 @@ fn through_networks(c: &mut Criterion) {
                 b.iter(|| pool.install(|| attack.reconstruct(black_box(&view), &mut ChaCha20Rng::seed_from_u64(SEED))));
             });
         }
+    }
+    group.finish();
+
+    // The generative regression network on the same: 10 epochs of batches of 64, one step each of generator and perceptron both ways.
+    let settings = Settings::read([("generator", "published"), ("epochs", "10")]).expect("settings");
+    let attack = Method::GenerativeRegression.build(&settings);
+    let mut group = c.benchmark_group("generative_regression_perceptron");
+    group.throughput(Throughput::Elements(10 * RECORDS as u64)).sample_size(10);
+    for (name, threads) in [("one", 1), ("all", 0)] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        group.bench_function(BenchmarkId::new("published", format!("n={RECORDS},d={PASSIVE},threads={name}")), |b| {
+            b.iter(|| pool.install(|| attack.reconstruct(black_box(&view), &mut ChaCha20Rng::seed_from_u64(SEED))));
+        });
     }
     group.finish();
 }

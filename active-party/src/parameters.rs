@@ -50,12 +50,12 @@ impl Known {
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
         // Without the top model embeddings say nothing of the scores.
-        let hidden = model.combiner() == Combiner::Concat && !model.top_shown;
+        let without_top = model.combiner() == Combiner::Concat && !model.top_shown;
         let mut specs = model.spec.iter().flat_map(|spec| spec.passive());
         for (name, features) in &model.passive_parties {
             let spec = specs.next();
             let part = match passive.iter().find(|party| party.name() == name) {
-                Some(party) if !hidden => party.release_parameters(&model.version, *features, k, spec).await?,
+                Some(party) if !without_top => party.release_parameters(&model.version, *features, k, spec).await?,
                 _ => None,
             };
             // Without one of them it is a black box, whatever the others release.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use vfl_shared::heavy::heavy;
-use vfl_shared::model::ShownModel;
+use vfl_shared::model::{ShownModel, SubModel};
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::max_batch;
@@ -77,6 +77,11 @@ pub struct Answer {
     pub released: ReleasedScores,
 }
 
+/// Names of the inputs of a top model: they have none of their own.
+fn input_names(top: &dyn SubModel) -> Vec<String> {
+    (1..=top.features()).map(|at| format!("h{at}")).collect()
+}
+
 impl Engine {
     /// The model in service.
     ///
@@ -130,7 +135,7 @@ impl Engine {
     #[must_use]
     pub fn shows_top(&self, model: &PublishedModel) -> bool {
         let granted = self.release.to_active_party == TopGrant::TrueParameters;
-        granted && model.head.top().is_some_and(|top| ShownModel::fits(top, &[]).is_ok())
+        granted && model.head.top().is_some_and(|top| ShownModel::fits(top, &input_names(top)).is_ok())
     }
 
     /// The top model of the model in service.
@@ -148,8 +153,7 @@ impl Engine {
         let top = model.head.top();
         let top =
             top.ok_or_else(|| Refusal::precondition(format!("model {version} adds outputs: it has no top model")))?;
-        let names: Vec<String> = (1..=top.features()).map(|at| format!("h{at}")).collect();
-        ShownModel::of(top, &names)
+        ShownModel::of(top, &input_names(top))
     }
 
     /// Scores the records of one request.

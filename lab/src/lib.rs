@@ -29,4 +29,5 @@ pub mod reproduce;
 pub mod results;
 pub mod scale;
 pub mod set_facts;
+mod together;
 pub mod transcript;

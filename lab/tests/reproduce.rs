@@ -256,6 +256,21 @@ fn enough_auxiliary_records_are_as_good_as_the_parameters() {
     assert_eq!(tau.settings["auxiliary_records"], "24");
 }
 
+/// With 12 records, enough for 3 passive features, it does not matter what they are; for 18 it does, and none is as good as the parameters.
+#[test]
+fn auxiliary_records_need_not_be_of_the_data() {
+    let subject = published(DatasetName::Robot);
+    let options = Options { records: Some(40), inversion_records: 8, dimensions: vec![3, 18], ..Options::default() };
+    let document = run(Figure::JFig12, &subject, &options).unwrap();
+    let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
+    for source in ["original", "uniform", "normal", "laplace"] {
+        assert!((mean(source, 0) - mean("white_box", 0)).abs() < 1e-3, "{source}");
+        assert!(mean(source, 1) > mean("white_box", 1) + 1e-3, "{source}");
+        assert_eq!(document.attacks.iter().find(|a| a.curve == source).unwrap().settings["auxiliary_records"], "12");
+    }
+    assert_eq!(document.checks.len(), 6);
+}
+
 /// R figure 13 on generated data: no scheme changes a class, the divergences are those aimed at, the error grows with them for
 /// who takes the release for the true scores, and who knows schemes 1 and 3 has what the exact scores give.
 #[test]
@@ -551,4 +566,97 @@ fn on_adult_the_mean_in_the_box_is_worse_than_its_control() {
     assert!(!check(&document, "posterior_mean, with moments, never").holds, "{:?}", document.checks);
     let mean = |name: &str| document.curve(name).unwrap().mean[0];
     assert!(mean("moments_gaussian") < 0.8 * mean("column_mean"), "{:?}", document.curves);
+}
+
+/// A subject whose figure trains a model for every split.
+fn each_split(dataset: DatasetName, figure: Figure) -> Subject {
+    let variant = figure.default_variant(dataset);
+    Subject::load(&SubjectSpec { variant, training: Training::EachSplit, ..spec(dataset) }).unwrap()
+}
+
+/// On softmax regression descents to convergence and equations recover d ≤ k − 1 features; J's own settings do not get there (errata J4).
+#[test]
+fn gradient_inversion_is_exact_where_it_converges() {
+    for dataset in [DatasetName::Satellite, DatasetName::Robot] {
+        if data_set(dataset, 7, "gradient_inversion_is_exact_where_it_converges").is_none() {
+            return;
+        }
+        let options = Options {
+            records: Some(40),
+            inversion_records: 40,
+            dimensions: (1..if dataset == DatasetName::Satellite { 6 } else { 4 }).collect(),
+            windows: Some(3),
+            ..Options::default()
+        };
+        let document = run(Figure::JFig5, &Subject::load(&spec(dataset)).unwrap(), &options).unwrap();
+        for (curve, holds) in [("gia_converged", true), ("esa", true), ("gia_mse", false)] {
+            assert_eq!(check(&document, &format!("{curve}: the error is 0")).holds, holds, "{dataset} {curve}");
+        }
+        assert!(document.curve("gia_converged").unwrap().mean.iter().all(|error| *error < 1e-6));
+        assert!(!render_table(&document, 100).is_empty() && render_page(&document).unwrap().contains("j-fig5"));
+    }
+}
+
+/// Each split is a model of its own, right as often as J's; descents to convergence do better than J's settings; threads change nothing.
+#[test]
+fn attacks_on_perceptrons_have_their_spread() {
+    if data_set(DatasetName::Satellite, 7, "attacks_on_perceptrons_have_their_spread").is_none() {
+        return;
+    }
+    let options = Options {
+        records: Some(16),
+        inversion_records: 16,
+        dimensions: vec![4, 18],
+        windows: Some(2),
+        own_records: Some(1500),
+        ..Options::default()
+    };
+    let of = |figure, options: &Options| run(figure, &each_split(DatasetName::Satellite, figure), options).unwrap();
+    let seventh = of(Figure::JFig7, &Options { inversion: vec![("steps".into(), "1500".into())], ..options.clone() });
+    let ModelOrigin::EachSplit { config } = &seventh.model.origin else { panic!("{:?}", seventh.model) };
+    assert_eq!(config.model.kind(), "mlp");
+    assert!(seventh.model.accuracy > 0.8, "{}", seventh.model.accuracy);
+    for curve in ["gia", "gia_projected", "gia_converged", "grn", "grn_own", "half_star_layerwise", "half", "random"] {
+        let curve = seventh.curve(curve).unwrap();
+        assert!(curve.standard_error.as_ref().unwrap().iter().all(|error| *error > 0.0), "{}", curve.name);
+    }
+    let mean = |name: &str| seventh.curve(name).unwrap().mean.clone();
+    for (converged, half) in mean("gia_converged").iter().zip(mean("half")) {
+        assert!(*converged < half, "{converged} {half}");
+    }
+    assert!(render_table(&seventh, 100).contains("one for each split"));
+
+    let ninth = Options { attacks: only(&["two_layers_converged", "half"]), ..options.clone() };
+    let document = of(Figure::JFig9, &ninth).without_times();
+    assert_eq!(document, of(Figure::JFig9, &Options { threads: 1, ..ninth }).without_times());
+    // The same models and the same attack as in figure 7, but for its place among the curves, which a descent from ½ does not use.
+    assert_eq!(document.curve("two_layers_converged").unwrap().mean, mean("gia_converged"));
+
+    let eighth = Options { attacks: only(&["gia_converged", "half"]), dimensions: vec![18], ..options.clone() };
+    let document = of(Figure::JFig8, &eighth);
+    assert_eq!(document.axis.points, [1, 10, 100, 1000]);
+    let half = document.curve("half").unwrap();
+    assert!(half.mean.iter().all(|error| (error - half.mean[3]).abs() < 0.02), "{half:?}");
+    let two = Options { dimensions: vec![4, 18], ..eighth };
+    let refused = run(Figure::JFig8, &each_split(DatasetName::Satellite, Figure::JFig8), &two).unwrap_err();
+    assert!(matches!(refused, ReproduceError::OneDimension { .. }), "{refused}");
+}
+
+/// Documents of another variant than the figure's own have names of their own.
+#[test]
+fn variants_do_not_overwrite_each_other() {
+    let document = run(Figure::RFig6, synthetic(), &Options::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let name = |document: &Document| {
+        let [json, _] = write(document, dir.path()).unwrap();
+        json.file_name().unwrap().to_string_lossy().into_owned()
+    };
+    assert_eq!(name(&document), "r-fig6-synthetic.json");
+    let mut other = document;
+    other.figure = "v-fig2".into();
+    other.dataset.name = "grid".into();
+    for (variant, expected) in [("with_stab", "v-fig2-grid.json"), ("without_stab", "v-fig2-grid-without_stab.json")] {
+        other.dataset.variant = Some(variant.into());
+        assert_eq!(name(&other), expected);
+    }
 }

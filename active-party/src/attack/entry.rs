@@ -8,7 +8,8 @@ use super::settings::{AnySetting, Settings};
 pub enum Group {
     /// It runs on any model whose parameters are known, and takes the release for the true scores.
     General,
-    /// It takes the release for the true scores, and runs on some models only: of one passive feature, or of few dimensions.
+    /// It takes the release for the true scores, and runs on some models only (of one passive feature, of few dimensions), or takes
+    /// much longer than the general ones.
     Special,
     /// It knows the policy or suspects a transform.
     Adaptive,

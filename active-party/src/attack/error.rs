@@ -14,7 +14,8 @@ pub enum AttackError {
     NeedsParameters,
     /// The parameters are those of a network, and the attack takes weights.
     #[error(
-        "this attack solves linear equations for the features, and the sub-models are not linear; `gradient_inversion` takes them"
+        "this attack solves linear equations for the features, and the sub-models are not linear; `gradient_inversion` takes \
+         them, and `gaussian` where moments are known"
     )]
     NotLinear,
     /// A sub-model that cannot be differentiated.
@@ -22,6 +23,15 @@ pub enum AttackError {
     NotDifferentiable {
         /// The kind.
         kind: String,
+    },
+    /// A network that cannot be turned back layer by layer.
+    #[error(
+        "this attack turns a network back layer by layer, and {what} has no inverse; `gradient_inversion` takes such networks, and \
+         `gaussian` where moments are known"
+    )]
+    NotInvertible {
+        /// What has none.
+        what: String,
     },
     /// Too many features for a solve per record and step.
     #[error(
@@ -32,6 +42,19 @@ pub enum AttackError {
         got: usize,
         /// The most that is tried.
         limit: usize,
+    },
+    /// More steps than a descent through a network may take.
+    #[error(
+        "these records through this network: {got} {what} are more than an hour's work, expected at most {limit}; lower `{what}`, \
+         or name fewer records"
+    )]
+    Steps {
+        /// The setting.
+        what: &'static str,
+        /// What came.
+        got: u32,
+        /// The most for these records.
+        limit: u64,
     },
     /// The attack was not given what it needs.
     #[error("this attack needs {what}")]
@@ -244,13 +267,16 @@ impl AttackError {
             Self::NoEvidence
             | Self::NotLinear
             | Self::NotDifferentiable { .. }
+            | Self::NotInvertible { .. }
             | Self::OneFeature(_)
             | Self::Policy { .. }
             | Self::Unfit { .. }
             | Self::Releases { .. } => NotRun::Unsuitable,
-            Self::Nullity { .. } | Self::Corners { .. } | Self::Binary { .. } | Self::Features { .. } => {
-                NotRun::TooLarge
-            }
+            Self::Nullity { .. }
+            | Self::Corners { .. }
+            | Self::Binary { .. }
+            | Self::Features { .. }
+            | Self::Steps { .. } => NotRun::TooLarge,
             Self::Oracle(_) | Self::Refused => NotRun::Unanswered,
             Self::View(_)
             | Self::Floor { .. }

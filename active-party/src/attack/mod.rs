@@ -21,12 +21,14 @@ mod entry;
 mod error;
 mod estimated_scores;
 mod evidence;
+pub mod generative_regression;
 pub mod gradient_inversion;
 mod half_star;
 mod in_ranges;
 mod informed;
 mod knowledge;
 mod known_model;
+mod layerwise;
 mod least_squares;
 mod network;
 mod one_feature;
@@ -60,11 +62,13 @@ pub use entry::{Base, Build, Chosen, Entry, Group};
 pub use error::{AttackError, NotRun};
 pub use estimated_scores::{AdversaryFit, EstimatedScores};
 pub use evidence::{Equations, Evidence, NoisyScores};
+pub use generative_regression::GenerativeRegression;
 pub use gradient_inversion::GradientInversion;
 pub use half_star::HalfStar;
 pub use in_ranges::InRanges;
 pub use knowledge::{FeatureKnowledge, KnowledgeError, StatedKnowledge};
 pub use known_model::KnownModel;
+pub use layerwise::Layerwise;
 pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
 pub use one_feature::{OneFeature, one_feature};
@@ -375,6 +379,8 @@ register! {
     Rcc1 = constrained::RCC1,
     Rcc2 = constrained::RCC2,
     GradientInversion = gradient_inversion::GRADIENT_INVERSION,
+    GenerativeRegression = generative_regression::GENERATIVE_REGRESSION,
+    HalfStarLayerwise = layerwise::HALF_STAR_LAYERWISE,
     OneFeature = one_feature::ONE_FEATURE,
     ChebyshevExact = chebyshev_exact::CHEBYSHEV_EXACT,
     Interval = adaptive::interval::INTERVAL,

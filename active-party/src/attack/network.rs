@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
-use vfl_shared::model::{Pass, SubModel};
+use vfl_shared::model::{DenseLayer, Pass, SubModel};
 
 use super::AttackError;
 use super::differentiable::{Differentiable, LANES, Lanes, LogitBlock};
@@ -62,6 +62,33 @@ impl KnownNetwork {
     /// Outputs of the adversary's own sub-model that the top model takes; 0 without one.
     pub(super) fn own_width(&self) -> usize {
         self.top.as_ref().map_or(0, |top| top.features().saturating_sub(self.outputs()))
+    }
+
+    /// About how many multiplications the logits of a record take.
+    pub(super) fn work(&self) -> u64 {
+        self.parts.iter().chain(&self.top).map(|model| model.work()).sum()
+    }
+
+    /// The layers of each party's sub-model, if outputs are added and every activation between them has an inverse.
+    ///
+    /// # Errors
+    /// [`AttackError::NotInvertible`] with what has none.
+    pub(super) fn summed_layers(&self) -> Result<Vec<Vec<DenseLayer<'_>>>, AttackError> {
+        if self.top.is_some() {
+            return Err(AttackError::NotInvertible { what: "a top model".into() });
+        }
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let kind = part.spec().kind();
+            let layers = part.layers().filter(|layers| !layers.is_empty());
+            let layers =
+                layers.ok_or_else(|| AttackError::NotInvertible { what: format!("a sub-model of kind `{kind}`") })?;
+            if layers.iter().filter_map(|layer| layer.activation).any(|activation| activation.inverse(0.5).is_none()) {
+                return Err(AttackError::NotInvertible { what: "relu".into() });
+            }
+            parts.push(layers);
+        }
+        Ok(parts)
     }
 
     /// Checks it against the number of classes.

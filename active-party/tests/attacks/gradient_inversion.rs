@@ -753,7 +753,7 @@ fn settings_by_name_are_the_settings() {
 fn other_values_are_refused_with_what_is_taken() {
     for (key, value, taken) in [
         ("loss", "KL", "`mse`, `kl`, `rkl` or `logsq`"),
-        ("start", "ones", "`zero`, `half` or `random`"),
+        ("start", "ones", "`zero`, `half`, `random` or `normal`"),
         ("projected", "yes", "`true` or `false`"),
         ("steps", "0", "from 1 to 1000000"),
         ("steps", "1000001", "from 1 to 1000000"),

@@ -8,6 +8,7 @@ mod black_box;
 mod chebyshev;
 mod curves;
 mod fixture;
+mod generative;
 mod golden;
 mod gradient_inversion;
 mod informed;

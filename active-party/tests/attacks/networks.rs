@@ -373,3 +373,71 @@ fn too_many_features_for_tangents_are_refused() {
     let refused = attack::run(&*Method::Gaussian.build(&Settings::default()), &view, 1).unwrap_err();
     assert_eq!((refused.not_run(), refused), (NotRun::TooLarge, AttackError::Features { got: 129, limit: 128 }));
 }
+
+/// A descent that would go on for hours says so before it begins, and how many steps it may take.
+#[test]
+fn hours_of_steps_are_refused() {
+    let world = World::new(&mlp(3, &[], "tanh"), &[(mlp(3, &[1000, 1000], "tanh"), 8)], None, 0.1);
+    let (y, x) = (uniform(OWN, 8, 0.0, 1.0, 7), uniform(8, 8, 0.0, 1.0, 8));
+    let (model, below) = world.known(&y);
+    let released = world.scores(&y, &x);
+    let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
+    let long = GradientInversion::default().with_steps(1_000_000).unwrap();
+    let refused = attack::run(&long, &view, 1).unwrap_err();
+    let AttackError::Steps { what: "steps", got: 1_000_000, limit } = refused else { panic!("{refused}") };
+    assert!((100_000..1_000_000).contains(&limit), "{limit}");
+    assert_eq!(refused.not_run(), NotRun::TooLarge);
+    assert!(attack::run(&long.with_steps(2).unwrap(), &view, 1).is_ok());
+}
+
+/// Layer by layer (V remark 4): exact where each layer determines what goes into it, the clipped Half* on a network of one layer, and
+/// refused where an activation has no inverse.
+#[test]
+fn networks_are_turned_back_layer_by_layer() {
+    let n = 40;
+    let y = uniform(OWN, n, 0.0, 1.0, 1);
+    // 3 features, 4 and then 5 units, 7 classes: each system has full column rank. Two parties share the classes.
+    let narrow = |features| World::new(&mlp(7, &[4, 5], "sigmoid"), &[(mlp(7, &[4, 5], "tanh"), features)], None, 0.8);
+    let two = World::new(&mlp(9, &[4], "tanh"), &[(mlp(9, &[3], "sigmoid"), 2), (mlp(9, &[4], "tanh"), 3)], None, 0.8);
+    for world in [narrow(3), two] {
+        let x = uniform(world.features(), n, 0.05, 0.95, 2);
+        let (model, below) = world.known(&y);
+        let released = world.scores(&y, &x);
+        let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
+        let found = run(Method::HalfStarLayerwise, &view);
+        assert!((&found.estimates - &x).amax() < 1e-5, "{:?}: {}", world.network, (&found.estimates - &x).amax());
+    }
+    // Linear parts: the clipped Half* on the weights.
+    let linear = World::new(&mlp(4, &[3], "tanh"), &[(mlp(4, &[], "tanh"), 6)], None, 1.0);
+    let x = uniform(6, n, 0.0, 1.0, 3);
+    let (model, below) = linear.known(&y);
+    let released = linear.scores(&y, &x);
+    let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
+    let layerwise = run(Method::HalfStarLayerwise, &view);
+    let layers = linear.parts[0].layers().unwrap();
+    let weights =
+        KnownModel::white_box(model.active_weights().clone(), model.bias().clone(), layers[0].weights.clone()).unwrap();
+    let view = AdversaryView::new(&weights, &below, &released, Replacement::default()).unwrap();
+    let half_star = run(Method::ClampedHalfStar, &view);
+    assert!((&layerwise.estimates - &half_star.estimates).amax() < 1e-9);
+    assert_eq!(run(Method::HalfStarLayerwise, &view).estimates, half_star.estimates);
+    // More features than the layers tell of: a guess within the box.
+    let wide = narrow(8);
+    let x = uniform(8, n, 0.0, 1.0, 4);
+    let (model, below) = wide.known(&y);
+    let released = wide.scores(&y, &x);
+    let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
+    assert!(run(Method::HalfStarLayerwise, &view).estimates.iter().all(|x| (0.0..=1.0).contains(x)));
+    for (world, what) in [
+        (World::new(&mlp(5, &[4], "relu"), &[(mlp(5, &[4], "relu"), 3)], None, 1.0), "relu"),
+        (World::new(&mlp(4, &[6], "tanh"), &[(mlp(4, &[6], "tanh"), 3)], Some(&mlp(5, &[], "tanh")), 1.0), "top model"),
+    ] {
+        let x = uniform(3, n, 0.0, 1.0, 5);
+        let (model, below) = world.known(&y);
+        let released = world.scores(&y, &x);
+        let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
+        let refused = attack::run(&*Method::HalfStarLayerwise.build(&Settings::default()), &view, 1).unwrap_err();
+        assert!(refused.to_string().contains(what), "{refused}");
+        assert_eq!(refused.not_run(), NotRun::Unsuitable);
+    }
+}

@@ -239,3 +239,32 @@ fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
     }
     Ok(policies)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        demo: DemoArgs,
+    }
+
+    fn plan(words: &[&str]) -> Result<DemoPlan, CliError> {
+        let all = ["demo", "--dataset", "synthetic"].iter().chain(words);
+        Line::try_parse_from(all).unwrap().demo.plan()
+    }
+
+    /// A network is shown where there is one.
+    #[test]
+    fn only_networks_are_asked_to_be_shown() {
+        let refused = plan(&["--show-network"]).unwrap_err().to_string();
+        assert!(refused.contains("--hidden"), "{refused}");
+        assert!(plan(&["--hidden", "8,8", "--show-network"]).unwrap().show_network);
+        assert!(!plan(&["--hidden", "8,8"]).unwrap().show_network);
+    }
+}

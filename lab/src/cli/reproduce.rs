@@ -187,7 +187,7 @@ impl ReproduceArgs {
             None => figure.default_variant(dataset),
         };
         let training = match (figure.training(), self.over_sockets) {
-            (Training::None, _) => Training::None,
+            (fixed @ (Training::None | Training::EachSplit), _) => fixed,
             (default, None) => default,
             (_, Some(true)) => Training::OverSockets,
             (_, Some(false)) => Training::InOnePlace,

@@ -164,6 +164,11 @@ pub enum ModelOrigin {
         /// Largest difference of a served score from what the stored parameters give in one place.
         off_scores: f64,
     },
+    /// Trained for this run with all features in one place, a model for every split. The accuracy is the mean over these.
+    EachSplit {
+        /// How.
+        config: TrainingValues,
+    },
     /// None: the figure is of the data alone.
     None {},
     /// Read from a file.

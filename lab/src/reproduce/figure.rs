@@ -84,6 +84,16 @@ figures! {
     RFig14 = "r-fig14", "Gradient inversion from zero, from ½ and from a random point",
         "R (Rassouli, Varasteh, Gündüz), figure 14, section VIII-E", [Satellite, Robot, Bank, Synthetic], false,
         "some minutes";
+    JFig5 = "j-fig5", "Gradient inversion and equation solving on softmax regression",
+        "J (Jiang, Zhou, Grossklags), figure 5, section 5.2.1", [Satellite, Robot, Bank, Drive], false, "a minute";
+    JFig7 = "j-fig7", "Gradient inversion and the generative regression network on perceptrons",
+        "J (Jiang, Zhou, Grossklags), figure 7, section 5.2.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
+    JFig8 = "j-fig8", "Attacks on perceptrons by number of records with scores",
+        "J (Jiang, Zhou, Grossklags), figure 8, section 5.2.2", [Bank, Satellite, Mnist], false, "some minutes";
+    JFig9 = "j-fig9", "Gradient inversion on perceptrons by number of hidden layers",
+        "J (Jiang, Zhou, Grossklags), figure 9, section 5.2.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
+    JFig10 = "j-fig10", "Gradient inversion on perceptrons by activation",
+        "J (Jiang, Zhou, Grossklags), figure 10, section 5.2.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
     JFig11a = "j-fig11a", "Black box with auxiliary records: error by how many there are",
         "J (Jiang, Zhou, Grossklags), figure 11a, sections 4.3.2 and 5.3", [Robot, Bank], false, "some minutes";
     VFig2 = "v-fig2", "Mean and variance of the features",
@@ -149,7 +159,7 @@ impl Figure {
     #[must_use]
     pub fn default_variant(self, dataset: DatasetName) -> Variant {
         match (self.protocol(), dataset) {
-            (Protocol::R, DatasetName::Bank) if self == Self::JFig11a => Variant::All,
+            (Protocol::R, DatasetName::Bank) if self.as_str().starts_with('j') => Variant::All,
             (Protocol::R, DatasetName::Bank) => Variant::Authors,
             (Protocol::V, DatasetName::Adult) => Variant::WithoutEducation,
             (Protocol::V, DatasetName::Grid) => Variant::WithStab,
@@ -163,9 +173,15 @@ impl Figure {
     pub fn training(self) -> Training {
         match self {
             Self::RFig6 | Self::VFig2 | Self::VFig6 => Training::None,
-            Self::RFig4 | Self::RFig5 | Self::RFig7 | Self::RFig13 | Self::RFig14 | Self::JFig11a => {
-                Training::InOnePlace
-            }
+            Self::RFig4
+            | Self::RFig5
+            | Self::RFig7
+            | Self::RFig13
+            | Self::RFig14
+            | Self::JFig5
+            | Self::JFig11a
+            | Self::JFig12 => Training::InOnePlace,
+            Self::JFig7 | Self::JFig8 | Self::JFig9 | Self::JFig10 => Training::EachSplit,
             _ => Training::OverSockets,
         }
     }
@@ -173,6 +189,12 @@ impl Figure {
     /// Test records attacked in every split unless told otherwise.
     #[must_use]
     pub fn default_records(self) -> usize {
-        if self.training() == Training::InOnePlace || self == Self::Priors { 1000 } else { 300 }
+        match self.training() {
+            Training::EachSplit => 100,
+            _ if self == Self::JFig5 => 100,
+            Training::InOnePlace => 1000,
+            _ if self == Self::Priors => 1000,
+            _ => 300,
+        }
     }
 }

@@ -11,7 +11,9 @@ mod document;
 mod error;
 mod figure;
 mod heat_map;
+mod inversions;
 mod moments;
+mod networks;
 mod noise;
 mod one_feature;
 mod options;
@@ -64,8 +66,8 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         if given { Err(ReproduceError::NoChoice { figure: figure.as_str(), what }) } else { Ok(()) }
     };
     use Figure as F;
-    let attacks =
-        matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14 | F::JFig11a);
+    let attacks = matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14)
+        || figure.as_str().starts_with('j');
     fixed("attacks", !attacks && !options.attacks.is_empty())?;
     let of_data = figure.training() == Training::None;
     fixed(
@@ -79,7 +81,10 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::RFig7 => one_feature::run(subject, options),
         Figure::RFig13 => noise::run(subject, options),
         Figure::RFig14 => starts::run(subject, options),
-        Figure::JFig11a => shadow::run(subject, options),
+        Figure::JFig5 => inversions::run(subject, options),
+        Figure::JFig7 | Figure::JFig9 | Figure::JFig10 => networks::run(figure, subject, options),
+        Figure::JFig8 => networks::by_records(subject, options),
+        Figure::JFig11a | Figure::JFig12 => shadow::run(figure, subject, options),
         Figure::RFig6 | Figure::VFig2 => moments::run(figure, subject, options),
         Figure::VFig6 => moments::covariance(subject, options),
         Figure::RFig8 | Figure::RFig9 | Figure::RFig10 | Figure::RFig11 => complement::run(figure, subject, options),
@@ -96,16 +101,27 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     Ok(document)
 }
 
-/// Writes `FIGURE-DATASET.json` and `.html` into `out`, which is made if need be; nothing unless both can be rendered.
+/// Writes `FIGURE-DATASET.json` and `.html` into `out`, `FIGURE-DATASET-VARIANT` for
+/// another variant than the figure's own. The folder is made if need be; nothing is written unless both can be rendered.
 ///
 /// # Errors
 /// [`ReproduceError::Plot`] if the page cannot be drawn, [`ReproduceError::Write`] if a file cannot be written.
 pub fn write(document: &Document, out: &Path) -> Result<[PathBuf; 2], ReproduceError> {
     let texts = [("json", document.to_json()?), ("html", render_page(document)?)];
-    let name = |extension: &str| out.join(format!("{}-{}.{extension}", document.figure, document.dataset.name));
+    let set = &document.dataset;
+    let other = set.variant.as_ref().filter(|variant| own_variant(document).as_ref() != Some(*variant));
+    let variant = other.map(|variant| format!("-{variant}")).unwrap_or_default();
+    let name = |extension: &str| out.join(format!("{}-{}{variant}.{extension}", document.figure, set.name));
     for (extension, text) in &texts {
         let path = name(extension);
         write_atomic(&path, text.as_bytes(), false).map_err(|source| ReproduceError::Write { path, source })?;
     }
     Ok([name("json"), name("html")])
+}
+
+/// The variant of its data set that a figure takes unless told otherwise, where both have these names.
+fn own_variant(document: &Document) -> Option<String> {
+    let figure = Figure::ALL.iter().find(|figure| figure.as_str() == document.figure)?;
+    let dataset = document.dataset.name.parse().ok()?;
+    Some(figure.default_variant(dataset).to_string())
 }

@@ -21,6 +21,8 @@ pub enum Training {
     InOnePlace,
     /// By three parties over sockets, which then serve the scores of the test records.
     OverSockets,
+    /// In one place, anew for every split of the features.
+    EachSplit,
     /// Nowhere: the figure is of the data alone, and the weights are 0.
     None,
 }

@@ -1,6 +1,10 @@
-//! J figure 11a: the black box with auxiliary records. A shadow model is fitted to n records that the adversary knows whole, and
+//! J figures 11a and 12: the black box with auxiliary records. A shadow model is fitted to n records that the adversary knows whole, and
 //! attacked as if it were the true one.
 
+use nalgebra::DMatrix;
+use rand::RngExt;
+use rand_chacha::ChaCha20Rng;
+use rand_distr::{Distribution, StandardNormal};
 use vfl_active_party::attack::{AuxiliaryRecords, KnownModel, Replacement, ShadowBias, ShadowEstimate, ShadowFit};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -11,15 +15,73 @@ use super::sweep::{Plan, Window, select, sweep};
 use super::white_box::{axis, fill};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// The curves with a shadow model: n as a share of τ.
-const SHARES: [(&str, f64); 4] =
-    [("shadow_0.1_tau", 0.1), ("shadow_0.25_tau", 0.25), ("shadow_0.5_tau", 0.5), ("shadow_tau", 1.0)];
+/// What auxiliary records are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Source {
+    /// Records of the data that are no test records.
+    Original,
+    /// Features drawn one by one: uniform on [0, 1), standard normal, standard Laplace.
+    Uniform,
+    Normal,
+    Laplace,
+}
+
+/// A curve with a shadow model.
+struct Shadow {
+    curve: &'static str,
+    /// n as a share of τ.
+    share: f64,
+    source: Source,
+}
+
+const fn original(curve: &'static str, share: f64) -> Shadow {
+    Shadow { curve, share, source: Source::Original }
+}
+
+/// The curves of figure 11a.
+const SHARES: [Shadow; 4] = [
+    original("shadow_0.1_tau", 0.1),
+    original("shadow_0.25_tau", 0.25),
+    original("shadow_0.5_tau", 0.5),
+    original("shadow_tau", 1.0),
+];
+
+/// Of figure 12. J does not say how many records; with τ of them least squares finds the weights whatever they are.
+const SOURCES: [Shadow; 4] = [
+    original("original", 0.5),
+    Shadow { curve: "uniform", share: 0.5, source: Source::Uniform },
+    Shadow { curve: "normal", share: 0.5, source: Source::Normal },
+    Shadow { curve: "laplace", share: 0.5, source: Source::Laplace },
+];
+
+impl Source {
+    /// `n` records (d_t × n); of the data the first of `most` that are drawn, so that more records are these and others.
+    fn records(self, subject: &Subject, most: usize, n: usize, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
+        let total = subject.features();
+        match self {
+            Self::Original => {
+                let mut records = rand::seq::index::sample(rng, subject.others.ncols(), most).into_vec();
+                records.truncate(n);
+                subject.others.select_columns(&records)
+            }
+            Self::Uniform => DMatrix::from_fn(total, n, |_, _| rng.random::<f64>()),
+            Self::Normal => DMatrix::from_fn(total, n, |_, _| StandardNormal.sample(rng)),
+            // By the inverse of its distribution function; 1 − u is never 0.
+            Self::Laplace => DMatrix::from_fn(total, n, |_, _| {
+                let size = -(1.0 - rng.random::<f64>()).ln();
+                if rng.random::<bool>() { size } else { -size }
+            }),
+        }
+    }
+}
 
 /// What J calls "almost the same": this far apart in mean squared error.
 const ALMOST: f64 = 1e-3;
 
-/// Computes the figure. τ = d_t, enough for any split (J section 4.3.2, (21), and section 5.3); the auxiliary records are no test records.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+/// Computes figure 11a or 12. τ = d_t, enough for any split (J section 4.3.2, (21), and section 5.3); the auxiliary records are no test
+/// records.
+pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+    let shadows: &[Shadow] = if figure == Figure::JFig12 { &SOURCES } else { &SHARES };
     let (total, pool) = (subject.features(), subject.others.ncols());
     if pool < total {
         return Err(ReproduceError::TooFewRecords { got: pool, expected: total });
@@ -38,25 +100,23 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         wanted.with([("loss", "mse"), ("start", "zero"), ("steps", "1000"), ("stop_loss", "0")]).with(given)
     };
-    let mut wanted: Vec<Wanted> = SHARES.iter().map(|(curve, _)| attack(curve)).collect();
+    let mut wanted: Vec<Wanted> = shadows.iter().map(|shadow| attack(shadow.curve)).collect();
     wanted.extend([attack("white_box"), Wanted::new("half"), Wanted::new("random")]);
     let (contenders, left_out) = pick(wanted, &options.attacks, drawn.records())?;
     notes.extend(left_out);
 
-    let counts: Vec<Option<usize>> = contenders
+    let counts: Vec<Option<(usize, Source)>> = contenders
         .iter()
         .map(|c| {
-            let share = SHARES.iter().find(|(curve, _)| *curve == c.curve)?.1;
-            Some(((share * total as f64).ceil() as usize).max(1))
+            let shadow = shadows.iter().find(|shadow| shadow.curve == c.curve)?;
+            Some((((shadow.share * total as f64).ceil() as usize).max(1), shadow.source))
         })
         .collect();
     let knowledge = |window: &Window, contender: usize| -> Result<Option<KnownModel>, ReproduceError> {
-        let Some(n) = counts[contender] else { return Ok(None) };
-        // One draw of τ records per split, of which each share takes the first: more records are these and others.
+        let Some((n, source)) = counts[contender] else { return Ok(None) };
+        // One draw of τ records per split.
         let mut rng = generator(options.seed, Purpose::Auxiliary, window.item(0));
-        let mut records = rand::seq::index::sample(&mut rng, pool, total).into_vec();
-        records.truncate(n);
-        let x = subject.others.select_columns(&records);
+        let x = source.records(subject, total, n, &mut rng);
         let failed = |error| ReproduceError::Attack { curve: "shadow_model".into(), d: window.d, k0: window.k0, error };
         let w_act = subject.weights.select_columns(&window.active);
         let known = KnownModel::black_box(w_act, subject.bias.clone(), window.d).map_err(failed)?;
@@ -72,25 +132,62 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     };
     let plan = Plan {
         knowledge: Some(&knowledge),
-        ..Plan::new(subject, &drawn, &contenders, &dimensions, options, "j-fig11a")
+        ..Plan::new(subject, &drawn, &contenders, &dimensions, options, figure.as_str())
     };
     let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
 
-    let mut document = blank(Figure::JFig11a, subject, options.seed, drawn.records());
+    let mut document = blank(figure, subject, options.seed, drawn.records());
     document.axis = axis(subject, &dimensions);
     fill(&mut document, &plan, &swept);
     for (attack, n) in document.attacks.iter_mut().zip(&counts) {
-        if let Some(n) = n {
+        if let Some((n, _)) = n {
             attack.settings.insert("auxiliary_records".into(), n.to_string());
         }
     }
+    document.notes.extend(notes);
+    if figure == Figure::JFig12 {
+        let checks = ["uniform", "normal", "laplace"].into_iter().flat_map(|curve| drawn_ones(&document, curve));
+        let checks: Vec<Check> = checks.collect();
+        document.checks.extend(checks);
+        document.notes.push(format!(
+            "half of τ = d_t = {total} auxiliary records; with τ of them least squares finds the same weights whatever they are. J's figure is \
+             of attack accuracy"
+        ));
+        return Ok(document);
+    }
     document.checks.extend(as_good_as_known(&document, &dimensions));
     document.checks.extend(more_is_better(&document, &dimensions));
-    document.notes.extend(notes);
     document
         .notes
         .push(format!("τ = d_t = {total} auxiliary records; the smaller shares are the first of the same draw"));
     Ok(document)
+}
+
+/// With records that were drawn at random the attack does worse than with original ones, and better than a random guess.
+fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
+    let of = |low: &str, high: &str, claim: String| {
+        let (a, b) = (document.curve(low)?, document.curve(high)?);
+        let error = |c: &super::Curve, i: usize| c.standard_error.as_ref().map_or(0.0, |e| e[i]);
+        let allowed = |i: usize| 2.0 * error(a, i).hypot(error(b, i));
+        let violations: Vec<String> = (0..a.mean.len())
+            .filter(|&i| a.mean[i] > b.mean[i] + allowed(i))
+            .map(|i| format!("d = {}: {low} {:.4}, {high} {:.4}", document.axis.points[i], a.mean[i], b.mean[i]))
+            .collect();
+        Some(Check {
+            claim,
+            holds: violations.is_empty(),
+            comparisons: a.mean.len() as u64,
+            detail: format!(
+                "not so by more than two standard errors at {} of {} points",
+                violations.len(),
+                a.mean.len()
+            ),
+            violations,
+        })
+    };
+    let worse = format!("{name}: an error no smaller than with original records (J section 5.3.1, figure 12)");
+    let better = format!("{name}: an error no larger than that of a random guess (J section 5.3.1, figure 12)");
+    [of("original", name, worse), of(name, "random", better)].into_iter().flatten().collect()
 }
 
 /// With τ records the error is almost that of the white box.
@@ -116,7 +213,7 @@ fn as_good_as_known(document: &Document, dimensions: &[usize]) -> Option<Check> 
 
 /// The error falls with the number of auxiliary records, two standard errors allowed.
 fn more_is_better(document: &Document, dimensions: &[usize]) -> Option<Check> {
-    let curves: Vec<_> = SHARES.iter().filter_map(|(curve, _)| document.curve(curve)).collect();
+    let curves: Vec<_> = SHARES.iter().filter_map(|shadow| document.curve(shadow.curve)).collect();
     if curves.len() < 2 {
         return None;
     }

@@ -126,7 +126,7 @@ impl Subject {
                 let test = file.test.unwrap_or_else(|| test_rows(&dataset, spec.protocol));
                 (test, ModelOrigin::File { sha256: file.sha256 }, file.weights, file.bias, None)
             }
-            None if spec.training == Training::None => {
+            None if matches!(spec.training, Training::None | Training::EachSplit) => {
                 let (k, d) = (dataset.class_names().len(), dataset.x().nrows());
                 let test = test_rows(&dataset, spec.protocol);
                 (test, ModelOrigin::None {}, DMatrix::zeros(k, d), DVector::zeros(k), None)

@@ -70,6 +70,10 @@ pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
             config.seed,
             config.l2
         ),
+        ModelOrigin::EachSplit { config } => format!(
+            "one for each split, trained for this run, seed {}, L2 {}, {} epochs at most",
+            config.seed, config.l2, config.epochs
+        ),
         ModelOrigin::None {} => "none, the figure is of the data alone".into(),
         ModelOrigin::File { sha256 } => format!("from a file, sha256 {}", short(sha256)),
     };

@@ -5,11 +5,10 @@ use anyhow::ensure;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec};
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
-use vfl_shared::model::{
-    Combiner, HeadLearner, ModelConfig, PartyLearner, Schedule, Settings, TrainingConfig, TrainingValues,
-    cross_entropy, heads,
-};
-use vfl_shared::types::{FeatureBlock, LogitShare};
+use vfl_shared::model::{Combiner, ModelConfig, PartyLearner, Settings, TrainingConfig, TrainingValues, cross_entropy};
+use vfl_shared::types::FeatureBlock;
+
+use crate::together::{self, Together};
 
 /// σ of each column but the first, which is without privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
@@ -115,28 +114,11 @@ fn train(
             None => learner,
         });
     }
-    let sub_model = model.sub_model(k as u32)?;
-    let spec = model.model(k as u32, sub_model.clone(), vec![sub_model])?;
-    let mut head = HeadLearner::new(&config, heads::start(&spec, k as u32, start_of(seed))?);
-    let labels = |batch: &[u32]| -> Vec<u32> { batch.iter().map(|p| dataset.labels()[order[*p as usize]]).collect() };
-    let mut schedule = Schedule::new(&config, split.train.len());
-    for _ in 0..choice.epochs {
-        for batch in schedule.next_epoch() {
-            let (_, gradient, _) =
-                cross_entropy(head.logits(shares(&mut parties, &batch, false)?, false)?, &labels(&batch));
-            for (party, gradient) in parties.iter_mut().zip(head.update(gradient)?) {
-                party.update(gradient.matrix())?;
-            }
-        }
-    }
+    let of = |positions: &[usize]| -> Vec<u32> { positions.iter().map(|p| dataset.labels()[*p]).collect() };
+    let mut trained = Together::train(&config, k, parties, &of(&split.train), together::start(&config))?;
     let test: Vec<u32> = (split.train.len() as u32..order.len() as u32).collect();
-    let logits = head.logits(shares(&mut parties, &test, true)?, true)?;
-    let (_, _, right) = cross_entropy(logits, &labels(&test));
-    let said: Vec<Option<PrivacyStatement>> = parties.iter().map(PartyLearner::privacy).collect();
+    let (_, _, right) = cross_entropy(trained.logits(&test, true)?, &of(&split.test));
+    let said: Vec<Option<PrivacyStatement>> = trained.parties().iter().map(PartyLearner::privacy).collect();
     ensure!(said[0] == said[1], "both parties take part in the same updates");
     Ok((right as f64 / test.len().max(1) as f64, said[0]))
-}
-
-fn shares(parties: &mut [PartyLearner], batch: &[u32], evaluation: bool) -> anyhow::Result<Vec<LogitShare>> {
-    parties.iter_mut().map(|party| Ok(party.shares(batch, evaluation)?)).collect()
 }

@@ -89,10 +89,11 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
         let here = trained(2, 1, &config(model.clone(), 20)).await;
         let gradient_inversion =
             AttackConfig::new(Method::GradientInversion, [("steps", "4000"), ("start", "half")]).unwrap();
+        let generative = AttackConfig::new(Method::GenerativeRegression, [("epochs", "20")]).unwrap();
         let asked = |here: &Trained| {
             plan(
                 here,
-                vec![gradient_inversion.clone(), Method::HalfStar.into(), Method::Half.into()],
+                vec![gradient_inversion.clone(), generative.clone(), Method::HalfStar.into(), Method::Half.into()],
                 Default::default(),
             )
         };
@@ -106,6 +107,7 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
             }
         };
         assert_eq!(refused("gradient_inversion"), Refused::ParametersHidden);
+        assert_eq!(refused("generative_regression"), Refused::ParametersHidden);
 
         let here = here.again(|spec| spec.release = white_box()).await;
         let findings = run(&here, &asked(&here)).await.unwrap();
@@ -116,6 +118,9 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
         let expected = in_one_place(&here, &model, &gradient_inversion);
         near(errors(audit, &name).mse, expected);
         let guess = errors(audit, "half").mse;
+        // It is trained on what it attacks, in an order and with noise of its own.
+        let learnt = errors(audit, &generative.to_string()).mse;
+        assert!((learnt - in_one_place(&here, &model, &generative)).abs() < 0.3 * guess, "{learnt}");
         assert!(expected < 0.3 * guess, "{model:?}: {expected}, {guess}");
         let Outcome::NotRun { why, reason } =
             &audit.attacks.iter().find(|attack| attack.name == "half_star").unwrap().outcome

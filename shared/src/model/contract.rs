@@ -12,7 +12,7 @@ use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
-use super::{Combiner, LinearParameters, Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
+use super::{Combiner, DenseLayer, LinearParameters, Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
 /// What training does with a block of parameters.
@@ -113,6 +113,11 @@ pub trait SubModel: Parametrised + fmt::Debug + Send + Sync {
     /// A pass in service over a block of records that is differentiated with respect to their features; [`SubModel::outputs`] to
     /// rounding. `None`: models of this kind have none.
     fn pass(&self) -> Option<Box<dyn Pass + '_>> {
+        None
+    }
+
+    /// Its layers, the first one first, if it is a chain of dense ones. `None`: it is not.
+    fn layers(&self) -> Option<Vec<DenseLayer<'_>>> {
         None
     }
 

@@ -33,7 +33,13 @@ impl Adam {
     #[must_use]
     pub fn new(config: &TrainingConfig) -> Self {
         let v = config.values();
-        Self { learning_rate: v.learning_rate, l2: v.l2, steps: 0, moments: Vec::new() }
+        Self { l2: v.l2, ..Self::at(v.learning_rate) }
+    }
+
+    /// At this step size, without a penalty.
+    #[must_use]
+    pub fn at(learning_rate: f64) -> Self {
+        Self { learning_rate, l2: 0.0, steps: 0, moments: Vec::new() }
     }
 
     /// One step on `tensors` with the gradients of the mean loss, one for each block that is trained. The penalty's gradient,

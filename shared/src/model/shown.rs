@@ -80,3 +80,50 @@ impl ShownModel {
         Ok((Self { parameters, input_names }, model))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::contract::{Origin, start_of};
+
+    fn model(hidden: &str, features: usize) -> Box<dyn SubModel> {
+        let settings = SubModelSpec::parse_settings(&format!(r#"{{"hidden":[{hidden}]}}"#)).unwrap();
+        let spec = SubModelSpec::new("mlp", 3, settings).unwrap();
+        kinds::start(&Origin { spec, features, active: false, start: start_of(1) }).unwrap()
+    }
+
+    fn names(features: usize) -> Vec<String> {
+        (0..features).map(|at| format!("f{at}")).collect()
+    }
+
+    #[test]
+    fn what_is_shown_comes_back_to_the_bit_or_is_refused() {
+        let sent = model("4", 5);
+        let shown = ShownModel::of(&*sent, &names(5)).unwrap();
+        let wire = shown.to_wire();
+        let (read, restored) = ShownModel::from_wire(&wire, sent.spec(), 5).unwrap();
+        assert_eq!((&read, restored.snapshot()), (&shown, sent.snapshot()));
+        let other = model("5", 5);
+        for (bytes, spec, inputs) in [
+            (&wire[..], other.spec(), 5),
+            (&wire, sent.spec(), 6),
+            (&wire[..wire.len() - 1], sent.spec(), 5),
+            (&[], sent.spec(), 5),
+        ] {
+            assert!(ShownModel::from_wire(bytes, spec, inputs).is_err(), "{} bytes, {inputs} inputs", bytes.len());
+        }
+        assert!(!format!("{shown:?}").contains(&sent.snapshot()[0][0].to_string()), "no parameter is printed");
+    }
+
+    /// What fits by the count fits a message: the count is no less than what is sent.
+    #[test]
+    fn a_model_that_does_not_fit_a_message_is_not_shown() {
+        let large = model("4000", 600);
+        let refused = ShownModel::of(&*large, &names(600)).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+        assert!(refused.message.contains("19 MiB") && refused.message.contains("holds 15 MiB"), "{refused}");
+        let fits = model("3200", 600);
+        let wire = ShownModel::of(&*fits, &names(600)).unwrap().to_wire();
+        assert!(wire.len() > 14 << 20 && wire.len() <= LIMIT, "{}", wire.len());
+    }
+}

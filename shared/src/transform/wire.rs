@@ -293,6 +293,24 @@ mod tests {
     }
 
     #[test]
+    fn a_sub_model_stands_alone() {
+        let settings = SubModelSpec::parse_settings(r#"{"hidden":[2]}"#).unwrap();
+        let spec = SubModelSpec::new("mlp", 2, settings).unwrap();
+        let start = crate::model::contract::start_of(1);
+        let origin = crate::model::contract::Origin { spec: spec.clone(), features: 1, active: false, start };
+        let model = ShownModel::of(&*crate::model::kinds::start(&origin).unwrap(), &["a".into()]).unwrap();
+        for disclosed in [true, false] {
+            let wire = pb::ReleaseParametersResponse::from(&Released::Model { model: model.clone(), disclosed });
+            assert!(Released::model_from_wire(&wire, &spec, 1).is_ok());
+            assert!(ReleasedParameters::from_wire(&wire, 2, 1).is_err(), "not taken for weights");
+            let named = pb::ReleaseParametersResponse { feature_names: vec!["a".into()], ..wire.clone() };
+            assert!(Released::model_from_wire(&named, &spec, 1).is_err());
+            let transformed = pb::ReleaseParametersResponse { kind: Said::Transformed.into(), ..wire };
+            assert!(Released::model_from_wire(&transformed, &spec, 1).is_err());
+        }
+    }
+
+    #[test]
     fn a_statement_that_contradicts_itself_is_refused() {
         let released = ReleasedParameters {
             weights: DMatrix::zeros(2, 1),

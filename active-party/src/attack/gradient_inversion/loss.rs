@@ -43,7 +43,7 @@ impl Loss {
 
     /// The loss where none is named: squared logarithms, which get nearest, unless some released score is 0 or below. A logarithm of what
     /// stands in for it would say more than the release does: D(c‖ĉ) gives it next to no weight.
-    pub(super) fn for_release(released: Option<&ReleasedScores>) -> Self {
+    pub(in crate::attack) fn for_release(released: Option<&ReleasedScores>) -> Self {
         match released {
             Some(ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) if c.iter().all(|c| *c > 0.0) => {
                 Self::LogSq
@@ -69,7 +69,7 @@ impl Loss {
     }
 
     /// The losses of a block. `logits` holds z and then the slopes, `c_hat` becomes ĉ; one entry per class each.
-    pub(super) fn evaluate(self, target: &Target, logits: &mut [Lanes], c_hat: &mut [Lanes]) -> Lanes {
+    pub(in crate::attack) fn evaluate(self, target: &Target, logits: &mut [Lanes], c_hat: &mut [Lanes]) -> Lanes {
         match self {
             Self::Mse => {
                 softmax(logits, c_hat);
@@ -93,7 +93,7 @@ impl Loss {
 
 /// The released scores of a block.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(in crate::attack) struct Target {
     /// c, per class.
     c: Vec<Lanes>,
     /// ln c, per class.
@@ -104,13 +104,13 @@ pub(super) struct Target {
 
 impl Target {
     /// Room for the scores of `classes` classes.
-    pub(super) fn new(classes: usize) -> Self {
+    pub(in crate::attack) fn new(classes: usize) -> Self {
         let zeros = vec![Lanes::all(0.0); classes];
         Self { c: zeros.clone(), ln_c: zeros, total: Lanes::all(0.0) }
     }
 
     /// Takes the scores of a block, each above 0, by class and place in the block.
-    pub(super) fn fill(&mut self, score: impl Fn(usize, usize) -> f64) {
+    pub(in crate::attack) fn fill(&mut self, score: impl Fn(usize, usize) -> f64) {
         self.total = Lanes::all(0.0);
         for (class, (c, ln_c)) in self.c.iter_mut().zip(&mut self.ln_c).enumerate() {
             for l in 0..LANES {

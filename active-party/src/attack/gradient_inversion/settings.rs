@@ -2,6 +2,7 @@
 
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
+use rand_distr::{Distribution, StandardNormal};
 
 use super::Loss;
 use crate::attack::Settings;
@@ -20,19 +21,22 @@ pub enum Start {
     /// Uniform numbers in [0, 1) (the text of J section 4.3.1), drawn record after record, so that parts of a set in order
     /// start where the whole would.
     Random,
+    /// Standard normal numbers (P's code for what it calls a generative regression network), drawn record after record.
+    Normal,
 }
 
 impl Start {
     /// All starts.
-    pub const ALL: [Self; 3] = [Self::Zero, Self::Half, Self::Random];
+    pub const ALL: [Self; 4] = [Self::Zero, Self::Half, Self::Random, Self::Normal];
 
-    /// The name: `zero`, `half`, `random`.
+    /// The name: `zero`, `half`, `random`, `normal`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Zero => "zero",
             Self::Half => "half",
             Self::Random => "random",
+            Self::Normal => "normal",
         }
     }
 
@@ -48,6 +52,7 @@ impl Start {
             Self::Half => DMatrix::from_element(features, records, 0.5),
             // Goes column by column, which is record by record.
             Self::Random => DMatrix::from_fn(features, records, |_, _| rng.random::<f64>()),
+            Self::Normal => DMatrix::from_fn(features, records, |_, _| StandardNormal.sample(rng)),
         }
     }
 }
@@ -142,11 +147,18 @@ impl GradientInversion {
         Self { loss: Some(Loss::Mse), projected: false, learning_rate: 1e-3, stop_loss: 0.0, ..Self::default() }
     }
 
-    /// P's settings for MNIST (section 6.1 does not state them; its code does): squared differences, from 0, clipped to the box, 500
-    /// steps of 0.1.
+    /// P's settings for MNIST, which its code has and its text does not: from 0, clipped to the box, 500 steps of 0.1. The loss is the
+    /// squared differences that P reports (table 5); of what is minimised the text says "divergence".
     #[must_use]
     pub fn of_paper_p() -> Self {
         Self { steps: 500, learning_rate: 0.1, loss: Some(Loss::Mse), stop_loss: 0.0, ..Self::default() }
+    }
+
+    /// What P's code does under the name of a generative regression network, for MNIST: no generator, but 50 steps of 0.1 on the features
+    /// from normal numbers, not clipped.
+    #[must_use]
+    pub fn of_paper_p_without_generator() -> Self {
+        Self { start: Start::Normal, projected: false, steps: 50, ..Self::of_paper_p() }
     }
 
     /// With this loss.
@@ -226,29 +238,33 @@ enum Preset {
     J,
     /// P's.
     P,
+    /// P's in place of a generator.
+    PGrn,
 }
 
 static PRESET: Setting<Preset> = Setting {
     key: "preset",
     takes: "settings of gradient inversion that are not given one by one: `own` (the default: to convergence), `j` (of that paper: \
-            loss = mse, not projected, learning_rate = 0.001, stop_loss = 0) or `p` (loss = mse, projected, steps = 500, \
-            learning_rate = 0.1, stop_loss = 0)",
+            loss = mse, not projected, learning_rate = 0.001, stop_loss = 0), `p` (loss = mse, projected, steps = 500, \
+            learning_rate = 0.1, stop_loss = 0) or `p_grn` (the same from normal numbers, not projected, 50 steps: what that \
+            paper's code does in place of a generator)",
     read: |value| match value.trim() {
         "own" => Some(Preset::Own),
         "j" => Some(Preset::J),
         "p" => Some(Preset::P),
+        "p_grn" => Some(Preset::PGrn),
         _ => None,
     },
 };
-static LOSS: Setting<Loss> = Setting {
+pub(in crate::attack) static LOSS: Setting<Loss> = Setting {
     key: "loss",
-    takes: "what gradient inversion lessens: `mse`, `kl`, `rkl` or `logsq` (default logsq, and kl where a score \
-            is 0 or below)",
+    takes: "what gradient inversion and generative regression lessen: `mse`, `kl`, `rkl` or `logsq` (default logsq, and kl where a \
+            score is 0 or below; of generative regression mse)",
     read: Loss::named,
 };
 static START: Setting<Start> = Setting {
     key: "start",
-    takes: "where gradient inversion starts: `zero`, `half` or `random` (default zero)",
+    takes: "where gradient inversion starts: `zero`, `half`, `random` or `normal` (default zero)",
     read: Start::named,
 };
 static PROJECTED: Setting<bool> = Setting {
@@ -261,9 +277,9 @@ static STEPS: Setting<u32> = Setting {
     takes: "steps of gradient inversion: at most: a whole number from 1 to 1000000 (default 10000)",
     read: |value| value.parse().ok().filter(|steps| (1..=MAX_STEPS).contains(steps)),
 };
-static LEARNING_RATE: Setting<f64> = Setting {
+pub(in crate::attack) static LEARNING_RATE: Setting<f64> = Setting {
     key: "learning_rate",
-    takes: "of gradient inversion: a number above 0 and at most 1 (default 0.01)",
+    takes: "of gradient inversion and generative regression: a number above 0 and at most 1 (default 0.01 and 0.001)",
     read: |value| value.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0),
 };
 static STOP_LOSS: Setting<f64> = Setting {
@@ -283,6 +299,7 @@ impl From<&Settings> for GradientInversion {
             Preset::Own => Self::default(),
             Preset::J => Self::of_paper_j(),
             Preset::P => Self::of_paper_p(),
+            Preset::PGrn => Self::of_paper_p_without_generator(),
         };
         Self {
             loss: settings.get(&LOSS).or(default.loss),

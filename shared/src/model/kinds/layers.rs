@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::mlp_settings::Activation;
+use crate::model::Activation;
 use crate::model::pass::{LANES, Lanes, Pass};
 
 /// One layer, and what it put out last.

@@ -6,14 +6,14 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use super::layers::Layers;
-use super::mlp_settings::{Activation, DEFAULT_ACTIVATION, MlpSettings};
+use super::mlp_settings::{DEFAULT_ACTIVATION, MlpSettings};
 use super::pytorch::{Dense, dense_layers, linear};
 use crate::model::affine::affine;
 use crate::model::contract::{
     BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
 };
 use crate::model::optimiser::ADAM_REACH;
-use crate::model::{Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{Activation, DenseLayer, Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
 
 /// The kind, for the register.
@@ -301,6 +301,15 @@ impl SubModel for Mlp {
             layers.then(weights, bias.as_ref(), *activation)
         });
         Some(Box::new(layers))
+    }
+
+    fn layers(&self) -> Option<Vec<DenseLayer<'_>>> {
+        let layers = self.layers.iter().map(|layer| DenseLayer {
+            weights: &layer.weights,
+            bias: layer.bias.as_ref(),
+            activation: layer.activation,
+        });
+        Some(layers.collect())
     }
 
     /// From the last layer to the first: with δ the gradient of what a layer puts out before φ, δ aᵀ for its weights, δ 1 for its bias,

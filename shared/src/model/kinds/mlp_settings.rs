@@ -1,6 +1,6 @@
 //! Settings of a perceptron: `hidden = [8, 8]`, `activation = "sigmoid"`.
 
-use crate::model::Settings;
+use crate::model::{Activation, Settings};
 
 /// The most hidden layers.
 const MOST_LAYERS: usize = 16;
@@ -11,37 +11,6 @@ const MOST_UNITS: u64 = 4096;
 
 /// The name of the activation that is taken where none is named.
 pub(super) const DEFAULT_ACTIVATION: &str = "sigmoid";
-
-/// What a hidden layer makes of its sums.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Activation {
-    /// 1 / (1 + e^−z).
-    Sigmoid,
-    /// tanh z.
-    Tanh,
-    /// max(z, 0).
-    Relu,
-}
-
-impl Activation {
-    /// φ(z).
-    pub(super) fn of(self, z: f64) -> f64 {
-        match self {
-            Self::Sigmoid => 1.0 / (1.0 + (-z).exp()),
-            Self::Tanh => z.tanh(),
-            Self::Relu => z.max(0.0),
-        }
-    }
-
-    /// φ'(z) from a = φ(z); that of relu at its kink is 0.
-    pub(super) fn slope(self, a: f64) -> f64 {
-        match self {
-            Self::Sigmoid => a * (1.0 - a),
-            Self::Tanh => 1.0 - a * a,
-            Self::Relu => f64::from(a > 0.0),
-        }
-    }
-}
 
 /// The settings, checked. The default is J's network: two hidden layers of 8, sigmoid.
 #[derive(Debug, Clone, PartialEq, Eq)]

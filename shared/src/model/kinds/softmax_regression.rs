@@ -8,7 +8,9 @@ use crate::model::contract::{
     BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
 };
 use crate::model::optimiser::ADAM_REACH;
-use crate::model::{LinearParameters, Pass, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{
+    DenseLayer, LinearParameters, Pass, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TrainingConfig,
+};
 use crate::types::{LogitShare, ShapeError};
 
 /// The kind, for the register.
@@ -154,6 +156,11 @@ impl SubModel for SoftmaxRegression {
     fn pass(&self) -> Option<Box<dyn Pass + '_>> {
         let (weights, bias) = (self.parameters.weights(), self.parameters.bias());
         Some(Box::new(Layers::default().then(weights, bias, None)))
+    }
+
+    fn layers(&self) -> Option<Vec<DenseLayer<'_>>> {
+        let (weights, bias) = (self.parameters.weights(), self.parameters.bias());
+        Some(vec![DenseLayer { weights, bias, activation: None }])
     }
 
     /// G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.

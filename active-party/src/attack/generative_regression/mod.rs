@@ -1,0 +1,128 @@
+//! Generative regression network: one map of the adversary's own features, and noise, to the passive ones, trained until the estimates of
+//! all records under attack give the scores that were released of them (Luo et al. 2021, which J 4.2.2 and P 3.1 attack with).
+//!
+//! Where gradient inversion has a solution of its own for every record, the generator has one for all of them: what it learns is how the
+//! passive features go with the active ones. It needs no records that are known whole; with few records it learns little.
+//!
+//! Input [y; noise from N(0, I_d)], hidden layers of 600, 200 and 100 with layer norm and relu, sigmoid at the end. The noise is drawn
+//! anew for every batch, and once more for the estimates.
+
+mod generator;
+mod objective;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use settings::{GenerativeRegression, MAX_BATCH, MAX_EPOCHS};
+
+use nalgebra::DMatrix;
+use rand::Rng;
+use rand::seq::SliceRandom;
+use rand_distr::{Distribution, StandardNormal};
+use vfl_shared::model::Adam;
+use vfl_shared::model::contract::Parametrised;
+
+use self::generator::Generator;
+use self::objective::Objective;
+use super::entry::{Entry, Group};
+use super::sizes::same;
+use super::{AdversaryView, Attack, AttackError, Need, Needs, Parameters, Reconstruction, Status};
+
+/// Widths of the hidden layers.
+const HIDDEN: [usize; 3] = [600, 200, 100];
+
+/// The most multiplications of a training: about an hour on one core of 2020.
+const MOST_WORK: u64 = 8_000_000_000_000;
+
+/// `generative_regression`.
+pub(super) static GENERATIVE_REGRESSION: Entry = Entry {
+    settings: GenerativeRegression::SETTINGS,
+    ..Entry::new("generative_regression", Group::Special, |settings| Box::new(GenerativeRegression::from(settings)))
+};
+
+impl Attack for GenerativeRegression {
+    fn needs(&self) -> Needs {
+        let prior = if self.mean_weight > 0.0 { Need::Yes } else { Need::No };
+        Needs { parameters: Parameters::Differentiable, prior, ..Needs::RELEASE }
+    }
+
+    /// The remark says how far the scores of the estimates are from the released ones, before and after the training.
+    fn reconstruct(&self, view: &AdversaryView<'_>, mut rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+        let model = view.differentiable()?;
+        let (features, records) = (view.target_features(), view.records());
+        let mean = match self.mean_weight {
+            0.0 => None,
+            weight => {
+                let prior = view.prior()?;
+                same("moments", "features", features, prior.features())?;
+                Some((weight, prior.mean().clone()))
+            }
+        };
+        let objective = Objective {
+            model: &*model,
+            scores: view.scores()?,
+            loss: self.loss,
+            variance_weight: self.variance_weight,
+            mean,
+        };
+        let own = Own::of(view.active().matrix());
+        let mut generator = Generator::new(own.0.nrows() + features, &HIDDEN, features, rng);
+        let work = 3 * generator.work() + 2 * view.model().network().map_or(0, super::KnownNetwork::work);
+        let limit = MOST_WORK / (work * records as u64).max(1);
+        if u64::from(self.epochs) > limit {
+            return Err(AttackError::Steps { what: "epochs", got: self.epochs, limit });
+        }
+        let mut adam = Adam::at(self.learning_rate);
+        let mut order: Vec<usize> = (0..records).collect();
+        let mut misfits = Vec::with_capacity(self.epochs as usize);
+        for _ in 0..self.epochs {
+            order.shuffle(&mut rng);
+            let mut misfit = 0.0;
+            for batch in order.chunks(self.batch) {
+                let (of_batch, slopes) = objective.at(generator.forward(own.with_noise(batch, features, rng)), batch);
+                misfit += of_batch;
+                let gradients = generator.backward(slopes);
+                adam.step(generator.tensors_mut(), gradients)
+                    .map_err(|_| AttackError::NotFinite { what: "a gradient of the generator" })?;
+            }
+            misfits.push(misfit / records.max(1) as f64);
+        }
+        let all: Vec<usize> = (0..records).collect();
+        let estimates = generator.forward(own.with_noise(&all, features, rng)).clone();
+        let mut found = Reconstruction::new(estimates, Status::Descent);
+        if let (Some(first), Some(last)) = (misfits.first(), misfits.last()) {
+            found.remarks.push(format!(
+                "the generator was trained on {records} records: misfit of the scores per record {first:.2e} in the first epoch, {last:.2e} \
+                 in the last"
+            ));
+        }
+        Ok(found)
+    }
+}
+
+/// The adversary's own features as the generator takes them, d_act × n: rows that leave [0, 1], as outputs of its sub-model do, are put
+/// on it.
+struct Own(DMatrix<f64>);
+
+impl Own {
+    fn of(y: &DMatrix<f64>) -> Self {
+        let mut y = y.clone();
+        for mut row in y.row_iter_mut() {
+            let (low, high) = (row.min(), row.max());
+            if low < 0.0 || high > 1.0 {
+                let width = if high > low { high - low } else { 1.0 };
+                row.iter_mut().for_each(|v| *v = (*v - low) / width);
+            }
+        }
+        Self(y)
+    }
+
+    /// The inputs of a batch, [y; noise].
+    fn with_noise(&self, batch: &[usize], noise: usize, rng: &mut dyn Rng) -> DMatrix<f64> {
+        let own = self.0.nrows();
+        DMatrix::from_fn(own + noise, batch.len(), |i, j| match i < own {
+            true => self.0[(i, batch[j])],
+            false => StandardNormal.sample(rng),
+        })
+    }
+}

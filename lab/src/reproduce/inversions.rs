@@ -1,0 +1,89 @@
+//! J figure 5: gradient inversion on softmax regression, beside equation solving and a random guess.
+
+use super::contender::{Wanted, pick};
+use super::document::{Check, Document};
+use super::subject::Subject;
+use super::sweep::{Plan, sweep};
+use super::white_box::{axis, fill};
+use super::{Figure, Options, ReproduceError, blank};
+
+/// Splits of each number of passive features unless told otherwise.
+const WINDOWS: usize = 6;
+
+/// An error below this is none: solvers and descents end there.
+const EXACT: f64 = 1e-6;
+
+/// Computes the figure. As J prints it the descent leaves [0, 1] and does not converge (errata J4): the same kept in [0, 1] stands beside
+/// it, and a descent to convergence.
+pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+    let drawn = subject.draw(options.records, options.seed);
+    let dimensions = super::white_box::eight(subject, options)?;
+    let given = || options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    let inversion = |curve, loss| {
+        let wanted = Wanted::new("gradient_inversion").called(curve).with([("preset", "j"), ("loss", loss)]);
+        wanted.with(given()).at_most(options.inversion_records)
+    };
+    let projected = inversion("gia_projected", "mse").with([("projected", "true")]);
+    let converged = Wanted::new("gradient_inversion").called("gia_converged").at_most(options.inversion_records);
+    let wanted = vec![
+        inversion("gia_mse", "mse"),
+        inversion("gia_kld", "kl"),
+        projected,
+        converged,
+        Wanted::new("least_squares").called("esa"),
+        Wanted::new("half"),
+        Wanted::new("random"),
+    ];
+    let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
+    let plan = Plan {
+        windows: options.windows.or(Some(WINDOWS)),
+        ..Plan::new(subject, &drawn, &contenders, &dimensions, options, "j-fig5")
+    };
+    let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
+
+    let mut document = blank(Figure::JFig5, subject, options.seed, drawn.records());
+    document.axis = axis(subject, &dimensions);
+    fill(&mut document, &plan, &swept);
+    for curve in ["gia_mse", "gia_kld", "gia_projected", "gia_converged", "esa"] {
+        document.checks.extend(exact(&document, curve, subject.classes()));
+    }
+    for curve in ["gia_mse", "gia_converged"] {
+        document.checks.extend(below_esa(&document, curve, subject));
+    }
+    document.notes.extend(notes);
+    Ok(document)
+}
+
+/// With d ≤ k − 1 the error is 0.
+fn exact(document: &Document, name: &str, classes: usize) -> Option<Check> {
+    let curve = document.curve(name)?;
+    let few: Vec<(usize, f64)> =
+        document.axis.points.iter().copied().zip(curve.mean.iter().copied()).filter(|(d, _)| *d < classes).collect();
+    let violations: Vec<String> =
+        few.iter().filter(|(_, e)| *e > EXACT).map(|(d, e)| format!("d = {d}: {e:.2e}")).collect();
+    (!few.is_empty()).then(|| Check {
+        claim: format!("{name}: the error is 0 for d ≤ k − 1 (J section 5.2.1; here: at most {EXACT})"),
+        holds: violations.is_empty(),
+        comparisons: few.len() as u64,
+        detail: format!("at most {:.1e}", few.iter().map(|(_, e)| *e).fold(0.0, f64::max)),
+        violations,
+    })
+}
+
+/// On drive and satellite the error at nine tenths is a half to a third of equation solving's.
+fn below_esa(document: &Document, name: &str, subject: &Subject) -> Option<Check> {
+    let (gia, esa) = (document.curve(name)?, document.curve("esa")?);
+    if !["drive", "satellite"].contains(&subject.dataset.name.as_str()) {
+        return None;
+    }
+    let share = esa.mean.last()? / gia.mean.last()?;
+    Some(Check {
+        claim: format!(
+            "{name}: with 0.9 of the features passive, the error is a half to a third of equation solving's (J section 5.2.1)"
+        ),
+        holds: (2.0..=3.0).contains(&share),
+        comparisons: 1,
+        detail: format!("{:.4} and {:.4}: 1 to {share:.2}", gia.mean.last()?, esa.mean.last()?),
+        violations: Vec::new(),
+    })
+}

@@ -1,0 +1,125 @@
+//! One split of the features between two parties, and perceptrons trained on it.
+
+use std::sync::Arc;
+
+use nalgebra::{DMatrix, DVector};
+use vfl_active_party::attack::{AdversaryView, KnownModel, KnownNetwork};
+use vfl_shared::data::VerticalSplit;
+use vfl_shared::metrics::{accuracy, squared_error_by_record};
+use vfl_shared::model::{Combiner, ModelConfig, PartyLearner, Settings, SubModel, TrainingConfig, TrainingValues};
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use super::super::ReproduceError;
+use super::super::contender::Contender;
+use super::super::subject::{Purpose, Subject, generator};
+use super::super::sweep::select;
+use crate::together::{Together, start, summed_scores};
+
+/// A perceptron at each party, outputs added.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Architecture {
+    /// Hidden layers of 8 units.
+    pub(super) layers: usize,
+    pub(super) activation: &'static str,
+}
+
+impl Architecture {
+    /// J's default: two hidden layers of 8, sigmoid.
+    pub(super) const J: Self = Self { layers: 2, activation: "sigmoid" };
+
+    fn model(self) -> Result<ModelConfig, ReproduceError> {
+        let settings = serde_json::json!({ "hidden": vec![8; self.layers], "activation": self.activation });
+        let settings: Settings = settings.as_object().cloned().unwrap_or_default();
+        ModelConfig::new(Combiner::Sum, "mlp", None, settings).map_err(|e| failed(0, 0, e.to_string()))
+    }
+
+    /// How it is trained. J does not say: Adam at 0.01, no penalty, early stopping.
+    pub(super) fn training(self, seed: u64) -> Result<TrainingConfig, ReproduceError> {
+        let values = TrainingValues { l2: 0.0, seed, model: self.model()?, ..TrainingValues::default() };
+        Ok(TrainingConfig::try_from(values)?)
+    }
+}
+
+fn failed(d: usize, k0: usize, reason: String) -> ReproduceError {
+    ReproduceError::Failed { what: "training perceptrons", d, k0, reason }
+}
+
+/// A model of its own: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
+pub(super) struct Split {
+    k0: usize,
+    d: usize,
+    passive: Vec<usize>,
+    active: Vec<usize>,
+    own: Arc<dyn SubModel>,
+    part: Arc<dyn SubModel>,
+    known: KnownModel,
+    /// Share of the test records whose class it tells.
+    pub(super) accuracy: f64,
+}
+
+impl Split {
+    /// Trains on `records` (features d_t × n, labels).
+    pub(super) fn train(
+        subject: &Subject,
+        config: &TrainingConfig,
+        (x, labels): &(DMatrix<f64>, Vec<u32>),
+        k0: usize,
+        d: usize,
+    ) -> Result<Self, ReproduceError> {
+        let split = VerticalSplit::window(k0, d, subject.features())?;
+        let passive: Vec<usize> = split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
+        let active = split.active().to_vec();
+        let k = subject.classes();
+        let off = |e: &dyn std::fmt::Display| failed(d, k0, e.to_string());
+        let learner = |columns: &[usize], is_active| {
+            let block = FeatureBlock::new(select(x, columns, x.ncols()))?;
+            PartyLearner::new(config, k, block, is_active).map_err(|e| off(&e))
+        };
+        let parties = vec![learner(&active, true)?, learner(&passive, false)?];
+        let trained = Together::train(config, k, parties, labels, start(config)).map_err(|e| off(&e))?;
+        let mut models = trained.sub_models().map_err(|e| off(&e))?.into_iter();
+        let (Some(own), Some(part)) = (models.next(), models.next()) else { return Err(off(&"no sub-models")) };
+        let (own, part): (Arc<dyn SubModel>, Arc<dyn SubModel>) = (own.into(), part.into());
+        let own_columns = active.len();
+        let w_act = DMatrix::from_fn(k, own_columns + k, |i, j| if j == own_columns + i { 1.0 } else { 0.0 });
+        let known = KnownModel::of_network(w_act, DVector::zeros(k), KnownNetwork::summed(vec![part.clone()]))
+            .map_err(|error| ReproduceError::Attack { curve: "the model".into(), d, k0, error })?;
+        let mut split = Self { k0, d, passive, active, own, part, known, accuracy: 0.0 };
+        let (_, released) = split.served(subject.test_records())?;
+        split.accuracy = accuracy(&released.predicted_labels(), &subject.labels)?;
+        Ok(split)
+    }
+
+    /// The adversary's features of records (d_t × n), its own outputs below them, and the exact scores.
+    fn served(&self, x: &DMatrix<f64>) -> Result<(FeatureBlock, ReleasedScores), ReproduceError> {
+        let y = select(x, &self.active, x.ncols());
+        let outputs = [self.own.outputs(&y)?, self.part.outputs(&select(x, &self.passive, x.ncols()))?];
+        let (own, rows) = (outputs[0].matrix(), y.nrows());
+        let mut below = y.resize_vertically(rows + own.nrows(), 0.0);
+        below.rows_mut(rows, own.nrows()).copy_from(own);
+        let scores = summed_scores(&outputs).unwrap_or_else(|| DMatrix::zeros(0, 0));
+        Ok((FeatureBlock::new(below)?, ReleasedScores::Probabilities(scores)))
+    }
+
+    /// Squared error per feature of each of the first records of `x` (d_t × n), as many as the contender attacks.
+    pub(super) fn attack(
+        &self,
+        contender: &Contender,
+        x: &DMatrix<f64>,
+        seed: u64,
+        draw: u64,
+    ) -> Result<Vec<f64>, ReproduceError> {
+        let off = |error| ReproduceError::Attack { curve: contender.curve.into(), d: self.d, k0: self.k0, error };
+        let x = x.columns(0, contender.records.min(x.ncols())).into_owned();
+        let (y, released) = self.served(&x)?;
+        let item = contender.place << 48 | draw << 40 | (self.d as u64) << 20 | self.k0 as u64;
+        let mut rng = generator(seed, Purpose::Attack, item);
+        let view = AdversaryView::new(&self.known, &y, &released, contender.settings.replacement()).map_err(off)?;
+        let found = contender.method.build(&contender.settings).reconstruct(&view, &mut rng).map_err(off)?;
+        let errors = squared_error_by_record(&found.estimates, &select(&x, &self.passive, x.ncols()))?;
+        match errors.iter().all(|e| e.is_finite()) {
+            true => Ok(errors),
+            false => Err(ReproduceError::NotFinite { curve: contender.curve.into(), d: self.d, k0: self.k0 }),
+        }
+    }
+}

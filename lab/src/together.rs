@@ -1,0 +1,100 @@
+//! The learners of all parties in one process, in the services' own order of records and without sockets: for tables and figures that need
+//! many models.
+
+use nalgebra::DMatrix;
+use vfl_shared::model::contract::{Start, start_of};
+use vfl_shared::model::{
+    HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy, heads, kinds,
+};
+use vfl_shared::types::{LogitShare, Logits};
+
+/// A model trained in one process.
+pub(crate) struct Together {
+    /// The active party first.
+    parties: Vec<PartyLearner>,
+    head: HeadLearner,
+    /// Whether parameters were set aside to choose the epoch.
+    chosen: bool,
+}
+
+impl Together {
+    /// Trains as the coordinator does. The first `labels.len()` records of every party's block are those of the training; there may be
+    /// more after them.
+    ///
+    /// # Errors
+    /// [`LearnerError`] for parties that do not fit the configuration's model, or numbers that grow beyond what a double holds.
+    pub(crate) fn train(
+        config: &TrainingConfig,
+        classes: usize,
+        parties: Vec<PartyLearner>,
+        labels: &[u32],
+        start: Start,
+    ) -> Result<Self, LearnerError> {
+        let values = config.values();
+        let k = u32::try_from(classes).unwrap_or(u32::MAX);
+        let sub_model = values.model.sub_model(k)?;
+        let passive = vec![sub_model.clone(); parties.len().saturating_sub(1)];
+        let spec = values.model.model(k, sub_model, passive)?;
+        let head = HeadLearner::new(config, heads::start(&spec, k, start)?);
+        let mut schedule = Schedule::new(config, labels.len());
+        let validation = schedule.validation().to_vec();
+        let of = |batch: &[u32]| -> Vec<u32> { batch.iter().map(|at| labels[*at as usize]).collect() };
+        let mut model = Self { parties, head, chosen: !validation.is_empty() };
+        let (mut best, mut best_epoch) = (f64::INFINITY, 0);
+        for epoch in 1..=values.epochs {
+            for batch in schedule.next_epoch() {
+                let (_, gradient, _) = cross_entropy(model.logits(&batch, false)?, &of(&batch));
+                for (party, gradient) in model.parties.iter_mut().zip(model.head.update(gradient)?) {
+                    party.update(gradient.matrix())?;
+                }
+            }
+            if validation.is_empty() {
+                continue;
+            }
+            let (loss, _, _) = cross_entropy(model.logits(&validation, true)?, &of(&validation));
+            if loss < best {
+                (best, best_epoch) = (loss, epoch);
+                model.parties.iter_mut().for_each(PartyLearner::checkpoint);
+                model.head.checkpoint();
+            } else if epoch - best_epoch >= values.patience {
+                break;
+            }
+        }
+        if model.chosen {
+            model.parties.iter_mut().try_for_each(PartyLearner::restore)?;
+            model.head.restore()?;
+        }
+        Ok(model)
+    }
+
+    /// The logits of records by their positions in the parties' blocks; for a batch of the training the next gradient belongs to it.
+    pub(crate) fn logits(&mut self, batch: &[u32], evaluation: bool) -> Result<Logits, LearnerError> {
+        let shares: Result<Vec<LogitShare>, LearnerError> =
+            self.parties.iter_mut().map(|party| party.shares(batch, evaluation)).collect();
+        Ok(self.head.logits(shares?, evaluation)?)
+    }
+
+    /// The parties.
+    pub(crate) fn parties(&self) -> &[PartyLearner] {
+        &self.parties
+    }
+
+    /// Their sub-models as they would be served, the active party's first.
+    pub(crate) fn sub_models(&self) -> Result<Vec<Box<dyn SubModel>>, LearnerError> {
+        self.parties.iter().map(|party| Ok(kinds::restore(&party.parameters(self.chosen)?)?)).collect()
+    }
+}
+
+/// softmax of summed outputs (k × n each).
+pub(crate) fn summed_scores(outputs: &[LogitShare]) -> Option<DMatrix<f64>> {
+    let (first, others) = outputs.split_first()?;
+    let mut scores = first.matrix().clone();
+    others.iter().for_each(|share| scores += share.matrix());
+    vfl_shared::numerics::softmax_columns(&mut scores);
+    Some(scores)
+}
+
+/// The start of first parameters of a training's seed, as a head takes it.
+pub(crate) fn start(config: &TrainingConfig) -> Start {
+    start_of(config.values().seed)
+}
