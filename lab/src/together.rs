@@ -18,7 +18,7 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// Trains as the coordinator does. The first `labels.len()` records of every party's block are those of the training; there may be
+    /// Trains in the coordinator's order of records, with its stopping, without the checks that services make of each other. The first `labels.len()` records of every party's block are those of the training; there may be
     /// more after them.
     ///
     /// # Errors

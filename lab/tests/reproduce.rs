@@ -265,7 +265,8 @@ fn auxiliary_records_need_not_be_of_the_data() {
     let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
     for source in ["original", "uniform", "normal", "laplace"] {
         assert!((mean(source, 0) - mean("white_box", 0)).abs() < 1e-3, "{source}");
-        assert!(mean(source, 1) > mean("white_box", 1) + 1e-3, "{source}");
+        // Half of τ do not tell the weights: records that are not of the data say less.
+        assert!(source == "original" || mean(source, 1) > mean("original", 1) + 1e-3, "{source}");
         assert_eq!(document.attacks.iter().find(|a| a.curve == source).unwrap().settings["auxiliary_records"], "12");
     }
     assert_eq!(document.checks.len(), 6);
@@ -625,6 +626,11 @@ fn attacks_on_perceptrons_have_their_spread() {
         assert!(*converged < half, "{converged} {half}");
     }
     assert!(render_table(&seventh, 100).contains("one for each split"));
+    // A tenth of 36 features are 4.
+    let near: Vec<_> = seventh.checks.iter().filter(|check| check.claim.contains("near 0")).collect();
+    assert!(near.len() == 2 && near.iter().all(|check| check.comparisons == 1), "{near:?}");
+    let fewer = Options { attacks: only(&["gia_converged"]), inversion_records: 4, ..options.clone() };
+    assert_eq!(of(Figure::JFig7, &fewer).attacks[0].records, 4);
 
     let ninth = Options { attacks: only(&["two_layers_converged", "half"]), ..options.clone() };
     let document = of(Figure::JFig9, &ninth).without_times();
@@ -634,9 +640,17 @@ fn attacks_on_perceptrons_have_their_spread() {
 
     let eighth = Options { attacks: only(&["gia_converged", "half"]), dimensions: vec![18], ..options.clone() };
     let document = of(Figure::JFig8, &eighth);
-    assert_eq!(document.axis.points, [1, 10, 100, 1000]);
+    assert_eq!(document.axis.points, [1, 10]);
+    let with_file = SubjectSpec {
+        model: Some("weights.json".into()),
+        training: Training::EachSplit,
+        ..spec(DatasetName::Satellite)
+    };
+    let refused = Subject::load(&with_file).unwrap_err();
+    assert!(matches!(refused, ReproduceError::NoChoice { .. }), "{refused}");
     let half = document.curve("half").unwrap();
-    assert!(half.mean.iter().all(|error| (error - half.mean[3]).abs() < 0.02), "{half:?}");
+    assert!((half.mean[0] - half.mean[1]).abs() < 0.02, "{half:?}");
+    assert_eq!(half.standard_error.as_ref().map(Vec::len), Some(2));
     let two = Options { dimensions: vec![4, 18], ..eighth };
     let refused = run(Figure::JFig8, &each_split(DatasetName::Satellite, Figure::JFig8), &two).unwrap_err();
     assert!(matches!(refused, ReproduceError::OneDimension { .. }), "{refused}");
@@ -658,5 +672,7 @@ fn variants_do_not_overwrite_each_other() {
     for (variant, expected) in [("with_stab", "v-fig2-grid.json"), ("without_stab", "v-fig2-grid-without_stab.json")] {
         other.dataset.variant = Some(variant.into());
         assert_eq!(name(&other), expected);
+        let page = std::fs::read_to_string(dir.path().join(expected).with_extension("html")).unwrap();
+        assert!(page.contains(expected), "{expected}");
     }
 }

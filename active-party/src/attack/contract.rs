@@ -128,6 +128,8 @@ pub enum Status {
     },
     /// A regression on records that the adversary knows whole.
     Regression,
+    /// The solution nearest to the middle, layer by layer of a network: one rank does not tell of it.
+    LayerByLayer,
     /// Where a descent on the scores ended.
     Descent,
     /// Nothing was solved: the spread of the records' values was put on [0, 1].
@@ -147,6 +149,7 @@ impl Status {
             Self::Centre { .. } => "centre",
             Self::Posterior { .. } => "posterior",
             Self::Regression => "regression",
+            Self::LayerByLayer => "layer_by_layer",
             Self::Descent => "descent",
             Self::Scaled => "scaled",
         }

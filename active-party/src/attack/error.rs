@@ -43,11 +43,8 @@ pub enum AttackError {
         /// The most that is tried.
         limit: usize,
     },
-    /// More steps than a descent through a network may take.
-    #[error(
-        "these records through this network: {got} {what} are more than an hour's work, expected at most {limit}; lower `{what}`, \
-         or name fewer records"
-    )]
+    /// More steps than a descent, or a training, may take.
+    #[error("{}", too_much_work(what, *got, *limit))]
     Steps {
         /// The setting.
         what: &'static str,
@@ -249,6 +246,19 @@ pub enum NotRun {
     Settings,
     /// Numbers grew beyond what a double holds.
     Numerics,
+}
+
+/// What to do about work that would go on for too long.
+fn too_much_work(what: &str, got: u32, limit: u64) -> String {
+    match limit {
+        0 => format!(
+            "a single one of the {what} on these records is more work than an attack may take; name fewer records"
+        ),
+        _ => format!(
+            "{got} {what} on these records are more work than an attack may take, expected at most {limit}; lower `{what}`, or \
+             name fewer records"
+        ),
+    }
 }
 
 impl AttackError {

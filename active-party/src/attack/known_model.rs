@@ -111,6 +111,12 @@ impl KnownModel {
         self.network.as_ref()
     }
 
+    /// About how many multiplications the logits of a record take.
+    pub(super) fn work(&self) -> u64 {
+        let linear = self.classes() as u64 * self.target_features() as u64;
+        self.network.as_ref().map_or(linear, KnownNetwork::work)
+    }
+
     /// W_pas, k × d.
     ///
     /// # Errors

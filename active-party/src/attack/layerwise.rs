@@ -33,7 +33,7 @@ impl Attack for Layerwise {
         Needs { parameters: Parameters::Differentiable, ..Needs::RELEASE }
     }
 
-    /// On a linear model it is the clipped Half*. The status has the rank of the last layer's system.
+    /// On a linear model it is the clipped Half*.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let Some(network) = view.model().network() else {
             return HalfStar { clamped: true }.reconstruct(view, rng);
@@ -66,7 +66,7 @@ impl Attack for Layerwise {
             (from, to) = (from + width, to + x.nrows());
         }
         contract::clamp(&mut estimates);
-        Ok(Reconstruction::new(estimates, Status::NearestHalf { rank: system.rank() }))
+        Ok(Reconstruction::new(estimates, Status::LayerByLayer))
     }
 }
 

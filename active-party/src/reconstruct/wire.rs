@@ -141,6 +141,7 @@ fn outcome(status: Status) -> wire::Outcome {
         Status::Scaled => wire::Outcome::Scaled,
         Status::Posterior { .. } => wire::Outcome::Posterior,
         Status::Regression => wire::Outcome::Regression,
+        Status::LayerByLayer => wire::Outcome::LayerByLayer,
     }
 }
 

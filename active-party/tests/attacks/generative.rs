@@ -119,6 +119,11 @@ fn what_cannot_be_trained_is_refused() {
     let AttackError::Steps { what: "epochs", limit, .. } = refused else { panic!("{refused}") };
     assert!((1000..100_000).contains(&limit), "{limit}");
     assert!(refused.to_string().contains("epochs"), "{refused}");
+    // A step for every record is more work than one for a batch.
+    let single = built(Method::GenerativeRegression, &[("epochs", "100000"), ("batch", "1")]);
+    let refused = attack::run(&*single, &few.view(&few.model), 1).unwrap_err();
+    let AttackError::Steps { limit: of_singles, .. } = refused else { panic!("{refused}") };
+    assert!(of_singles < limit / 2, "{of_singles} {limit}");
     let (w_act, bias) = (few.model.active_weights().clone(), few.model.bias().clone());
     let hidden = KnownModel::black_box(w_act, bias, 6).unwrap();
     let refused = attack::run(&*built(Method::GenerativeRegression, &[]), &few.view(&hidden), 1).unwrap_err();

@@ -387,6 +387,8 @@ fn hours_of_steps_are_refused() {
     let AttackError::Steps { what: "steps", got: 1_000_000, limit } = refused else { panic!("{refused}") };
     assert!((100_000..1_000_000).contains(&limit), "{limit}");
     assert_eq!(refused.not_run(), NotRun::TooLarge);
+    let none = AttackError::Steps { what: "steps", got: 1, limit: 0 }.to_string();
+    assert!(none.contains("name fewer records") && !none.contains("lower"), "{none}");
     assert!(attack::run(&long.with_steps(2).unwrap(), &view, 1).is_ok());
 }
 

@@ -86,10 +86,16 @@ fn attack(choice: u8, rest: &[u8]) {
     // What is no JSON at all is for the parser alone.
     let case: Value = serde_json::from_str(text).unwrap_or_default();
     let contents = Contents::of(&case);
-    // A user may ask for a million steps; the fuzzer waits for none of them.
-    let capped =
-        |(key, value): &(&str, &str)| key.trim() != "steps" || value.parse().is_ok_and(|steps: u32| steps <= 100);
-    let pairs = std::iter::once(("steps", "50")).chain(settings(set).into_iter().filter(capped));
+    // A user may ask for a million steps or epochs; the fuzzer waits for none of them.
+    let most = |key: &str| match key {
+        "steps" => Some(100),
+        "epochs" => Some(3),
+        _ => None,
+    };
+    let capped = |(key, value): &(&str, &str)| {
+        most(key.trim()).is_none_or(|most| value.parse().is_ok_and(|got: u32| got <= most))
+    };
+    let pairs = [("steps", "50"), ("epochs", "2")].into_iter().chain(settings(set).into_iter().filter(capped));
     let Ok(settings) = Settings::read(pairs) else { return };
     let methods: Vec<Method> = Method::on_one_release().chain([Method::Agnostic]).collect();
     // The others are costly on what is larger; everything of the file is read and checked in any case.

@@ -76,8 +76,10 @@ Examples:
   cloison reproduce priors                                             adversaries that know moments, and their controls
 
 The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
-what the coordinator serves, where --over-sockets says so; the older figures (r-fig4, 5, 7, 13, 14, j-fig11a) train in one
-place unless asked. Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot. A model file is JSON with `W`, one row of weights per class,
+what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 11a, 12 train in one place
+unless asked; j-fig7 to 10 train perceptrons in one place, anew for every split, and take no model file.
+Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot; for another --variant
+than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is JSON with `W`, one row of weights per class,
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
 pub struct ReproduceArgs {
     /// The figure, or `list`.
@@ -96,13 +98,15 @@ pub struct ReproduceArgs {
     /// Take the model's weights from this file instead of training one.
     #[arg(long, value_name = "FILE.json")]
     model: Option<PathBuf>,
-    /// Records attacked in every split, the same ones in each; or `all`. Default: 1000, or 300 in figures of the papers over sockets.
+    /// Records attacked in every split, the same ones in each; or `all`. Default: 1000; 300 in figures of the
+    /// papers over sockets, 100 in j-fig5, 7, 9 and 10.
     #[arg(long, value_name = "N", value_parser = records)]
     records: Option<Records>,
     /// Records of every split that gradient_inversion attacks at most.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
     gia_records: usize,
-    /// A setting of gradient_inversion; may be repeated. Default: the paper's (R: loss=rkl, start=zero; J: loss=mse), 1000 steps.
+    /// A setting of gradient_inversion; may be repeated, and is of the curves with the paper's settings. Default: R: loss=rkl,
+    /// start=zero, 1000 steps; J: preset=j, 10000 steps; j-fig11a and j-fig12: loss=mse, 1000 steps.
     #[arg(long = "gia", value_name = "KEY=VALUE", value_parser = setting)]
     gia: Vec<(String, String)>,
     /// Only these curves of the figure.

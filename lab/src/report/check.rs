@@ -227,6 +227,7 @@ fn one_of_many(status: Status) -> Option<(&'static str, usize, usize)> {
         | Status::Centre { .. }
         | Status::Posterior { .. }
         | Status::Regression
+        | Status::LayerByLayer
         | Status::Descent
         | Status::Scaled
         | Status::IterationLimit { .. } => None,

@@ -517,6 +517,8 @@ pub enum Status {
     },
     /// A regression on records that the adversary knows whole.
     Regression,
+    /// The solution nearest to the middle, layer by layer of a network.
+    LayerByLayer,
     /// Where a descent on the scores ended.
     Descent,
     /// The spread of the records' values was put on [0, 1].

@@ -308,6 +308,7 @@ fn how(status: Status) -> String {
         Status::Centre { rank, unknowns } => format!("centre, {rank} of {unknowns}"),
         Status::Posterior { rank, unknowns } => format!("posterior, {rank} of {unknowns}"),
         Status::Regression => "regression on known records".into(),
+        Status::LayerByLayer => "nearest the middle, layer by layer".into(),
         Status::Descent => "end of a descent".into(),
         Status::Scaled => "values scaled to [0, 1]".into(),
         Status::IterationLimit { iterations } => format!("stopped at {iterations} iterations"),

@@ -1,4 +1,5 @@
-//! A computed figure as one document: `FIGURE-DATASET.json` is this, the table and the page are rendered from it.
+//! A computed figure as one document: `FIGURE-DATASET.json` (`FIGURE-DATASET-VARIANT.json` for another variant than the figure's own) is
+//! this, the table and the page are rendered from it.
 
 use std::collections::BTreeMap;
 

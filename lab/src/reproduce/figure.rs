@@ -96,6 +96,8 @@ figures! {
         "J (Jiang, Zhou, Grossklags), figure 10, section 5.2.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
     JFig11a = "j-fig11a", "Black box with auxiliary records: error by how many there are",
         "J (Jiang, Zhou, Grossklags), figure 11a, sections 4.3.2 and 5.3", [Robot, Bank], false, "some minutes";
+    JFig12 = "j-fig12", "Black box with auxiliary records that are not of the data",
+        "J (Jiang, Zhou, Grossklags), figure 12, section 5.3.1", [Robot, Bank, Satellite, Drive], false, "some minutes";
     VFig2 = "v-fig2", "Mean and variance of the features",
         "V (Varasteh), figure 2, section III", [Bank, Adult, Satellite, Pendigits, Grid], true,
         "some seconds for all five sets";
@@ -190,6 +192,7 @@ impl Figure {
     #[must_use]
     pub fn default_records(self) -> usize {
         match self.training() {
+            _ if self == Self::JFig8 => 1000,
             Training::EachSplit => 100,
             _ if self == Self::JFig5 => 100,
             Training::InOnePlace => 1000,

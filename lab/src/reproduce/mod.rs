@@ -13,6 +13,7 @@ mod figure;
 mod heat_map;
 mod inversions;
 mod moments;
+mod names;
 mod networks;
 mod noise;
 mod one_feature;
@@ -49,6 +50,7 @@ pub use document::{
 };
 pub use error::{ModelFileError, ReproduceError};
 pub use figure::Figure;
+use names::stem;
 pub use options::Options;
 pub use page::render_page;
 pub use protocol::{Protocol, Training};
@@ -108,20 +110,11 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
 /// [`ReproduceError::Plot`] if the page cannot be drawn, [`ReproduceError::Write`] if a file cannot be written.
 pub fn write(document: &Document, out: &Path) -> Result<[PathBuf; 2], ReproduceError> {
     let texts = [("json", document.to_json()?), ("html", render_page(document)?)];
-    let set = &document.dataset;
-    let other = set.variant.as_ref().filter(|variant| own_variant(document).as_ref() != Some(*variant));
-    let variant = other.map(|variant| format!("-{variant}")).unwrap_or_default();
-    let name = |extension: &str| out.join(format!("{}-{}{variant}.{extension}", document.figure, set.name));
+    let stem = stem(document);
+    let name = |extension: &str| out.join(format!("{stem}.{extension}"));
     for (extension, text) in &texts {
         let path = name(extension);
         write_atomic(&path, text.as_bytes(), false).map_err(|source| ReproduceError::Write { path, source })?;
     }
     Ok([name("json"), name("html")])
-}
-
-/// The variant of its data set that a figure takes unless told otherwise, where both have these names.
-fn own_variant(document: &Document) -> Option<String> {
-    let figure = Figure::ALL.iter().find(|figure| figure.as_str() == document.figure)?;
-    let dataset = document.dataset.name.parse().ok()?;
-    Some(figure.default_variant(dataset).to_string())
 }

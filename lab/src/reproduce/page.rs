@@ -5,6 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::ReproduceError;
 use super::document::Document;
 use super::heat_map::heat;
+use super::names::stem;
 use super::plot::plot;
 use super::table::{ADDED_RISK, ADDED_RISK_COLUMNS, added_risk_cells, capital, facts, with_settings};
 use crate::page::{Shell, said};
@@ -26,7 +27,7 @@ pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
         generator: &document.program,
         lead: "",
         facts: facts(document).into_iter().map(|(label, value)| (label, said(&value))).collect(),
-        source: format!("{}-{}.json", document.figure, document.dataset.name),
+        source: format!("{}.json", stem(document)),
         schema_version: document.schema_version,
     };
     Ok(shell.page(&html! {

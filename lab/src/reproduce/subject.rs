@@ -37,7 +37,7 @@ pub struct SubjectSpec {
     pub seed: u64,
     /// Whose account of the experiments is followed.
     pub protocol: Protocol,
-    /// Where the model is trained. No matter with a file.
+    /// Where the model is trained. No matter with a file, which goes with no training for each split.
     pub training: Training,
 }
 
@@ -118,6 +118,10 @@ impl Subject {
     /// # Errors
     /// [`ReproduceError::Data`], [`ReproduceError::Model`] and what else can be wrong with the files.
     pub fn load(spec: &SubjectSpec) -> Result<Self, ReproduceError> {
+        if spec.training == Training::EachSplit && spec.model.is_some() {
+            let figure = "a figure that trains a model for every split";
+            return Err(ReproduceError::NoChoice { figure, what: "a file of weights" });
+        }
         let dataset = data::load(&data_spec(spec)?)?;
         let file = spec.model.as_ref().map(|path| read_model(path, &dataset)).transpose()?;
         let config = training_config(spec)?;

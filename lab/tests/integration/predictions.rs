@@ -157,6 +157,11 @@ fn request(here: &Trained, from: usize, to: usize) -> pb::PredictRequest {
     }
 }
 
+/// No party answers there any more. Whatever took its port meanwhile may take connections and say nothing.
+fn gone(status: &tonic::Status) -> bool {
+    [Code::Unavailable, Code::DeadlineExceeded].contains(&status.code())
+}
+
 /// A passive party that is down is named on both ways of asking, and serving resumes when it is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_passive_party_that_is_down_is_named_and_serving_resumes() {
@@ -175,17 +180,17 @@ async fn a_passive_party_that_is_down_is_named_and_serving_resumes() {
     here.deployment.stop_passive(1).await;
     ask.send(request(&here, 30, 40)).await.unwrap();
     let status = stream.message().await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(gone(&status), "{status}");
     assert!(status.message().contains("passive-2"), "{status}");
     // The first error ends the stream, whatever is asked afterwards.
     let _ = ask.send(request(&here, 20, 30)).await;
     assert!(!matches!(stream.message().await, Ok(Some(_))));
 
     let status = coordinator.predict(request(&here, 20, 30)).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(gone(&status), "{status}");
     assert!(status.message().contains("passive-2"), "{status}");
     let status = score(&here.deployment, &ids).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(gone(&status), "{status}");
     assert!(status.message().contains("passive-2"), "through the active party: {status}");
 
     here.deployment.restart_passive(1).await.unwrap();

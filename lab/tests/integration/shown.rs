@@ -93,7 +93,13 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
         let asked = |here: &Trained| {
             plan(
                 here,
-                vec![gradient_inversion.clone(), generative.clone(), Method::HalfStar.into(), Method::Half.into()],
+                vec![
+                    gradient_inversion.clone(),
+                    generative.clone(),
+                    Method::HalfStarLayerwise.into(),
+                    Method::HalfStar.into(),
+                    Method::Half.into(),
+                ],
                 Default::default(),
             )
         };

@@ -181,6 +181,7 @@ fn status(result: &pb::AttackResult) -> Status {
         Outcome::Scaled => Status::Scaled,
         Outcome::Posterior => Status::Posterior { rank, unknowns },
         Outcome::Regression => Status::Regression,
+        Outcome::LayerByLayer => Status::LayerByLayer,
     }
 }
 

@@ -2,13 +2,15 @@
 //! and the activation. Every split is a model of its own; a point is the mean over splits, and its error that of this mean.
 
 mod by_records;
+mod checks;
 mod split;
 
 pub(super) use by_records::run as by_records;
 
+use self::checks::Found;
 use self::split::{Architecture, Split};
-use super::contender::{Contender, Pairs, Wanted, pick};
-use super::document::{AttackFacts, Axis, Check, Curve, Document, ModelOrigin};
+use super::contender::{Contender, Wanted, pick};
+use super::document::{AttackFacts, Axis, Curve, Document, ModelOrigin};
 use super::statistics::mean;
 use super::subject::Subject;
 use super::sweep::starts;
@@ -22,9 +24,6 @@ const WINDOWS: usize = 4;
 /// Curves of figure 9, of J's settings.
 const LAYERS: [&str; 3] = ["one_layer", "two_layers", "three_layers"];
 
-/// What J calls an error "near 0".
-const NEAR_ZERO: f64 = 0.01;
-
 /// A line of a figure: on which of its architectures.
 struct Line {
     architecture: Architecture,
@@ -32,23 +31,24 @@ struct Line {
 }
 
 /// J's gradient inversion, with what `--gia` says.
-fn of_paper(curve: &'static str, given: &Pairs) -> Wanted {
-    let given = given.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    Wanted::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given)
+fn of_paper(curve: &'static str, options: &Options) -> Wanted {
+    let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    let wanted = Wanted::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given);
+    wanted.at_most(options.inversion_records)
 }
 
 /// Gradient inversion with the settings of this program, from ½.
-fn converged(curve: &'static str) -> Wanted {
-    Wanted::new("gradient_inversion").called(curve).with([("start", "half")])
+fn converged(curve: &'static str, options: &Options) -> Wanted {
+    Wanted::new("gradient_inversion").called(curve).with([("start", "half")]).at_most(options.inversion_records)
 }
 
 /// The attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1], both with settings of ours, V's
 /// way through the layers, and the guesses.
-fn attacks(given: &Pairs) -> Vec<Wanted> {
+fn attacks(options: &Options) -> Vec<Wanted> {
     vec![
-        of_paper("gia", given),
-        of_paper("gia_projected", given).with([("projected", "true")]),
-        converged("gia_converged"),
+        of_paper("gia", options),
+        of_paper("gia_projected", options).with([("projected", "true")]),
+        converged("gia_converged", options),
         Wanted::new("generative_regression").called("grn").with([("generator", "published")]),
         Wanted::new("generative_regression").called("grn_own"),
         Wanted::new("half_star_layerwise"),
@@ -61,9 +61,9 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
     let j = Architecture::J;
     let on = |architecture, wanted| Line { architecture, wanted };
     let several = |of: [(Architecture, &'static str, &'static str); 3]| {
-        let printed = of.map(|(on_it, curve, _)| on(on_it, of_paper(curve, &options.inversion)));
-        let converged = of.map(|(on_it, _, curve)| on(on_it, converged(curve)));
-        printed.into_iter().chain(converged).chain([on(j, Wanted::new("half"))]).collect()
+        let printed = of.map(|(on_it, curve, _)| on(on_it, of_paper(curve, options)));
+        let converged = of.map(|(on_it, _, curve)| on(on_it, converged(curve, options)));
+        printed.into_iter().chain(converged).chain([on(j, Wanted::new("half")), on(j, Wanted::new("random"))]).collect()
     };
     match figure {
         Figure::JFig9 => several([
@@ -76,7 +76,7 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
             (j, "sigmoid", "sigmoid_converged"),
             (Architecture { activation: "tanh", ..j }, "tanh", "tanh_converged"),
         ]),
-        _ => attacks(&options.inversion).into_iter().map(|wanted| on(j, wanted)).collect(),
+        _ => attacks(options).into_iter().map(|wanted| on(j, wanted)).collect(),
     }
 }
 
@@ -150,27 +150,12 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let x: Vec<f64> = dimensions.iter().map(|d| *d as f64 / total).collect();
     fill(&mut document, &contenders, &x, &found, &cpu);
     trained(&mut document, Architecture::J, options, &accuracies.concat())?;
-    match figure {
-        Figure::JFig9 => ["", "_converged"].iter().for_each(|of| {
-            let checks = deeper_is_harder(&document, of, &dimensions);
-            document.checks.extend(checks);
-        }),
-        Figure::JFig10 => ["", "_converged"].iter().for_each(|of| {
-            let checks = similar(&document, of, &dimensions);
-            document.checks.extend(checks);
-        }),
-        _ => {
-            for curve in ["gia", "gia_converged"] {
-                let check = near_zero(&document, curve);
-                document.checks.extend(check);
-            }
-            for curve in ["gia", "gia_converged"] {
-                let claim = format!("{curve}: below the generative regression network (J section 5.2.2)");
-                let check = below(&document, curve, "grn", &claim);
-                document.checks.extend(check);
-            }
-        }
-    }
+    let found = Found { contenders: &contenders, errors: &found };
+    document.checks = match figure {
+        Figure::JFig9 => ["", "_converged"].iter().flat_map(|of| found.by_depth(&document, of)).collect(),
+        Figure::JFig10 => ["", "_converged"].iter().flat_map(|of| found.by_activation(&document, of)).collect(),
+        _ => checks::seventh(&document, subject.features()),
+    };
     for ((architecture, _), accuracies) in groups.iter().zip(&accuracies) {
         document.notes.push(format!(
             "hidden layers of 8 units: {}, {}: accuracy {:.4} in the mean over {} splits",
@@ -222,106 +207,4 @@ fn trained(
     document.model.origin = ModelOrigin::EachSplit { config };
     document.model.accuracy = mean(accuracies.iter().copied()).mean;
     Ok(())
-}
-
-/// With a tenth of the features the error is near 0.
-fn near_zero(document: &Document, name: &str) -> Option<Check> {
-    let curve = document.curve(name)?;
-    let few: Vec<usize> = (0..curve.x.len()).filter(|&i| curve.x[i] <= 0.11).collect();
-    let violations: Vec<String> = few
-        .iter()
-        .filter(|&&i| curve.mean[i] > NEAR_ZERO)
-        .map(|&i| format!("d = {}: {:.4}", document.axis.points[i], curve.mean[i]))
-        .collect();
-    (!few.is_empty()).then(|| Check {
-        claim: format!(
-            "{name}: with a tenth of the features passive, the error is near 0 (J section 5.2.2; here: at most {NEAR_ZERO})"
-        ),
-        holds: violations.is_empty(),
-        comparisons: few.len() as u64,
-        detail: format!("at most {:.4}", few.iter().map(|&i| curve.mean[i]).fold(0.0, f64::max)),
-        violations,
-    })
-}
-
-/// One curve lies below another at every point.
-fn below(document: &Document, low: &str, high: &str, claim: &str) -> Option<Check> {
-    let (a, b) = (document.curve(low)?, document.curve(high)?);
-    let violations: Vec<String> = (0..a.mean.len())
-        .filter(|&i| a.mean[i] >= b.mean[i])
-        .map(|i| {
-            let (point, symbol) = (document.axis.points[i], &document.axis.symbol);
-            format!("{symbol} = {point}: {low} {:.4}, {high} {:.4}", a.mean[i], b.mean[i])
-        })
-        .collect();
-    Some(Check {
-        claim: claim.into(),
-        holds: violations.is_empty(),
-        comparisons: a.mean.len() as u64,
-        detail: format!("{low} is not below {high} at {} of {} points", violations.len(), a.mean.len()),
-        violations,
-    })
-}
-
-/// The error rises with the number of layers, two errors of the means allowed.
-fn deeper_is_harder(document: &Document, of: &str, dimensions: &[usize]) -> Vec<Check> {
-    let layers: Vec<&Curve> = LAYERS.iter().filter_map(|name| document.curve(&format!("{name}{of}"))).collect();
-    layers
-        .windows(2)
-        .map(|pair| {
-            let violations: Vec<String> = (0..dimensions.len())
-                .filter(|&i| pair[1].mean[i] < pair[0].mean[i] - 2.0 * spread(pair[0], pair[1], i))
-                .map(|i| format!("d = {}: {:.4}, then {:.4}", dimensions[i], pair[0].mean[i], pair[1].mean[i]))
-                .collect();
-            Check {
-                claim: format!(
-                    "from {} to {} the error does not fall (J section 5.2.2, figure 9)",
-                    pair[0].name, pair[1].name
-                ),
-                holds: violations.is_empty(),
-                comparisons: dimensions.len() as u64,
-                detail: format!(
-                    "it falls by more than two standard errors at {} of {} points",
-                    violations.len(),
-                    dimensions.len()
-                ),
-                violations,
-            }
-        })
-        .collect()
-}
-
-/// Tanh does as sigmoid does and relu no better, two errors of the means allowed.
-fn similar(document: &Document, of: &str, dimensions: &[usize]) -> Vec<Check> {
-    let Some(sigmoid) = document.curve(&format!("sigmoid{of}")) else { return Vec::new() };
-    let others = ["relu", "tanh"].iter().filter_map(|name| Some((*name, document.curve(&format!("{name}{of}"))?)));
-    others
-        .map(|(name, other)| {
-            let violations: Vec<String> = (0..dimensions.len())
-                .filter(|&i| {
-                    let (away, allowed) = (other.mean[i] - sigmoid.mean[i], 2.0 * spread(other, sigmoid, i));
-                    -away > allowed || name == "tanh" && away > allowed
-                })
-                .map(|i| format!("d = {}: {:.4}, sigmoid {:.4}", dimensions[i], other.mean[i], sigmoid.mean[i]))
-                .collect();
-            let says = if name == "tanh" { "does as sigmoid does" } else { "errs as much as sigmoid or more" };
-            Check {
-                claim: format!("{} {says} (J section 5.2.2, figure 10)", other.name),
-                holds: violations.is_empty(),
-                comparisons: dimensions.len() as u64,
-                detail: format!(
-                    "not so by more than two standard errors at {} of {} points",
-                    violations.len(),
-                    dimensions.len()
-                ),
-                violations,
-            }
-        })
-        .collect()
-}
-
-/// The standard error of a difference of two curves at a point.
-fn spread(a: &Curve, b: &Curve, point: usize) -> f64 {
-    let of = |curve: &Curve| curve.standard_error.as_ref().map_or(0.0, |errors| errors[point]);
-    of(a).hypot(of(b))
 }

@@ -1,0 +1,136 @@
+//! What J says of figures 7, 9 and 10, checked.
+
+use super::super::contender::Contender;
+use super::super::document::{Check, Document};
+use super::super::statistics::{Mean, mean};
+use super::LAYERS;
+
+/// What J calls an error "near 0".
+const NEAR_ZERO: f64 = 0.01;
+
+/// The errors of every split: by contender, point and split. Splits come in one order for all contenders, so that two of them can be
+/// compared split by split.
+pub(super) struct Found<'a> {
+    pub(super) contenders: &'a [Contender],
+    pub(super) errors: &'a [Vec<Vec<f64>>],
+}
+
+impl Found<'_> {
+    fn of(&self, curve: &str) -> Option<&[Vec<f64>]> {
+        self.contenders.iter().position(|c| c.curve == curve).map(|at| self.errors[at].as_slice())
+    }
+
+    /// Says at how many points the errors of two curves are not related as claimed. `off` is told the difference a − b over the splits of
+    /// a point: its mean, and how well that is known.
+    fn compare(
+        &self,
+        document: &Document,
+        (a, b): (&str, &str),
+        claim: String,
+        off: impl Fn(Mean) -> bool,
+    ) -> Option<Check> {
+        let (of_a, of_b) = (self.of(a)?, self.of(b)?);
+        let violations: Vec<String> = of_a
+            .iter()
+            .zip(of_b)
+            .enumerate()
+            .filter_map(|(i, (a_here, b_here))| {
+                let differences: Vec<f64> = a_here.iter().zip(b_here).map(|(a, b)| a - b).collect();
+                let difference = mean(differences.iter().copied());
+                off(difference).then(|| {
+                    let at = |errors: &[f64]| mean(errors.iter().copied()).mean;
+                    format!("d = {}: {a} {:.4}, {b} {:.4}", document.axis.points[i], at(a_here), at(b_here))
+                })
+            })
+            .collect();
+        Some(Check {
+            claim,
+            holds: violations.is_empty(),
+            comparisons: of_a.len() as u64,
+            detail: format!("not so at {} of {} points", violations.len(), of_a.len()),
+            violations,
+        })
+    }
+
+    /// Figure 9: the error rises with the number of layers, and stays below a random guess.
+    pub(super) fn by_depth(&self, document: &Document, of: &str) -> Vec<Check> {
+        let names = LAYERS.map(|name| format!("{name}{of}"));
+        let rises = names.windows(2).filter_map(|pair| {
+            let (few, more) = (pair[0].as_str(), pair[1].as_str());
+            let claim = format!(
+                "from {few} to {more} the error does not fall (J section 5.2.2, figure 9; two standard errors of the difference allowed)"
+            );
+            self.compare(document, (few, more), claim, |d| d.mean > 2.0 * d.standard_error)
+        });
+        let below = names.iter().filter_map(|name| {
+            let claim = format!("{name}: an error smaller than that of a random guess (J section 5.2.2, figure 9)");
+            self.compare(document, (name, "random"), claim, |d| d.mean >= 0.0)
+        });
+        rises.chain(below).collect()
+    }
+
+    /// Figure 10: tanh does as sigmoid does, and relu somewhat worse, "for most of the datasets".
+    pub(super) fn by_activation(&self, document: &Document, of: &str) -> Vec<Check> {
+        let [relu, sigmoid, tanh] = ["relu", "sigmoid", "tanh"].map(|name| format!("{name}{of}"));
+        let alike = format!(
+            "{tanh} does as sigmoid does (J section 5.2.2, figure 10; two standard errors of the difference allowed)"
+        );
+        let larger = |other: &str| {
+            let claim =
+                format!("{relu} has a larger error than {other} (J section 5.2.2, figure 10; for most data sets)");
+            self.compare(document, (&relu, other), claim, |d| d.mean <= 0.0)
+        };
+        let alike = self.compare(document, (&tanh, &sigmoid), alike, |d| d.mean.abs() > 2.0 * d.standard_error);
+        [alike, larger(&sigmoid), larger(&tanh)].into_iter().flatten().collect()
+    }
+}
+
+/// Figure 7.
+pub(super) fn seventh(document: &Document, total: usize) -> Vec<Check> {
+    let curves = ["gia", "gia_converged"];
+    let near = curves.iter().filter_map(|curve| near_zero(document, curve, total));
+    let lower = curves.iter().filter_map(|curve| {
+        below(document, curve, "grn", &format!("{curve}: below the generative regression network (J section 5.2.2)"))
+    });
+    near.chain(lower).collect()
+}
+
+/// With a tenth of the features (as a point is the nearest number of them) the error is near 0.
+fn near_zero(document: &Document, name: &str, total: usize) -> Option<Check> {
+    let curve = document.curve(name)?;
+    let points = &document.axis.points;
+    let few: Vec<usize> = (0..points.len()).filter(|&i| 10 * points[i] <= total + 5).collect();
+    let violations: Vec<String> = few
+        .iter()
+        .filter(|&&i| curve.mean[i] > NEAR_ZERO)
+        .map(|&i| format!("d = {}: {:.4}", points[i], curve.mean[i]))
+        .collect();
+    (!few.is_empty()).then(|| Check {
+        claim: format!(
+            "{name}: with a tenth of the features passive, the error is near 0 (J section 5.2.2; here: at most {NEAR_ZERO})"
+        ),
+        holds: violations.is_empty(),
+        comparisons: few.len() as u64,
+        detail: format!("at most {:.4}", few.iter().map(|&i| curve.mean[i]).fold(0.0, f64::max)),
+        violations,
+    })
+}
+
+/// One curve lies below another at every point.
+pub(super) fn below(document: &Document, low: &str, high: &str, claim: &str) -> Option<Check> {
+    let (a, b) = (document.curve(low)?, document.curve(high)?);
+    let violations: Vec<String> = (0..a.mean.len())
+        .filter(|&i| a.mean[i] >= b.mean[i])
+        .map(|i| {
+            let (point, symbol) = (document.axis.points[i], &document.axis.symbol);
+            format!("{symbol} = {point}: {low} {:.4}, {high} {:.4}", a.mean[i], b.mean[i])
+        })
+        .collect();
+    Some(Check {
+        claim: claim.into(),
+        holds: violations.is_empty(),
+        comparisons: a.mean.len() as u64,
+        detail: format!("{low} is not below {high} at {} of {} points", violations.len(), a.mean.len()),
+        violations,
+    })
+}
