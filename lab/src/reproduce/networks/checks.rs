@@ -3,7 +3,9 @@
 use super::super::contender::Contender;
 use super::super::document::{Check, Document};
 use super::super::statistics::{Mean, mean};
-use super::LAYERS;
+
+/// Curves of figure 9, of J's settings.
+pub(super) const LAYERS: [&str; 3] = ["one_layer", "two_layers", "three_layers"];
 
 /// What J calls an error "near 0".
 const NEAR_ZERO: f64 = 0.01;

@@ -7,7 +7,7 @@ mod split;
 
 pub(super) use by_records::run as by_records;
 
-use self::checks::Found;
+use self::checks::{Found, LAYERS};
 use self::split::{Architecture, Split};
 use super::contender::{Contender, Wanted, pick};
 use super::document::{AttackFacts, Axis, Curve, Document, ModelOrigin};
@@ -20,9 +20,6 @@ use crate::progress::Progress;
 
 /// Splits of each number of passive features unless told otherwise.
 const WINDOWS: usize = 4;
-
-/// Curves of figure 9, of J's settings.
-const LAYERS: [&str; 3] = ["one_layer", "two_layers", "three_layers"];
 
 /// A line of a figure: on which of its architectures.
 struct Line {
