@@ -256,7 +256,8 @@ fn enough_auxiliary_records_are_as_good_as_the_parameters() {
     assert_eq!(tau.settings["auxiliary_records"], "24");
 }
 
-/// With 12 records, enough for 3 passive features, it does not matter what they are; for 18 it does, and none is as good as the parameters.
+/// With 12 records, enough for 3 passive features, it does not matter what they are; for 18 it does: those that are not of the data
+/// say less.
 #[test]
 fn auxiliary_records_need_not_be_of_the_data() {
     let subject = published(DatasetName::Robot);

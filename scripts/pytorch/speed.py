@@ -53,8 +53,8 @@ def row(name, make, features, classes, head, steps, records, dtype):
     print(f"{name:<40} {torch.get_num_threads():>8} {kind:>8} {ms:>16.3f} {us:>24.2f}", flush=True)
 
 
-def inversion(loss, dtype):
-    """Seconds for 1000 steps of Adam on the 18 passive features of 1000 records at once, clipped to [0, 1]."""
+def served(dtype):
+    """J's perceptrons on 18 + 18 features of 1000 records: the passive one, the active one's outputs, and the scores."""
     torch.manual_seed(1)
     own, passive = (perceptron(18, [8, 8], 6, "sigmoid", active).to(dtype) for active in (True, False))
     for parameter in passive.parameters():
@@ -62,6 +62,12 @@ def inversion(loss, dtype):
     with torch.no_grad():
         share = own(torch.rand(1000, 18, dtype=dtype))
         scores = torch.softmax(share + passive(torch.rand(1000, 18, dtype=dtype)), 1)
+    return passive, share, scores
+
+
+def inversion(loss, dtype):
+    """Seconds for 1000 steps of Adam on the 18 passive features of 1000 records at once, clipped to [0, 1]."""
+    passive, share, scores = served(dtype)
     logs = scores.log()
 
     def run():
@@ -84,14 +90,8 @@ def inversion(loss, dtype):
 
 def generation(dtype):
     """Seconds for 10 epochs of a generative regression network on the same, batches of 64."""
-    torch.manual_seed(1)
-    own, passive = (perceptron(18, [8, 8], 6, "sigmoid", active).to(dtype) for active in (True, False))
-    for parameter in passive.parameters():
-        parameter.requires_grad_(False)
-    # The features that the generator takes: the active party's own outputs, as in the benchmark.
-    with torch.no_grad():
-        share = own(torch.rand(1000, 18, dtype=dtype))
-        scores = torch.softmax(share + passive(torch.rand(1000, 18, dtype=dtype)), 1)
+    # The features that the generator takes are the active party's own outputs, as in the benchmark.
+    passive, share, scores = served(dtype)
     layers, inputs = [], 6 + 18
     for width in [600, 200, 100]:
         layers += [nn.Linear(inputs, width), nn.LayerNorm(width), nn.ReLU()]

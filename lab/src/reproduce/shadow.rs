@@ -12,7 +12,7 @@ use super::contender::{Wanted, pick};
 use super::document::{Check, Document};
 use super::subject::{Purpose, Subject, generator, scores};
 use super::sweep::{Plan, Window, select, sweep};
-use super::white_box::{axis, fill};
+use super::white_box::{axis, fill, tenths};
 use super::{Figure, Options, ReproduceError, blank};
 
 /// What auxiliary records are.
@@ -88,13 +88,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     }
     let mut notes: Vec<String> = Vec::new();
     let drawn = subject.draw(Some(options.inversion_records), options.seed);
-    let dimensions = if options.dimensions.is_empty() {
-        let mut tenths: Vec<usize> = (1..=9).map(|tenth| (total * tenth + 5) / 10).filter(|d| *d > 0).collect();
-        tenths.dedup();
-        tenths
-    } else {
-        super::white_box::dimensions(subject, options)?
-    };
+    let dimensions = tenths(subject, options)?;
     let attack = |curve| {
         let wanted = Wanted::new("gradient_inversion").called(curve);
         let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));

@@ -1,8 +1,8 @@
 //! R figure 4: the error of ten attacks by the share of features that the passive party holds.
 
-use super::contender::{Pairs, Wanted, pick};
+use super::contender::{Contender, Pairs, Wanted, pick};
 use super::document::{AttackFacts, Axis, Check, Curve, Document};
-use super::statistics::mean;
+use super::statistics::{Mean, mean};
 use super::subject::Subject;
 use super::sweep::{EQUAL, Plan, Point, Swept, starts, sweep};
 use super::{Figure, Options, ReproduceError, blank};
@@ -104,6 +104,17 @@ pub(super) fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usi
     }
 }
 
+/// As [`dimensions`], but the tenths of the features, to the nearest number, unless some are asked for.
+pub(super) fn tenths(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
+    if !options.dimensions.is_empty() {
+        return dimensions(subject, options);
+    }
+    let total = subject.features();
+    let mut tenths: Vec<usize> = (1..=9).map(|tenth| (total * tenth + 5) / 10).filter(|d| *d > 0).collect();
+    tenths.dedup();
+    Ok(tenths)
+}
+
 /// As [`dimensions`], but eight of them, evenly spread, unless some are asked for.
 pub(super) fn eight(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let all = dimensions(subject, options)?;
@@ -118,23 +129,28 @@ pub(super) fn fill(document: &mut Document, plan: &Plan<'_>, swept: &Swept) {
     let total = plan.subject.features() as f64;
     let x: Vec<f64> = swept.points.iter().map(|p| p.d as f64 / total).collect();
     for (i, contender) in plan.contenders.iter().enumerate() {
-        let means: Vec<_> = swept.points.iter().map(|p| mean(p.errors[i].iter().copied())).collect();
-        document.curves.push(Curve {
-            name: contender.curve.into(),
-            role: contender.role,
-            of: None,
-            x: x.clone(),
-            mean: means.iter().map(|m| m.mean).collect(),
-            standard_error: Some(means.iter().map(|m| m.standard_error).collect()),
-        });
-        document.attacks.push(AttackFacts {
-            curve: contender.curve.into(),
-            method: contender.method.to_string(),
-            settings: contender.given.clone(),
-            records: contender.records,
-            cpu_seconds: swept.cpu[i].as_secs_f64(),
-        });
+        let means: Vec<Mean> = swept.points.iter().map(|p| mean(p.errors[i].iter().copied())).collect();
+        put(document, contender, &x, &means, swept.cpu[i].as_secs_f64());
     }
+}
+
+/// Puts an attack and its curve into a document: the mean at each position on the axis, and the processor time of all.
+pub(super) fn put(document: &mut Document, contender: &Contender, x: &[f64], means: &[Mean], cpu_seconds: f64) {
+    document.curves.push(Curve {
+        name: contender.curve.into(),
+        role: contender.role,
+        of: None,
+        x: x.to_vec(),
+        mean: means.iter().map(|m| m.mean).collect(),
+        standard_error: Some(means.iter().map(|m| m.standard_error).collect()),
+    });
+    document.attacks.push(AttackFacts {
+        curve: contender.curve.into(),
+        method: contender.method.to_string(),
+        settings: contender.given.clone(),
+        records: contender.records,
+        cpu_seconds,
+    });
 }
 
 /// One attack is never worse than another: in the mean at every point, and on every record.

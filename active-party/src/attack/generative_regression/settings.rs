@@ -30,7 +30,7 @@ impl Default for GenerativeRegression {
 }
 
 impl GenerativeRegression {
-    /// The settings of its inventors' program, which J and P attack with: 60 epochs, Adam at 1e-4, a quarter of the variance.
+    /// The settings of its inventors' program: 60 epochs, Adam at 1e-4, a quarter of the variance.
     #[must_use]
     pub fn as_published() -> Self {
         Self { epochs: 60, learning_rate: 1e-4, variance_weight: 0.25, ..Self::default() }

@@ -10,8 +10,8 @@ pub(super) use by_records::run as by_records;
 use self::checks::{Found, LAYERS};
 use self::split::{Architecture, Split};
 use super::contender::{Contender, Wanted, pick};
-use super::document::{AttackFacts, Axis, Curve, Document, ModelOrigin};
-use super::statistics::mean;
+use super::document::{Axis, Document, ModelOrigin};
+use super::statistics::{Mean, mean};
 use super::subject::Subject;
 use super::sweep::starts;
 use super::workers::{cpu_time, in_order};
@@ -77,21 +77,10 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
     }
 }
 
-/// The tenths of the features, or the numbers asked for.
-fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
-    if !options.dimensions.is_empty() {
-        return super::white_box::dimensions(subject, options);
-    }
-    let total = subject.features();
-    let mut tenths: Vec<usize> = (1..=9).map(|tenth| (total * tenth + 5) / 10).filter(|d| *d > 0).collect();
-    tenths.dedup();
-    Ok(tenths)
-}
-
 /// Computes figure 7, 9 or 10.
 pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
-    let dimensions = dimensions(subject, options)?;
+    let dimensions = super::white_box::tenths(subject, options)?;
     let lines = lines(figure, options);
     let architectures: Vec<Architecture> = lines.iter().map(|line| line.architecture).collect();
     let wanted = lines.into_iter().map(|line| line.wanted).collect();
@@ -174,22 +163,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
 /// Curves (by contender and point, a value for each split) and facts of the attacks.
 fn fill(document: &mut Document, contenders: &[Contender], x: &[f64], found: &[Vec<Vec<f64>>], cpu: &[f64]) {
     for ((contender, of_points), cpu) in contenders.iter().zip(found).zip(cpu) {
-        let means: Vec<_> = of_points.iter().map(|values| mean(values.iter().copied())).collect();
-        document.curves.push(Curve {
-            name: contender.curve.into(),
-            role: contender.role,
-            of: None,
-            x: x.to_vec(),
-            mean: means.iter().map(|m| m.mean).collect(),
-            standard_error: Some(means.iter().map(|m| m.standard_error).collect()),
-        });
-        document.attacks.push(AttackFacts {
-            curve: contender.curve.into(),
-            method: contender.method.to_string(),
-            settings: contender.given.clone(),
-            records: contender.records,
-            cpu_seconds: *cpu,
-        });
+        let means: Vec<Mean> = of_points.iter().map(|values| mean(values.iter().copied())).collect();
+        super::white_box::put(document, contender, x, &means, *cpu);
     }
 }
 
