@@ -69,7 +69,7 @@ impl ReadyPolicy {
 
 /// The first defense of a policy that is fitted on scores of the model's training, by name.
 pub(crate) fn fitted_defense(policy: &Policy) -> Option<&'static str> {
-    policy.defenses.iter().map(DefenseConfig::facts).find(|facts| facts.fitted).map(|facts| facts.name)
+    policy.defenses.iter().find(|defense| defense.fitted()).map(DefenseConfig::name)
 }
 
 /// Makes policies ready, and keeps the live one.
@@ -162,22 +162,22 @@ impl Policies {
         } else {
             None
         };
-        let (defenses, classes) = (policy.defenses.clone(), model.classes());
-        let build = move || {
-            let grants = Grants { passive_weights: weights.as_ref(), calibration: calibration.as_ref() };
-            Pipeline::build(&defenses, classes, &grants)
-        };
-        // A codebook takes a while to fit.
-        let built =
-            tokio::task::spawn_blocking(build).await.map_err(|_| Refusal::internal("fitting a defense failed"))?;
-        let pipeline = built.map_err(|e| {
-            let shown: String = policy.to_string().chars().take(120).collect();
-            Refusal::invalid(format!("policy `{shown}`: {e}"))
-        })?;
         // The text names every parameter: another parameter, other noise.
         let text = policy.to_string();
         // Not the version: the active party moves that at will, by renaming a class.
         let key = self.secret.key(&model.passive_fingerprint, &text);
+        let (defenses, classes, seed) = (policy.defenses.clone(), model.classes(), key.training_seed());
+        let build = move || {
+            let grants = Grants { passive_weights: weights.as_ref(), calibration: calibration.as_ref(), seed };
+            Pipeline::build(&defenses, classes, &grants)
+        };
+        // A codebook takes a while to fit, and a purifier to train.
+        let built =
+            tokio::task::spawn_blocking(build).await.map_err(|_| Refusal::internal("fitting a defense failed"))?;
+        let pipeline = built.map_err(|e| {
+            let shown: String = text.chars().take(120).collect();
+            Refusal::invalid(format!("policy `{shown}`: {e}"))
+        })?;
         Ok(ReadyPolicy { policy: policy.clone(), text, pipeline, key })
     }
 

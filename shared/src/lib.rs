@@ -30,6 +30,7 @@ pub mod json;
 pub mod metrics;
 pub mod model;
 pub mod policy;
+pub mod purifier;
 pub mod rpc;
 pub mod service;
 pub mod state_file;

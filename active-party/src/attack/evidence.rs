@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
+use vfl_shared::purifier::Purifier;
 
 use super::Cells;
 
@@ -88,6 +89,8 @@ pub struct NoisyScores {
     pub scores: DMatrix<f64>,
     /// The standard deviation of the noise in each, k × n.
     pub deviation: DMatrix<f64>,
+    /// What the scores went through before the noise.
+    pub through: Option<Arc<Purifier>>,
 }
 
 impl std::fmt::Debug for NoisyScores {

@@ -55,6 +55,8 @@ impl<A: Attack> Attack for InRanges<A> {
             None => None,
         };
         side.prior = prior.as_ref();
+        let auxiliary = side.auxiliary.and_then(|records| records.in_ranges(&open, ranges));
+        side.auxiliary = auxiliary.as_ref();
         let found = self.inner.reconstruct(&view.under(&mapped)?.with_side_information(side), rng)?;
         if model.passive_weights().is_err() && found.status != Status::Baseline {
             return Err(AttackError::NeedsParameters);

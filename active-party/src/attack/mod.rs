@@ -71,7 +71,7 @@ pub use known_model::KnownModel;
 pub use layerwise::Layerwise;
 pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
-pub use one_feature::{OneFeature, one_feature};
+pub use one_feature::{OneFeature, one_feature, one_feature_of_mean};
 pub use one_feature_case::{OneFeatureCase, OneFeatureError};
 pub use prior::{Imputation, MAX_FITTED, Moments, Point, Posterior, Prior, PriorError, Regression};
 pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
@@ -387,6 +387,7 @@ register! {
     RankingCone = adaptive::cones::RANKING_CONE,
     LabelCone = adaptive::cones::LABEL_CONE,
     CodebookCell = adaptive::cones::CODEBOOK_CELL,
+    ShadowPurifier = adaptive::shadow_purifier::SHADOW_PURIFIER,
     NoiseDirection = adaptive::noise_direction::NOISE_DIRECTION,
     Averaging = adaptive::averaging::AVERAGING,
     UndoTransform = adaptive::undo::UNDO_TRANSFORM,

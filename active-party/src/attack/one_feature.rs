@@ -13,7 +13,7 @@ use rand::Rng;
 
 use super::entry::{Entry, Group};
 use super::settings::Setting;
-use super::{AdversaryView, Attack, AttackError, Needs, OneFeatureCase, OneFeatureError, Reconstruction, Status};
+use super::{AdversaryView, Attack, AttackError, Need, Needs, OneFeatureCase, OneFeatureError, Reconstruction, Status};
 
 /// The feature of every record from v (one value per record, any unit), by R section VI:
 ///
@@ -46,6 +46,30 @@ pub fn one_feature(case: OneFeatureCase, v: &[f64]) -> Result<Vec<f64>, OneFeatu
     Ok(v.iter().map(|v| (v * scale - zero) / range).collect())
 }
 
+/// [`one_feature`], with the population's mean μ of the feature where the case leaves open which end is which (R footnote 15).
+///
+/// There v fits x̂ = u and x̂ = 1 − u, with u the min-max scaled v. The sum over the records of ω x + β = v says that the right one has
+/// their mean. For n records it lies around μ with variance s²/n (s² that of u, the same of both), so that u is
+/// w = 1 / (1 + exp(−2 n (ū − ½)(μ − ½) / s²)) likely, if both were as likely before. The estimate is the mean of the two, ½ + (2w − 1)(u − ½):
+/// u or 1 − u as soon as there are many records, and still ½ where μ does not tell them apart.
+///
+/// # Errors
+/// As [`one_feature`].
+pub fn one_feature_of_mean(case: OneFeatureCase, v: &[f64], mean: f64) -> Result<Vec<f64>, OneFeatureError> {
+    let found = one_feature(case, v)?;
+    if v.is_empty() || case.ends(v).is_some() {
+        return Ok(found);
+    }
+    let u = one_feature(OneFeatureCase::Rising, v)?;
+    let n = u.len() as f64;
+    let average = u.iter().sum::<f64>() / n;
+    let variance = u.iter().map(|u| (u - average).powi(2)).sum::<f64>() / n;
+    // Both signs are among v, so that u takes 0 and 1 and its variance is not 0.
+    let lead = 2.0 * n * (average - 0.5) * (mean - 0.5) / variance;
+    let weight = 1.0 / (1.0 + (-lead).exp());
+    Ok(u.iter().map(|u| 0.5 + (2.0 * weight - 1.0) * (u - 0.5)).collect())
+}
+
 /// The attack on a view with one passive feature. v is b', which the passive parameters have no part in.
 ///
 /// A model of k > 2 classes gives k − 1 log-ratios of each record, all of them multiples of the same x when β = 0. The first case
@@ -56,6 +80,8 @@ pub fn one_feature(case: OneFeatureCase, v: &[f64]) -> Result<Vec<f64>, OneFeatu
 pub struct OneFeature {
     /// What is known of ω and β.
     pub case: OneFeatureCase,
+    /// The population's mean of the feature, in [0, 1] of its range. `None`: that of the view's moments, if it has any.
+    pub population_mean: Option<f64>,
 }
 
 static CASE: Setting<OneFeatureCase> = Setting {
@@ -64,17 +90,26 @@ static CASE: Setting<OneFeatureCase> = Setting {
     read: |value| value.parse().ok(),
 };
 
+static POPULATION_MEAN: Setting<f64> = Setting {
+    key: "population_mean",
+    takes: "the population's mean of the one feature, 0 to 1 of its range: tells one_feature in case 3 which end is which \
+            (default: that of the moments that are known, if any are)",
+    read: |value| value.trim().parse().ok().filter(|mean| (0.0..=1.0).contains(mean)),
+};
+
 /// `one_feature`.
 pub(super) static ONE_FEATURE: Entry = Entry {
-    settings: &[&CASE],
+    settings: &[&CASE, &POPULATION_MEAN],
     ..Entry::new("one_feature", Group::Special, |settings| {
-        Box::new(OneFeature { case: settings.get(&CASE).unwrap_or_default() })
+        let case = settings.get(&CASE).unwrap_or_default();
+        Box::new(OneFeature { case, population_mean: settings.get(&POPULATION_MEAN) })
     })
 };
 
 impl Attack for OneFeature {
     fn needs(&self) -> Needs {
-        Needs::RELEASE
+        let prior = if self.case == OneFeatureCase::OppositeSigns { Need::IfThere } else { Need::No };
+        Needs { prior, ..Needs::RELEASE }
     }
 
     fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
@@ -82,14 +117,19 @@ impl Attack for OneFeature {
             return Err(OneFeatureError::Features { got: view.target_features() }.into());
         }
         let b_prime = view.b_prime()?;
+        let known = || view.side_information().prior.and_then(|prior| prior.mean().iter().next().copied());
+        let mean = self.population_mean.or_else(known);
         let found = if b_prime.nrows() == 1 {
-            one_feature(self.case, b_prime.as_slice())?
+            match mean {
+                Some(mean) => one_feature_of_mean(self.case, b_prime.as_slice(), mean)?,
+                None => one_feature(self.case, b_prime.as_slice())?,
+            }
         } else if self.case == OneFeatureCase::NoIntercept {
             one_feature(self.case, along_principal_direction(b_prime)?.as_slice())?
         } else {
             return Err(OneFeatureError::Classes { case: self.case, got: view.model().classes() }.into());
         };
-        let ambiguous = self.case.ends(b_prime.as_slice()).is_none();
+        let ambiguous = self.case.ends(b_prime.as_slice()).is_none() && mean.is_none();
         let status = if ambiguous { Status::Baseline } else { Status::Scaled };
         let estimates = DMatrix::from_vec(1, found.len(), found);
         Ok(Reconstruction::new(estimates, status))

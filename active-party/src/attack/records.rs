@@ -84,6 +84,20 @@ impl AuxiliaryRecords {
         Ok(Prior::of_records(self.x.matrix(), self.y.matrix())?)
     }
 
+    /// The same records with u = (x − lower) / width of the features `open` in place of all x; `None` if they are records of other
+    /// features.
+    pub(super) fn in_ranges(&self, open: &[usize], ranges: &[(f64, f64)]) -> Option<Self> {
+        if self.x.features() != ranges.len() {
+            return None;
+        }
+        let x = self.x.matrix();
+        let u = DMatrix::from_fn(open.len(), x.ncols(), |i, j| {
+            let (lower, upper) = ranges[open[i]];
+            (x[(open[i], j)] - lower) / (upper - lower)
+        });
+        Some(Self { x: FeatureBlock::new(u).ok()?, ..self.clone() })
+    }
+
     /// What was released.
     pub(super) fn released(&self) -> &ReleasedScores {
         &self.released

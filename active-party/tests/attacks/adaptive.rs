@@ -427,6 +427,8 @@ fn a_release_that_the_policy_does_not_fit_is_refused_by_name() {
         (Method::CodebookCell, "codebook (size = 8)", &encrypted(&c), "ciphertexts were released"),
         (Method::NoiseDirection, "rounding (decimals = 1)", &vectors, "noise_direction is made for"),
         (Method::Averaging, "rounding (decimals = 1)", &vectors, "averaging is made for"),
+        (Method::ShadowPurifier, "rounding (decimals = 1)", &vectors, "shadow_purifier is made for one purifier"),
+        (Method::ShadowPurifier, "purifier", &encrypted(&c), "ciphertexts were released"),
         (Method::ChosenShares, "none", &vectors, "asks the coordinator"),
     ] {
         let settings = Settings::read([("policy", policy)]).unwrap();

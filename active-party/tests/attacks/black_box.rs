@@ -7,8 +7,8 @@ use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::{
     AdversaryView, Attack, AttackError, AuxiliaryRecords, Coalition, Colluders, Constant, Descent, HalfStar,
-    KnownModel, Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Replacement, Role, Settings, ShadowBias,
-    ShadowEstimate, ShadowFit, ShadowModel, SideInformation, Status, one_feature,
+    KnownModel, Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Prior, Replacement, Role, Settings,
+    ShadowBias, ShadowEstimate, ShadowFit, ShadowModel, SideInformation, Status, one_feature, one_feature_of_mean,
 };
 use vfl_shared::metrics::{mse, squared_error_by_record};
 use vfl_shared::numerics::row_differences;
@@ -166,7 +166,7 @@ impl OneColumn {
     fn attack(&self, case: OneFeatureCase, bias: &DVector<f64>) -> Result<(DMatrix<f64>, Status), AttackError> {
         let model = KnownModel::black_box(self.w_act.clone(), bias.clone(), 1).unwrap();
         let view = AdversaryView::new(&model, &self.active, &self.released, Replacement::default()).unwrap();
-        let found = OneFeature { case }.reconstruct(&view, &mut generator())?;
+        let found = OneFeature { case, population_mean: None }.reconstruct(&view, &mut generator())?;
         assert!(found.solved.is_none() && found.outcomes.is_empty());
         Ok((found.estimates, found.status))
     }
@@ -200,6 +200,64 @@ fn one_feature_of_a_view_comes_back() {
     let (estimates, status) = world.attack(OneFeatureCase::OppositeSigns, &mixed).unwrap();
     assert_eq!(status, Status::Baseline);
     assert!(estimates.iter().all(|e| *e == 0.5));
+}
+
+/// R footnote 15: the population's mean tells x from 1 − x. Without it the estimate is ½; the farther the mean is from ½, and the more
+/// records there are, the surer it is; a mean of ½ tells nothing.
+#[test]
+fn a_known_mean_tells_the_ends_apart() {
+    let mut rng = ChaCha20Rng::seed_from_u64(15);
+    let case = OneFeatureCase::OppositeSigns;
+    // x = u² has mean 1/3 and is near both ends somewhere.
+    let mut error = |n: usize, omega: f64, mean: f64| {
+        let x: Vec<f64> = (0..n).map(|_| rng.random::<f64>().powi(2)).collect();
+        let v: Vec<f64> = x.iter().map(|x| omega * x - 0.3 * omega).collect();
+        let found = one_feature_of_mean(case, &v, mean).unwrap();
+        x.iter().zip(&found).map(|(x, found)| (x - found).powi(2)).sum::<f64>() / n as f64
+    };
+    for omega in [2.0, -2.0] {
+        assert!(error(2000, omega, 1.0 / 3.0) < 1e-4, "{omega}");
+        // The variance of u² around ½ is 4/45 + (1/6)².
+        assert!((error(2000, omega, 0.5) - 0.1167).abs() < 0.01, "{omega}");
+        // A mean that is on the wrong side misleads: the mirror image.
+        assert!(error(2000, omega, 2.0 / 3.0) > 0.3, "{omega}");
+    }
+    // Never worse than ½ in the mean over draws, however few records there are.
+    let few = (0..400).map(|_| error(20, 2.0, 1.0 / 3.0)).sum::<f64>() / 400.0;
+    assert!(few < 0.05, "{few}");
+    // Where nothing is open the mean moves nothing.
+    for case in [OneFeatureCase::SameSign, OneFeatureCase::Rising, OneFeatureCase::OppositeSigns] {
+        let v = [4.0, 0.5, 3.0];
+        assert_eq!(one_feature_of_mean(case, &v, 0.1), one_feature(case, &v));
+    }
+    // By hand: u = (0, 1, 1), ū = 2/3, s² = 2/9, μ = 0.6: w = 1 / (1 + e^(−0.45)).
+    let found = one_feature_of_mean(case, &[-1.0, 1.0, 1.0], 0.6).unwrap();
+    let w = 1.0 / (1.0 + (-0.45f64).exp());
+    assert!(found.iter().zip([1.0 - w, w, w]).all(|(f, want)| (f - want).abs() < 1e-15), "{found:?}");
+}
+
+/// The mean of the moments that an adversary knows serves as well as one that is stated.
+#[test]
+fn one_feature_takes_the_mean_of_known_moments() {
+    let world = OneColumn::new(2, 50);
+    let (omega, beta) = (world.w_pas[1] - world.w_pas[0], world.bias[1] - world.bias[0]);
+    let mixed = DVector::from_vec(vec![0.0, beta + 0.5 * omega]);
+    let model = KnownModel::black_box(world.w_act.clone(), mixed, 1).unwrap();
+    let view = AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
+    let mean = world.truth.mean();
+    let prior = Prior::new(DVector::from_element(1, mean), DMatrix::from_element(1, 1, 0.08)).unwrap();
+    let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
+    let attack = OneFeature { case: OneFeatureCase::OppositeSigns, population_mean: None };
+    let of_moments = attack.reconstruct(&view.with_side_information(side), &mut generator()).unwrap();
+    assert_eq!(of_moments.status, Status::Scaled);
+    let view = AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
+    let stated = OneFeature { population_mean: Some(mean), ..attack };
+    let found = stated.reconstruct(&view, &mut generator()).unwrap();
+    assert_eq!(found.estimates, of_moments.estimates);
+    assert!(
+        mse(&found.estimates, &world.truth).unwrap().overall
+            < mse(&found.estimates.map(|_| 0.5), &world.truth).unwrap().overall
+    );
 }
 
 /// Rounding scatters the log-ratios; taken together they are closer to the truth than one by one.

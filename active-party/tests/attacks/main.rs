@@ -15,6 +15,7 @@ mod informed;
 mod knowledge;
 mod networks;
 mod properties;
+mod purified;
 mod real_data;
 mod simulated;
 mod undo;

@@ -8,6 +8,8 @@ use vfl_shared::types::ReleasedScores;
 use super::order::each_column;
 use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
 
+const PRIVATE: &str = "dp_gaussian";
+
 /// Adds independent noise N(0, σ²) to every score.
 ///
 /// With ε and δ it is the Gaussian mechanism, σ = √(2 ln(1.25/δ)) Δf / ε (P (9)). What that promises: **one** release
@@ -19,17 +21,26 @@ use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
 #[derive(Debug, Clone, Copy)]
 pub struct GaussianNoise {
     sigma: f64,
-    /// ε and δ, where they were asked for.
-    guarantee: Option<(f64, f64)>,
+    stated: Stated,
 }
+
+/// What is to be said of the noise.
+#[derive(Debug, Clone, Copy)]
+enum Stated {
+    /// σ was given.
+    Nothing,
+    /// ε and δ were asked for.
+    Private(f64, f64),
+    /// P's baseline: its sensitivity is not that of score vectors.
+    Published(f64),
+}
+
+/// The Δf of P's code, by which the noise of its tables is made (errata P).
+const PUBLISHED_SENSITIVITY: f64 = 0.1;
 
 impl GaussianNoise {
     pub(super) fn check_sigma(sigma: f64) -> Result<(), DefenseError> {
         checked(sigma > 0.0 && sigma <= MAX_SCALE, "gaussian_noise", "sigma", sigma, "above 0, at most 1e12")
-    }
-
-    pub(super) fn check_private(epsilon: f64, delta: f64, sensitivity: f64) -> Result<(), DefenseError> {
-        check_gaussian("dp_gaussian", &[epsilon], delta, sensitivity)
     }
 
     /// Noise of standard deviation `sigma`, above 0 and at most 1e12.
@@ -37,7 +48,7 @@ impl GaussianNoise {
     /// # Errors
     /// [`DefenseError::Setting`] for any other.
     pub fn new(sigma: f64) -> Result<Self, DefenseError> {
-        Self::check_sigma(sigma).map(|()| Self { sigma, guarantee: None })
+        Self::check_sigma(sigma).map(|()| Self { sigma, stated: Stated::Nothing })
     }
 
     /// The Gaussian mechanism: ε above 0, δ in (0, 1), ℓ₂ sensitivity above 0, σ at most 1e12.
@@ -45,8 +56,20 @@ impl GaussianNoise {
     /// # Errors
     /// [`DefenseError::Setting`] for anything else.
     pub fn private(epsilon: f64, delta: f64, sensitivity: f64) -> Result<Self, DefenseError> {
-        Self::check_private(epsilon, delta, sensitivity)?;
-        Ok(Self { sigma: gaussian_scale(epsilon, delta, sensitivity), guarantee: Some((epsilon, delta)) })
+        check_gaussian(PRIVATE, &[epsilon], delta, sensitivity)?;
+        Ok(Self { sigma: gaussian_scale(epsilon, delta, sensitivity), stated: Stated::Private(epsilon, delta) })
+    }
+
+    /// P's baseline: the same formula with Δf = 0.1. `sensitivity` is what was asked for, and must be left at its default.
+    ///
+    /// # Errors
+    /// [`DefenseError::Setting`] as for the mechanism, and for a sensitivity of its own.
+    pub fn as_published(epsilon: f64, delta: f64, sensitivity: f64) -> Result<Self, DefenseError> {
+        let left_out = sensitivity == std::f64::consts::SQRT_2;
+        let expected = "no value with `as_published`, which takes 0.1";
+        checked(left_out, PRIVATE, "sensitivity", sensitivity, expected)?;
+        check_gaussian(PRIVATE, &[epsilon], delta, PUBLISHED_SENSITIVITY)?;
+        Ok(Self { sigma: gaussian_scale(epsilon, delta, PUBLISHED_SENSITIVITY), stated: Stated::Published(epsilon) })
     }
 }
 
@@ -100,17 +123,20 @@ impl Defense for GaussianNoise {
     }
 
     fn note(&self) -> Option<String> {
-        let (epsilon, delta) = self.guarantee?;
-        Some(if epsilon > 1.0 {
-            format!(
-                "dp_gaussian: no guarantee at epsilon = {epsilon}: the formula of its scale is proved for epsilon up to 1"
-            )
-        } else {
-            format!(
-                "dp_gaussian: one answer is ({epsilon}, {delta:e})-differentially private between score vectors within the \
+        match self.stated {
+            Stated::Nothing => None,
+            Stated::Published(epsilon) => Some(format!(
+                "{PRIVATE}: no guarantee: as published, with sensitivity {PUBLISHED_SENSITIVITY} where score vectors lie up to the square \
+                 root of 2 apart; epsilon = {epsilon} sets the scale of the noise and nothing else"
+            )),
+            Stated::Private(epsilon, _) if epsilon > 1.0 => Some(format!(
+                "{PRIVATE}: no guarantee at epsilon = {epsilon}: the formula of its scale is proved for epsilon up to 1"
+            )),
+            Stated::Private(epsilon, delta) => Some(format!(
+                "{PRIVATE}: one answer is ({epsilon}, {delta:e})-differentially private between score vectors within the \
                  sensitivity; nothing is said of training records, and answers under several policies add up"
-            )
-        })
+            )),
+        }
     }
 }
 
@@ -169,5 +195,17 @@ mod tests {
         assert!(GaussianNoise::private(0.5, 1e-5, 1.0).unwrap().note().unwrap().contains("one answer"));
         assert!(GaussianNoise::private(2.0, 1e-5, 1.0).unwrap().note().unwrap().contains("no guarantee"));
         assert_eq!(GaussianNoise::new(1.0).unwrap().note(), None);
+    }
+
+    /// The scales of P's tables 1 to 3 and 8: σ² = 0.939 at ε = 0.5, 0.479 at 0.7.
+    #[test]
+    fn the_published_baseline_has_the_published_scale_and_promises_nothing() {
+        let published = |epsilon| GaussianNoise::as_published(epsilon, 1e-5, std::f64::consts::SQRT_2).unwrap();
+        for (epsilon, variance) in [(0.5, 0.939), (0.7, 0.479)] {
+            assert!((published(epsilon).sigma.powi(2) - variance).abs() < 1e-3, "{}", published(epsilon).sigma);
+            assert!(published(epsilon).note().unwrap().contains("no guarantee"));
+        }
+        let error = GaussianNoise::as_published(0.5, 1e-5, 0.3).unwrap_err().to_string();
+        assert!(error.contains("sensitivity") && error.contains("as_published"), "{error}");
     }
 }

@@ -14,6 +14,7 @@ mod none;
 mod order;
 mod pipeline;
 mod privee;
+mod purify;
 mod ranking;
 mod recipe;
 mod rounding;
@@ -30,6 +31,7 @@ pub use noise::{Noise, NoiseKey, NoiseSecret};
 pub use none::NoDefense;
 pub use pipeline::{Pipeline, Released};
 pub use privee::Privee;
+pub use purify::Purify;
 pub use ranking::Ranking;
 pub use recipe::Grants;
 pub use rounding::Rounding;
@@ -67,9 +69,12 @@ fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
         DefenseConfig::GaussianNoise { sigma } => {
             Recipe::at_scores(Output::Numbers, GaussianNoise::check_sigma(*sigma), |_, _| GaussianNoise::new(*sigma))
         }
-        DefenseConfig::DpGaussian { epsilon, delta, sensitivity } => {
-            let good = GaussianNoise::check_private(*epsilon, *delta, *sensitivity);
-            Recipe::at_scores(Output::Numbers, good, |_, _| GaussianNoise::private(*epsilon, *delta, *sensitivity))
+        DefenseConfig::DpGaussian { epsilon, delta, sensitivity, as_published } => {
+            let make = || match as_published {
+                true => GaussianNoise::as_published(*epsilon, *delta, *sensitivity),
+                false => GaussianNoise::private(*epsilon, *delta, *sensitivity),
+            };
+            Recipe::at_scores(Output::Numbers, make().map(drop), move |_, _| make())
         }
         DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => {
             let good = privee::check(config, None);
@@ -84,6 +89,12 @@ fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
         DefenseConfig::Codebook { size } => {
             Recipe::at_scores(Output::Probabilities, Codebook::check(*size, None), |classes, grants| {
                 Codebook::fit(*size, grants.calibration(config)?, classes)
+            })
+        }
+        DefenseConfig::Purifier { training, label_weight } => {
+            let good = Purify::check(*label_weight, None);
+            Recipe::at_scores(Output::Probabilities, good, |classes, grants| {
+                Purify::train(config, (*training, *label_weight), classes, grants)
             })
         }
     }

@@ -70,6 +70,12 @@ impl NoiseKey {
         Self(mac)
     }
 
+    /// What a defense that is trained draws from: another one for every model and policy.
+    #[must_use]
+    pub fn training_seed(&self) -> [u8; 32] {
+        self.seed(b"training")
+    }
+
     fn seed(&self, label: &[u8]) -> [u8; 32] {
         let mut mac = self.0.clone();
         mac.update(label);

@@ -13,8 +13,11 @@ use super::contract::{Defense, DefenseError, LogitDefense, Output};
 pub struct Grants<'a> {
     /// W_pas (k × d), several passive parties side by side: `logit_noise` schemes 1 and 2 need it.
     pub passive_weights: Option<&'a DMatrix<f64>>,
-    /// Undefended scores (k × n) to fit `ranking` and `codebook` on.
+    /// Undefended scores (k × n) to fit `ranking`, `codebook` and `purifier` on.
     pub calibration: Option<&'a ConfidenceScores>,
+    /// Where the training of a `purifier` draws from. It is of the coordinator's secret, as the noise is: who knows it and the training
+    /// set can train the same one.
+    pub seed: [u8; 32],
 }
 
 impl<'a> Grants<'a> {

@@ -24,7 +24,7 @@ pub(super) struct Outcome {
     pub(super) best_epoch: u32,
     pub(super) steps: u64,
     pub(super) from_checkpoint: bool,
-    /// Undefended scores under the parameters to be published, k × n: what `ranking` and `codebook` are fitted on.
+    /// Undefended scores under the parameters to be published, k × n: what `ranking`, `codebook` and `purifier` are fitted on.
     pub(super) calibration: ConfidenceScores,
 }
 

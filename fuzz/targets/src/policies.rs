@@ -47,7 +47,7 @@ fn apply(policy: &Policy, classes: usize) {
     let calibration =
         Logits::new(logits(60)).map(ConfidenceScores::softmax).unwrap_or_else(|e| wrong("calibration", &e));
     let weights = DMatrix::from_fn(classes, 3, |class, feature| ((5 * class + 2 * feature) % 7) as f64 / 3.0 - 1.0);
-    let grants = Grants { passive_weights: Some(&weights), calibration: Some(&calibration) };
+    let grants = Grants { passive_weights: Some(&weights), calibration: Some(&calibration), seed: [0; 32] };
     let Ok(pipeline) = Pipeline::build(&policy.defenses, classes, &grants) else { return };
     let ids = RecordIds::new((0..8).map(|i| format!("r{i}"))).unwrap_or_else(|e| wrong("ids", &e));
     let key = NoiseSecret::new([7; 32]).key("model", "policy");

@@ -40,6 +40,7 @@ pub(super) fn remarks(policy: &Policy, no_divergence: bool) -> Vec<String> {
             | Leaves::Scaled
             | Leaves::Projected
             | Leaves::Word
+            | Leaves::Purified
             | Leaves::Ciphertexts
             | Leaves::Order
             | Leaves::Largest

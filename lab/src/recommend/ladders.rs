@@ -1,7 +1,7 @@
 //! The policies that a search tries, in ladders: on each, a rung tells no more than those before it, so that the first rung that meets a
 //! threshold is found by halving.
 
-use vfl_shared::policy::{DefenseConfig, Policy};
+use vfl_shared::policy::{DefenseConfig, Policy, PurifierTraining};
 
 /// Policies from the one that tells most to the one that tells least, and how far the search has come.
 #[derive(Debug, Clone)]
@@ -80,6 +80,10 @@ pub(super) fn ladders(classes: usize) -> Vec<Ladder> {
         ladder(sizes.into_iter().map(|size| DefenseConfig::Codebook { size }).collect()),
         ladder(vec![DefenseConfig::ClassLabel { softening: 0.0 }]),
     ];
+    if classes <= vfl_shared::purifier::MAX_CLASSES {
+        let purifier = |training| DefenseConfig::Purifier { training, label_weight: 0.0 };
+        all.extend([PurifierTraining::Scores, PurifierTraining::Random].map(|of| ladder(vec![purifier(of)])));
+    }
     all.retain(|ladder| !ladder.rungs.is_empty());
     all
 }

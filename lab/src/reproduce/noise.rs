@@ -66,7 +66,7 @@ impl Setting<'_> {
     fn release(&self, window: &Window, defense: &DefenseConfig) -> Result<Released, ReproduceError> {
         let failed = |error: DefenseError| ReproduceError::Defense { defense: defense.to_string(), error };
         let weights = window.model.passive_weights().ok();
-        let grants = Grants { passive_weights: weights, calibration: None };
+        let grants = Grants { passive_weights: weights, ..Grants::default() };
         let pipeline = Pipeline::build(std::slice::from_ref(defense), self.logits.nrows(), &grants).map_err(failed)?;
         pipeline.release(Logits::new(self.logits.clone())?, Noise::fresh([0; 32])).map_err(failed)
     }

@@ -1,161 +1,13 @@
 //! The defenses: the parameters of each, and what others need to know of it.
 //!
-//! A new defense is a variant of [`DefenseConfig`] and its [`Facts`], which stand in [`DefenseConfig::ALL`]. The compiler names
+//! A new defense is a variant of [`DefenseConfig`] (in `config.rs`) and its [`Facts`], which stand in [`DefenseConfig::ALL`]. The compiler names
 //! the matches to complete, all of them below.
 
-use serde::{Deserialize, Serialize};
-
+use super::config::{
+    DefenseConfig, PurifierTraining, Template, default_delta, default_privee_sensitivity, default_sensitivity,
+};
 use super::facts::{Absent, Leaves, Parameter, ParameterKind};
-
-/// The orthonormal matrix that PRIVEE perturbs (P section 4.2). Text: `identity`, `householder`, `fisip`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Template {
-    /// I.
-    #[default]
-    Identity,
-    /// I − (2/k) 1 1ᵀ, P (4): the negative of FISIP.
-    Householder,
-    /// (2/k) 1 1ᵀ − I, which turns the order round before noise is added.
-    Fisip,
-}
-
-/// A defense and its parameters, as they stand in a config file (`[defense] name = "rounding"`, `decimals = 2`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
-pub enum DefenseConfig {
-    /// The scores as they are.
-    None {},
-    /// Scores rounded, ties to the even digit.
-    Rounding {
-        /// Decimals kept, 0 to 15.
-        decimals: u32,
-    },
-    /// The largest k scores, the others 0.
-    TopK {
-        /// Scores kept, at least 1.
-        k: u32,
-    },
-    /// The predicted class alone.
-    ClassLabel {
-        /// 0 (default): the label itself. Above 0 and below 1/k: the vector with this value everywhere but at the label
-        /// (R section VIII-D, figure 13's δ).
-        #[serde(default, skip_serializing_if = "is_zero")]
-        softening: f64,
-    },
-    /// Logits divided by a temperature.
-    Temperature {
-        /// Above 0. Above 1 the scores move together.
-        temperature: f64,
-    },
-    /// Noise at the logits along the direction that hurts least squares most (R section VII-B, theorem 4).
-    LogitNoise {
-        /// 1 (R (92), (93)), 2 (R (94)) or 3 ((1 − α) z + α 1, R section VIII-D).
-        scheme: u32,
-        /// Schemes 1 and 2: the noise budget ‖n‖², at least 0. Scheme 3: in [0, 1).
-        alpha: f64,
-    },
-    /// Gaussian noise on every score (J section VI).
-    GaussianNoise {
-        /// Standard deviation, above 0.
-        sigma: f64,
-    },
-    /// The Gaussian mechanism on every score (P section 5.4).
-    DpGaussian {
-        /// Above 0.
-        epsilon: f64,
-        /// In (0, 1).
-        #[serde(default = "default_delta", skip_serializing_if = "is_default_delta")]
-        delta: f64,
-        /// ℓ₂ sensitivity, above 0. Default √2, the largest distance of two probability vectors.
-        #[serde(default = "default_sensitivity", skip_serializing_if = "is_default_sensitivity")]
-        sensitivity: f64,
-    },
-    /// PRIVEE-DP (P algorithm 1 with one scale). σ is given, or follows from ε, δ and the sensitivity by P (9).
-    PriveeDp {
-        /// σ, at least 0.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        sigma: Option<f64>,
-        /// ε, above 0. Default 0.1 where σ is not given.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        epsilon: Option<f64>,
-        /// δ of (9), in (0, 1).
-        #[serde(default = "default_delta", skip_serializing_if = "is_default_delta")]
-        delta: f64,
-        /// Δf of (9), above 0. Default 0.1, as in P's code.
-        #[serde(default = "default_privee_sensitivity", skip_serializing_if = "is_default_privee_sensitivity")]
-        sensitivity: f64,
-        /// The matrix perturbed.
-        #[serde(default, skip_serializing_if = "is_identity")]
-        template: Template,
-        /// As the authors' code does it: one draw for the whole batch, u from parts of [0, 3].
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        as_published: bool,
-    },
-    /// PRIVEE-DP++ (P algorithm 1): a scale for each rank, so that a larger score has no smaller scale.
-    PriveeDpPlusPlus {
-        /// σ from the smallest score to the largest, not falling: k values, or two, between which the others lie evenly.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        sigma: Vec<f64>,
-        /// ε likewise, not rising. Default 0.1 to 0.05, P's code's range, where σ is not given.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        epsilon: Vec<f64>,
-        /// δ of (9), in (0, 1).
-        #[serde(default = "default_delta", skip_serializing_if = "is_default_delta")]
-        delta: f64,
-        /// Δf of (9), above 0. Default 0.1, as in P's code.
-        #[serde(default = "default_privee_sensitivity", skip_serializing_if = "is_default_privee_sensitivity")]
-        sensitivity: f64,
-        /// The matrix perturbed.
-        #[serde(default, skip_serializing_if = "is_identity")]
-        template: Template,
-        /// As the authors' code does it: one draw for the whole batch, u from parts of [0, 3], the largest scale at the
-        /// smallest score.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        as_published: bool,
-    },
-    /// Order-preserving encryption of every score.
-    OrderPreservingEncryption {},
-    /// One fixed vector, dealt out by rank: at most log2 k! bits a record.
-    Ranking {},
-    /// The nearest of a fixed number of score vectors: at most log2 size bits a record.
-    Codebook {
-        /// Number of vectors, at least k.
-        size: u32,
-    },
-}
-
-fn is_default_delta(value: &f64) -> bool {
-    *value == default_delta()
-}
-
-fn is_default_sensitivity(value: &f64) -> bool {
-    *value == default_sensitivity()
-}
-
-fn is_default_privee_sensitivity(value: &f64) -> bool {
-    *value == default_privee_sensitivity()
-}
-
-fn is_zero(value: &f64) -> bool {
-    *value == 0.0
-}
-
-fn is_identity(template: &Template) -> bool {
-    *template == Template::Identity
-}
-
-fn default_delta() -> f64 {
-    1e-5
-}
-
-fn default_sensitivity() -> f64 {
-    std::f64::consts::SQRT_2
-}
-
-fn default_privee_sensitivity() -> f64 {
-    0.1
-}
+use crate::purifier::MAX_CLASSES;
 
 /// Order-preserving encryption takes scores in units of 2 to minus this.
 pub const ENCRYPTED_UNIT_BITS: u32 = 32;
@@ -184,7 +36,8 @@ pub struct Facts {
     pub at_logits: bool,
     /// Whether it takes microseconds a score, so that it must not run on a thread that serves connections.
     pub costly: bool,
-    /// Whether it is fitted on undefended scores of the model's training, which an imported model does not have.
+    /// Whether it may be fitted on undefended scores of the model's training, which an imported model does not have:
+    /// [`DefenseConfig::fitted`] says whether its settings have it so.
     pub fitted: bool,
 }
 
@@ -293,10 +146,13 @@ const DP_GAUSSIAN: Facts = Facts {
         parameter("epsilon", ParameterKind::Number, "above 0, a guarantee up to 1", Absent::Required(0.5)),
         DELTA,
         parameter("sensitivity", ParameterKind::Number, "above 0; default sqrt 2", Absent::Optional),
+        AS_PUBLISHED,
     ],
     examples: |_| {
         let (delta, sensitivity) = (default_delta(), default_sensitivity());
-        vec![DefenseConfig::DpGaussian { epsilon: 0.5, delta, sensitivity }]
+        [false, true]
+            .map(|as_published| DefenseConfig::DpGaussian { epsilon: 0.5, delta, sensitivity, as_published })
+            .into()
     },
     ..PLAIN
 };
@@ -362,6 +218,28 @@ const ORDER_PRESERVING_ENCRYPTION: Facts = Facts {
 
 const RANKING: Facts = Facts { name: "ranking", examples: |_| vec![DefenseConfig::Ranking {}], fitted: true, ..PLAIN };
 
+const PURIFIER: Facts = Facts {
+    name: "purifier",
+    parameters: &[
+        parameter(
+            "training",
+            ParameterKind::Word(&["scores", "random", "normal"]),
+            "what it is trained on; default scores",
+            Absent::Optional,
+        ),
+        parameter("label_weight", ParameterKind::Number, "0 (default) to 1000", Absent::Optional),
+    ],
+    examples: |classes| match classes <= MAX_CLASSES {
+        true => [PurifierTraining::Scores, PurifierTraining::Random]
+            .map(|training| DefenseConfig::Purifier { training, label_weight: 0.0 })
+            .into(),
+        false => Vec::new(),
+    },
+    costly: true,
+    fitted: true,
+    ..PLAIN
+};
+
 const CODEBOOK: Facts = Facts {
     name: "codebook",
     parameters: &[parameter(
@@ -395,6 +273,7 @@ impl DefenseConfig {
         &ORDER_PRESERVING_ENCRYPTION,
         &RANKING,
         &CODEBOOK,
+        &PURIFIER,
     ];
 
     /// The names of all defenses.
@@ -431,6 +310,29 @@ impl DefenseConfig {
             Self::OrderPreservingEncryption {} => &ORDER_PRESERVING_ENCRYPTION,
             Self::Ranking {} => &RANKING,
             Self::Codebook { .. } => &CODEBOOK,
+            Self::Purifier { .. } => &PURIFIER,
+        }
+    }
+
+    /// The standard deviation of Gaussian noise, the same for every score; `None` for other defenses.
+    #[must_use]
+    pub fn gaussian_sigma(&self) -> Option<f64> {
+        match *self {
+            Self::GaussianNoise { sigma } => Some(sigma),
+            Self::DpGaussian { epsilon, delta, as_published: true, .. } => {
+                Some(gaussian_scale(epsilon, delta, default_privee_sensitivity()))
+            }
+            Self::DpGaussian { epsilon, delta, sensitivity, .. } => Some(gaussian_scale(epsilon, delta, sensitivity)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is fitted on undefended scores of the model's training.
+    #[must_use]
+    pub fn fitted(&self) -> bool {
+        match self {
+            Self::Purifier { training, .. } => *training == PurifierTraining::Scores,
+            _ => self.facts().fitted,
         }
     }
 
@@ -449,6 +351,7 @@ impl DefenseConfig {
             Self::OrderPreservingEncryption {} => Leaves::Ciphertexts,
             Self::Ranking {} => Leaves::Order,
             Self::Codebook { .. } => Leaves::Word,
+            Self::Purifier { .. } => Leaves::Purified,
         }
     }
 
@@ -469,7 +372,8 @@ impl DefenseConfig {
             | Self::PriveeDpPlusPlus { .. }
             | Self::OrderPreservingEncryption {}
             | Self::Ranking {}
-            | Self::Codebook { .. } => None,
+            | Self::Codebook { .. }
+            | Self::Purifier { .. } => None,
         }
     }
 
@@ -489,7 +393,8 @@ impl DefenseConfig {
             | Self::PriveeDpPlusPlus { .. }
             | Self::OrderPreservingEncryption {}
             | Self::Ranking {}
-            | Self::Codebook { .. } => false,
+            | Self::Codebook { .. }
+            | Self::Purifier { .. } => false,
         }
     }
 

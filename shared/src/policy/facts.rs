@@ -52,6 +52,8 @@ pub enum Leaves {
     Label,
     /// A word of a codebook.
     Word,
+    /// What an autoencoder makes of them.
+    Purified,
     /// Order-preserving ciphertexts.
     Ciphertexts,
     /// The order of the scores.

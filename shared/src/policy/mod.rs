@@ -3,9 +3,10 @@
 //!
 //! A policy has a text form, which reads back: `temperature (temperature = 2.0) then rounding (decimals = 1)`.
 //!
-//! What a defense is called, takes and leaves of the scores is stated once, in `defense.rs`. Its parameters have one typed form
+//! What a defense is called, takes and leaves of the scores is stated once, in `config.rs` and `defense.rs`. Its parameters have one typed form
 //! (`parameters.rs`), from which policy texts, the command line and messages are read.
 
+mod config;
 mod defense;
 mod facts;
 mod parameters;
@@ -14,9 +15,8 @@ mod wire;
 
 use serde::{Deserialize, Serialize};
 
-pub use defense::{
-    DefenseConfig, ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Facts, Template, gaussian_scale,
-};
+pub use config::{DefenseConfig, PurifierTraining, Template};
+pub use defense::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Facts, gaussian_scale};
 pub use facts::{Absent, Leaves, Parameter, ParameterKind};
 pub use parameters::ParameterError;
 pub use text::PolicyTextError;

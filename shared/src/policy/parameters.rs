@@ -3,7 +3,8 @@
 
 use toml::{Table, Value};
 
-use super::defense::{DefenseConfig, Facts};
+use super::config::DefenseConfig;
+use super::defense::Facts;
 use super::facts::{Absent, Parameter, ParameterKind};
 
 /// The most numbers of one list: one for each class.

@@ -25,6 +25,10 @@ fn template() -> impl Strategy<Value = Template> {
     prop_oneof![Just(Template::Identity), Just(Template::Householder), Just(Template::Fisip)]
 }
 
+fn training() -> impl Strategy<Value = PurifierTraining> {
+    prop_oneof![Just(PurifierTraining::Scores), Just(PurifierTraining::Random), Just(PurifierTraining::Normal)]
+}
+
 /// Every defense with any parameters, in range or not.
 fn any_defense() -> impl Strategy<Value = DefenseConfig> {
     use DefenseConfig::*;
@@ -37,10 +41,8 @@ fn any_defense() -> impl Strategy<Value = DefenseConfig> {
         number().prop_map(|temperature| Temperature { temperature }),
         (any::<u32>(), number()).prop_map(|(scheme, alpha)| LogitNoise { scheme, alpha }),
         number().prop_map(|sigma| GaussianNoise { sigma }),
-        (number(), number(), number()).prop_map(|(epsilon, delta, sensitivity)| DpGaussian {
-            epsilon,
-            delta,
-            sensitivity
+        (number(), number(), number(), any::<bool>()).prop_map(|(epsilon, delta, sensitivity, as_published)| {
+            DpGaussian { epsilon, delta, sensitivity, as_published }
         }),
         (prop::option::of(number()), prop::option::of(number()), shared()).prop_map(
             |(sigma, epsilon, (delta, sensitivity, template, as_published))| PriveeDp {
@@ -58,6 +60,7 @@ fn any_defense() -> impl Strategy<Value = DefenseConfig> {
         Just(OrderPreservingEncryption {}),
         Just(Ranking {}),
         any::<u32>().prop_map(|size| Codebook { size }),
+        (training(), number()).prop_map(|(training, label_weight)| Purifier { training, label_weight }),
     ]
 }
 
@@ -250,12 +253,15 @@ fn texts_stay_what_they_are() {
             "logit_noise (alpha = 0.75, scheme = 3)",
             "gaussian_noise (sigma = 0.1)",
             "dp_gaussian (epsilon = 0.5)",
+            "dp_gaussian (as_published = true, epsilon = 0.5)",
             "privee_dp (epsilon = 0.1, template = \"householder\")",
             "privee_dp (sigma = 48.0, template = \"householder\")",
             "privee_dp_plus_plus (template = \"householder\")",
             "order_preserving_encryption",
             "ranking",
             "codebook (size = 32)",
+            "purifier",
+            "purifier (training = \"random\")",
         ]
     );
     // Every parameter away from its default.

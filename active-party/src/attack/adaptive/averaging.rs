@@ -4,7 +4,7 @@ use nalgebra::DMatrix;
 use rand::Rng;
 use rayon::prelude::*;
 use vfl_shared::numerics::{ActiveSet, Nearest, Polytope};
-use vfl_shared::policy::{DefenseConfig, Template, gaussian_scale};
+use vfl_shared::policy::Template;
 use vfl_shared::types::ReleasedScores;
 
 use super::KnownPolicy;
@@ -90,10 +90,7 @@ impl Averaging {
             got: self.known.policy.to_string(),
         };
         let sigma = match at_scores.as_slice() {
-            [DefenseConfig::GaussianNoise { sigma }] => Some(*sigma),
-            [DefenseConfig::DpGaussian { epsilon, delta, sensitivity }] => {
-                Some(gaussian_scale(*epsilon, *delta, *sensitivity))
-            }
+            [defense] => defense.gaussian_sigma(),
             _ => None,
         };
         if let Some(sigma) = sigma {
@@ -186,7 +183,7 @@ impl Attack for Averaging {
         let solved = system.solved(&estimates, view.b_prime()?);
         let status = Status::Centre { rank: solved.rank };
         let (weights, known) = (w_pas.clone(), view.known_logits());
-        let evidence = NoisyScores { weights, known, stretch, scores: likely, deviation };
+        let evidence = NoisyScores { weights, known, stretch, scores: likely, deviation, through: None };
         Ok(Reconstruction {
             solved: Some(solved),
             outcomes,

@@ -11,6 +11,8 @@ pub(in crate::attack) mod interval;
 pub(in crate::attack) mod noise_direction;
 mod preimage;
 mod privee;
+mod purified;
+pub(in crate::attack) mod shadow_purifier;
 mod strongest;
 pub(in crate::attack) mod undo;
 
@@ -24,6 +26,7 @@ pub use chosen_shares::{ChosenShares, Gathered};
 pub use cones::{CodebookCell, LabelCone, RankingCone};
 pub use interval::{Interval, RecoveredScores};
 pub use noise_direction::NoiseDirection;
+pub use shadow_purifier::ShadowPurifier;
 pub use strongest::strongest_on;
 pub use undo::{Examination, Grounds, Hypothesis, UndoTransform, Undone, Verdict};
 

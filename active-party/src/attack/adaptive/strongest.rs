@@ -30,6 +30,8 @@ fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<&'static str> {
         return None;
     } else if any(Leaves::Label) {
         "label_cone"
+    } else if any(Leaves::Purified) && !any(Leaves::Ciphertexts) && !any(Leaves::Order) && !any(Leaves::Word) {
+        "shadow_purifier"
     } else if any(Leaves::Word) {
         if projected { "label_cone" } else { "codebook_cell" }
     } else if projected {
@@ -76,6 +78,9 @@ mod tests {
             ("class_label", Some("label_cone")),
             ("class_label, unbound shares", Some("chosen_shares")),
             ("codebook (size = 16)", Some("codebook_cell")),
+            ("purifier", Some("shadow_purifier")),
+            ("temperature (temperature = 2.0) then purifier then rounding (decimals = 2)", Some("shadow_purifier")),
+            ("purifier then class_label", Some("label_cone")),
         ] {
             assert_eq!(strongest_on(&text.parse().unwrap()), want, "{text}");
         }

@@ -23,6 +23,8 @@ pub(super) struct Descents<'a> {
     pub(super) loss: Loss,
     /// The loss at which a record stops; 0: none does.
     pub(super) stop_loss: f64,
+    /// What the squared distance to ½ weighs beside the loss, at least 0. It is no part of the losses that are kept.
+    pub(super) pull: f64,
     /// The logits as a function of the features.
     pub(super) model: &'a dyn Differentiable,
     /// c, k × n.
@@ -106,7 +108,7 @@ impl Descents<'_> {
             }
             // A record that does not move goes on at a rate of 0: no branch in the loop over features.
             let rates = Lanes(moving.map(|moves| if moves { rate } else { 0.0 }));
-            step(&mut x, &Pace { rates, scale, low, high }, &mut *logits, work);
+            step(&mut x, &Pace { rates, scale, low, high, pull: self.pull }, &mut *logits, work);
         };
         let (x, losses) = best.unwrap_or((x, losses));
         Block { x, losses, iterations, stopped }
@@ -131,6 +133,11 @@ impl Descents<'_> {
 /// One step of every feature, from the slopes that `evaluate` left.
 fn step(x: &mut [Lanes], pace: &Pace, logits: &mut dyn LogitBlock, work: &mut Workspace) {
     logits.pull_back(&work.logits, &mut work.gradient);
+    if pace.pull > 0.0 {
+        for (gradient, x) in work.gradient.iter_mut().zip(&*x) {
+            gradient.0.iter_mut().zip(&x.0).for_each(|(slope, x)| *slope += 2.0 * pace.pull * (x - 0.5));
+        }
+    }
     for ((x, (m, v)), gradient) in x.iter_mut().zip(&mut work.moments).zip(&work.gradient) {
         move_along(x, (m, v), gradient, pace);
     }
@@ -145,6 +152,8 @@ struct Pace {
     /// The range of a feature.
     low: f64,
     high: f64,
+    /// What the squared distance to ½ weighs.
+    pull: f64,
 }
 
 /// Adam's step of one feature: m and v take in the gradient, and x goes to x − rate m / (scale √v + ε).

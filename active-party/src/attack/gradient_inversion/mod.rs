@@ -13,12 +13,15 @@ pub(super) mod settings;
 pub use loss::Loss;
 pub use settings::{GradientInversion, GradientInversionError, Iterate, MAX_STEPS, Start};
 
+use nalgebra::DMatrix;
 use rand::Rng;
 use rayon::prelude::*;
 
 use self::descent::{Descents, Workspace};
 use super::entry::{Entry, Group};
-use super::{AdversaryView, Attack, AttackError, Ended, Needs, Parameters, Reconstruction, RecordOutcome, Status};
+use super::{
+    AdversaryView, Attack, AttackError, Differentiable, Ended, Needs, Parameters, Reconstruction, RecordOutcome, Status,
+};
 
 /// The most multiplications of all descents of an attack, forwards: an hour or less on one core of 2020.
 const MOST_WORK: u64 = 4_000_000_000_000;
@@ -37,7 +40,26 @@ impl Attack for GradientInversion {
     /// Each outcome's objective is the loss at the estimate. With a `stop_loss`, a record that has not reached it ends at
     /// the step limit; without, taking all steps is what was asked for.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let model = view.differentiable()?;
+        let (estimates, outcomes) = self.descend(view, &*view.differentiable()?, 0.0, rng)?;
+        let status = Status::Descent;
+        let found = match view.linear() {
+            Ok(_) => Reconstruction::solving(view, estimates, |_| status)?,
+            Err(_) => Reconstruction::new(estimates, status),
+        };
+        Ok(Reconstruction { status, outcomes, ..found })
+    }
+}
+
+impl GradientInversion {
+    /// The estimates (d × n) of a view's records under `model`, which may be more than the view's own: what is done to the logits can
+    /// stand in it. `pull` times the squared distance to ½ is added to the loss of each record.
+    pub(in crate::attack) fn descend(
+        &self,
+        view: &AdversaryView<'_>,
+        model: &dyn Differentiable,
+        pull: f64,
+        rng: &mut dyn Rng,
+    ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
         let (features, records, classes) = (view.target_features(), view.records(), view.model().classes());
         // A step of Adam, and the scores of the logits, cost about eight multiplications a number.
         let work = view.model().work() + 8 * (features + classes) as u64;
@@ -50,14 +72,8 @@ impl Attack for GradientInversion {
         // A divergence from scores that do not sum to 1 may be below 0 far from its least value.
         let sums = scores.column_iter().all(|c| (c.sum() - 1.0).abs() < 1e-9);
         let stop_loss = if sums || matches!(loss, Loss::Mse | Loss::LogSq) { self.stop_loss } else { 0.0 };
-        let descents = Descents {
-            settings: *self,
-            loss,
-            stop_loss,
-            model: &*model,
-            scores,
-            start: self.start.points(features, records, rng),
-        };
+        let start = self.start.points(features, records, rng);
+        let descents = Descents { settings: *self, loss, stop_loss, pull, model, scores, start };
         let blocks: Vec<_> = (0..descents.blocks())
             .into_par_iter()
             .map_init(|| Workspace::new(features, classes), |work, block| descents.run(block, work))
@@ -76,11 +92,6 @@ impl Attack for GradientInversion {
                 objective: block.losses.0[l],
             });
         }
-        let status = Status::Descent;
-        let found = match view.linear() {
-            Ok(_) => Reconstruction::solving(view, estimates, |_| status)?,
-            Err(_) => Reconstruction::new(estimates, status),
-        };
-        Ok(Reconstruction { status, outcomes, ..found })
+        Ok((estimates, outcomes))
     }
 }

@@ -24,23 +24,38 @@ pub(super) fn estimate(
     let known: Vec<f64> = scores.known.column(record).iter().map(|z| z / scores.stretch).collect();
     let (likely, deviation) = (scores.scores.column(record), scores.deviation.column(record));
     let prior = ConfinedGaussian::new(mean.clone(), covariance.clone());
+    // What is released at x without noise, and the slopes in the k scores of each entry where it is not the scores themselves.
+    let released = |c: Vec<f64>| match &scores.through {
+        None => (c, None),
+        Some(purifier) => {
+            let found = purifier.with_slopes(&c);
+            (found.scores.as_slice().to_vec(), Some(found.slopes))
+        }
+    };
     // What is left of the prior once the scores are taken for linear around x.
     let around = |x: &DVector<f64>| {
         let c = scores_at(&weights, &known, x.as_slice());
         let mut posterior = prior.clone();
-        for j in 0..c.len() {
-            let row: Vec<f64> = weights
-                .column_iter()
-                .map(|w| c[j] * (w[j] - w.iter().zip(&c).map(|(w, c)| w * c).sum::<f64>()))
-                .collect();
+        // ∂c_j/∂x_i = c_j (w_ji − Σ w_·i c)
+        let mut rows = weights.clone();
+        for mut w in rows.column_iter_mut() {
+            let mean: f64 = w.iter().zip(&c).map(|(w, c)| w * c).sum();
+            w.iter_mut().zip(&c).for_each(|(w, c)| *w = c * (*w - mean));
+        }
+        let (there, slopes) = released(c);
+        if let Some(slopes) = slopes {
+            rows = slopes * rows;
+        }
+        for (j, there) in there.iter().enumerate() {
+            let row: Vec<f64> = rows.row(j).iter().copied().collect();
             let at: f64 = row.iter().zip(x.iter()).map(|(r, x)| r * x).sum();
-            posterior.observe(&row, likely[j] - c[j] + at, deviation[j]);
+            posterior.observe(&row, likely[j] - there + at, deviation[j]);
         }
         posterior
     };
     let misfit = |x: &DVector<f64>| {
-        let c = scores_at(&weights, &known, x.as_slice());
-        c.iter().zip(likely.iter()).zip(deviation.iter()).map(|((c, l), s)| ((c - l) / s).powi(2)).sum::<f64>()
+        let (there, _) = released(scores_at(&weights, &known, x.as_slice()));
+        there.iter().zip(likely.iter()).zip(deviation.iter()).map(|((c, l), s)| ((c - l) / s).powi(2)).sum::<f64>()
     };
     let value = |x: &DVector<f64>| misfit(x) + (x - &mean).dot(&(metric * (x - &mean)));
     let mut x = mean.map(|v| v.clamp(0.0, 1.0));

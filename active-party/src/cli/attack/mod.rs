@@ -66,7 +66,7 @@ A case holds `schema` (1), `kind`, and what the kind asks for (k classes; binary
     For imputation, conditional_mean, gaussian and posterior_mean also `prior`: `mean` and `covariance` of the passive features, and if
     known `active_mean`, `active_covariance` and `cross_covariance` (a row for each passive feature).
     For coalition also `colluders`, positions of passive features, and in each record `x_colluders`, their values.
-  one_feature: `case` (1, 2, 3, +- or -+) and `v`, one value per record.
+  one_feature: `case` (1, 2, 3, +- or -+) and `v`, one value per record. For case 3 also `mean`, the population's, if it is known.
     Gives `x_hat`, null where it is undefined.
   shadow_model: `w_act`, `b`, and `auxiliary` records with `id`, `y_act`, `x_pas`, `c`.
     Gives an estimate of `w_pas` and how much of it the records determine (`rank` of `unknowns`).

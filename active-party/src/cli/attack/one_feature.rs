@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answer::output;
-use crate::attack::{OneFeatureCase, OneFeatureError, one_feature};
+use crate::attack::{OneFeatureCase, OneFeatureError, one_feature, one_feature_of_mean};
 
 /// A case file. What an attack must not see has no place to go to.
 #[derive(Deserialize)]
@@ -15,6 +15,7 @@ struct Case {
     _kind: serde::de::IgnoredAny,
     case: String,
     v: Vec<f64>,
+    mean: Option<f64>,
     #[serde(default, rename = "truth")]
     _truth: serde::de::IgnoredAny,
     #[serde(default, rename = "expected")]
@@ -29,12 +30,17 @@ struct Output {
 
 /// Estimates the feature.
 pub(super) fn run(text: &str) -> Result<Vec<u8>, String> {
-    let Case { case, v, .. } = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
+    let Case { case, v, mean, .. } = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let case: OneFeatureCase = case.parse().map_err(|e: OneFeatureError| format!("`case`: {e}"))?;
     if v.is_empty() {
         return Err("`v` is empty".into());
     }
-    let x_hat = match one_feature(case, &v) {
+    let found = match mean {
+        Some(mean) if (0.0..=1.0).contains(&mean) => one_feature_of_mean(case, &v, mean),
+        Some(mean) => return Err(format!("`mean` is {mean}, expected a number from 0 to 1")),
+        None => one_feature(case, &v),
+    };
+    let x_hat = match found {
         Ok(x_hat) => x_hat,
         Err(OneFeatureError::Undefined { .. }) => vec![f64::NAN; v.len()],
         Err(error) => return Err(format!("`v`: {error}")),

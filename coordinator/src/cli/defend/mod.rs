@@ -29,7 +29,7 @@ pub struct DefendArgs {
     /// The name of a defense, or a policy as its text; may be given more than once, in order.
     #[arg(long, value_name = "NAME", required = true)]
     defense: Vec<String>,
-    /// Calibration scores (CSV), for defenses that are fitted on scores (`ranking`, `codebook`). Default: the scores themselves.
+    /// Calibration scores (CSV), for defenses that are fitted on scores (`ranking`, `codebook`, `purifier`). Default: the scores themselves.
     #[arg(long, value_name = "FILE")]
     fit: Option<PathBuf>,
     /// A case file (JSON) with `w_pas`, for `logit_noise` schemes 1 and 2.
@@ -116,16 +116,19 @@ impl DefendArgs {
         }
         let weights = self.parameters.as_deref().map(|path| read_weights(path, read)).transpose()?;
         let labels = self.labels.as_deref().map(|path| scores::read_labels(path, read, &file)).transpose()?;
-        let grants =
-            Grants { passive_weights: weights.as_ref(), calibration: Some(&fit.as_ref().unwrap_or(&file).scores) };
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        let key = NoiseSecret::new(seed).key("defend", &asked.policy.to_string());
+        let grants = Grants {
+            passive_weights: weights.as_ref(),
+            calibration: Some(&fit.as_ref().unwrap_or(&file).scores),
+            seed: key.training_seed(),
+        };
         let pipeline = Pipeline::build(&asked.policy.defenses, k, &grants).map_err(|e| {
             let lacking = weights.is_none() && asked.policy.defenses.iter().any(DefenseConfig::needs_passive_weights);
             let hint = if lacking { "; --parameters CASE.json gives the weights" } else { "" };
             format!("{e}{hint}")
         })?;
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
-        let key = NoiseSecret::new(seed).key("defend", &asked.policy.to_string());
         let noise = match asked.policy.noise {
             NoiseMode::Keyed => Noise::keyed(&key, &file.ids),
             NoiseMode::Fresh => Noise::fresh(seed),

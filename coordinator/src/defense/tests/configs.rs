@@ -168,7 +168,7 @@ fn stated_facts_are_those_of_what_is_made() {
             };
             assert_eq!(stated.output, made.output, "{config}");
             let without = |grants: Grants<'_>| Pipeline::build(std::slice::from_ref(&config), k, &grants).is_err();
-            assert_eq!(without(Grants { calibration: None, ..ground.grants() }), facts.fitted, "{config}");
+            assert_eq!(without(Grants { calibration: None, ..ground.grants() }), config.fitted(), "{config}");
             let weightless = without(Grants { passive_weights: None, ..ground.grants() });
             assert_eq!(weightless, config.needs_passive_weights(), "{config}");
         }

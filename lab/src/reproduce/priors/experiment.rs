@@ -202,7 +202,7 @@ impl Experiment<'_> {
             return Ok(ReleasedScores::Probabilities(scores.clone()));
         }
         let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
-        let grants = Grants { passive_weights: None, calibration: None };
+        let grants = Grants::default();
         let pipeline = Pipeline::build(&policy.defenses, scores.nrows(), &grants).map_err(failed)?;
         // Softmax of the logarithms of scores is the scores.
         let logits = Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?;
