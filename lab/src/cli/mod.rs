@@ -4,12 +4,14 @@ mod audit;
 mod data;
 mod deliver;
 mod demo;
+mod membership;
 mod metrics;
 mod model;
 mod parameters;
 mod recommend;
 mod reproduce;
 mod scale;
+mod screen;
 mod thresholds;
 mod transcript;
 
@@ -23,11 +25,13 @@ use vfl_shared::telemetry;
 pub use audit::{AuditArgs, AuditConfig};
 pub use data::DataArgs;
 pub use demo::DemoArgs;
+pub use membership::MembershipArgs;
 pub use model::ModelArgs;
 pub use parameters::SplitParametersArgs;
 pub use recommend::RecommendArgs;
 pub use reproduce::ReproduceArgs;
 pub use scale::ScaleArgs;
+pub use screen::ScreenArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
@@ -51,6 +55,8 @@ Examples:
   cloison recommend --dataset satellite --max-added-risk 0.2  the defense that adds no more, at the least cost
   cloison reproduce r-fig4                                    a figure of the papers, computed again
   cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
+  cloison membership --dataset satellite --records 2000       whether scores tell who was in the training set
+  cloison screen --dataset pendigits                          how much each feature contributes to the model
   cloison scale --dataset satellite --hidden 8,8 --parties 2,4   one model with more and more parties
   cloison load                                                rows and calls per second, beside a bare echo
 
@@ -73,6 +79,10 @@ enum Command {
     Reproduce(Box<ReproduceArgs>),
     /// Measure what an honest training tells the active party of the passive features, by number of epochs.
     Transcript(Box<TranscriptArgs>),
+    /// Measure whether released scores tell who was in the training set, with and without each defense.
+    Membership(Box<MembershipArgs>),
+    /// Say whether a data set suits a study of attacks: accuracy, importance of each feature, how features go together.
+    Screen(ScreenArgs),
     /// Train and serve one model with more and more parties; accuracy, times and bytes.
     Scale(Box<ScaleArgs>),
     /// Make the certificates of a deployment.
@@ -143,6 +153,8 @@ impl Cli {
             Some(Command::Recommend(args)) => args.run().await,
             Some(Command::Reproduce(args)) => args.run().await,
             Some(Command::Transcript(args)) => args.run().await,
+            Some(Command::Membership(args)) => args.run().await,
+            Some(Command::Screen(args)) => args.run().await,
             Some(Command::Scale(args)) => args.run().await,
             Some(Command::Certs(args)) => {
                 let written = certs::write(&args.out, &args.trust_domain, args.days, &args.parties);

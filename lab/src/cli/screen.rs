@@ -1,0 +1,83 @@
+//! `cloison screen`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use vfl_shared::cli::CliError;
+use vfl_shared::data::{self, DatasetName, DatasetSpec};
+use vfl_shared::model::{TrainingConfig, TrainingValues};
+
+use super::data::variant;
+use crate::screen::screen;
+
+/// `cloison screen`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  cloison screen --dataset satellite
+  cloison screen --dataset bank --variant without_duration --json
+
+Does a data set suit a study of attacks on softmax regression (V section III)? Trains one on the training records in this process and
+says how often it is right on test records, how much each feature contributes, and how well features foretell each other. Features
+whose weights are near 0 hardly move the scores: attacks err on them for that reason alone. Where features do not go together, nobody
+learns anything of a record that was never scored.")]
+pub struct ScreenArgs {
+    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the program), adult, grid, credit, drive.
+    #[arg(long, value_name = "NAME", default_value = "synthetic")]
+    dataset: String,
+    /// Directory of the public data sets that do not come with the program (scripts/fetch-datasets.sh fetches them).
+    #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// Columns of the data set, as in `cloison demo`.
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
+    /// Epochs of training at most.
+    #[arg(long, value_name = "N", default_value_t = TrainingValues::default().epochs)]
+    epochs: u32,
+    /// Step size of Adam.
+    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().learning_rate)]
+    learning_rate: f64,
+    /// Weight of the squared norm of all weights. V has none.
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    l2: f64,
+    /// Seed of split, training and the test records that are looked at.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    seed: u64,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl ScreenArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        // Seconds of arithmetic have no place on the runtime's threads.
+        tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
+    }
+
+    fn compute(self) -> Result<(), CliError> {
+        let name: DatasetName = self.dataset.parse().map_err(CliError::input)?;
+        if name.image().is_some() {
+            return Err(CliError::Input(format!("--dataset {name}: pixels are not screened one by one; take a table")));
+        }
+        let mut spec = DatasetSpec::new(name, self.data_dir, self.seed);
+        if let Some(text) = &self.variant {
+            spec.variant = variant(name, text)?;
+        }
+        let training = TrainingConfig::try_from(TrainingValues {
+            epochs: self.epochs,
+            learning_rate: self.learning_rate,
+            l2: self.l2,
+            seed: self.seed,
+            ..Default::default()
+        })
+        .map_err(CliError::input)?;
+        let dataset = data::load(&spec).map_err(CliError::input)?;
+        let report = screen(&dataset, &training).map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        let shown =
+            if self.json { serde_json::to_string_pretty(&report).map_err(CliError::failed)? } else { report.text() };
+        // A reader that has seen enough (`| head`) is no failure.
+        let _ = writeln!(std::io::stdout(), "{}", shown.trim_end());
+        Ok(())
+    }
+}
