@@ -17,6 +17,7 @@ use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, Dataset, DatasetName, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
+use vfl_shared::model::TrainingConfig;
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::policy::Policy;
 use vfl_shared::training::messages::Published;
@@ -33,8 +34,8 @@ use crate::audit::{self, Findings, Plan};
 use crate::deployment::{Deployment, DeploymentSpec, Help, WholeModel, active_name, consent, white_box};
 use crate::progress::{Progress, say};
 use crate::report::{
-    DataFacts, DefenseKnowledge, Generated, MetricFacts, Policy as PolicyFacts, Report, Sweep, SweepError, SweepPoint,
-    ThreatModel,
+    DataFacts, DefenseKnowledge, Generated, MetricFacts, Policy as PolicyFacts, PrivateTraining, Report, Sweep,
+    SweepError, SweepPoint, ThreatModel,
 };
 use crate::set_facts::SetFacts;
 
@@ -152,21 +153,11 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let served = serve(plan).await?;
     let (audited, known) = (served.audited(), served.known());
     let Served { deployment, dataset, split, published, training_ids, _state, .. } = served;
-    let test_ids = dataset.ids().select(&dataset.split().test);
-    let test_accuracy = accuracy(&deployment, &dataset, &test_ids).await?;
-    say(&format!("accuracy on {} test records: {test_accuracy:.4}", test_ids.len()));
-
-    // Named, so that known records serve for nothing else: the parameters are known.
-    let informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
-    let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed);
-    let attacks: Vec<AttackConfig> = attacks.collect();
+    let test_accuracy = test_accuracy(&deployment, &dataset).await?;
     let audit_plan = Plan {
         training_ids: Some(training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100),
-        aware: true,
         queries: 100,
-        metrics: plan.metrics.clone(),
-        help: audit::Help { auxiliary_ids: known, ..Default::default() },
-        ..Plan::of(audited.clone(), plan.policies.clone(), attacks.clone(), plan.seed)
+        ..audit_plan(plan, &audited, known)
     };
     let mut bar =
         Progress::start("attacking and scoring", (audit_plan.policies.len() * Method::general().count()) as u64);
@@ -188,9 +179,63 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
         Some(whole) => Some(sweep(&dataset, whole, plan, &audited).await?),
         None => None,
     };
+    let mut private_trainings = Vec::with_capacity(plan.private_trainings.len());
+    for (privacy, training) in &plan.private_trainings {
+        private_trainings.push(private_training(plan, *privacy, training).await?);
+    }
     let mut report = report(plan, &dataset, &split, &findings, test_accuracy, sweep);
+    report.private_trainings = private_trainings;
     report.notes.extend(privacy_notes(&published.privacy));
     Ok(report)
+}
+
+/// The plan of an audit: every general attack, and where records are known, those that know them.
+fn audit_plan(plan: &DemoPlan, audited: &RecordIds, known: Option<RecordIds>) -> Plan {
+    // Named, so that known records serve for nothing else: the parameters are known.
+    let informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
+    let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed).collect();
+    Plan {
+        aware: true,
+        metrics: plan.metrics.clone(),
+        help: audit::Help { auxiliary_ids: known, ..Default::default() },
+        ..Plan::of(audited.clone(), plan.policies.clone(), attacks, plan.seed)
+    }
+}
+
+/// Accuracy of the live service on all test records.
+async fn test_accuracy(deployment: &Deployment, dataset: &Dataset) -> anyhow::Result<f64> {
+    let test_ids = dataset.ids().select(&dataset.split().test);
+    let found = accuracy(deployment, dataset, &test_ids).await?;
+    say(&format!("accuracy on {} test records: {found:.4}", test_ids.len()));
+    Ok(found)
+}
+
+/// Deploys the same data and split once more, trains with privacy, and audits the exact scores by the same adversaries.
+async fn private_training(
+    plan: &DemoPlan,
+    privacy: PrivacyConfig,
+    training: &TrainingConfig,
+) -> anyhow::Result<PrivateTraining> {
+    let noise = privacy.values().noise;
+    say(&format!("once more, trained with noise {noise}"));
+    let plan = DemoPlan {
+        privacy: Some(privacy),
+        training: training.clone(),
+        policies: vec![Policy::default()],
+        private_trainings: Vec::new(),
+        ..plan.clone()
+    };
+    let served = serve(&plan).await?;
+    let (audited, known) = (served.audited(), served.known());
+    let Served { deployment, dataset, published, _state, .. } = served;
+    let test_accuracy = test_accuracy(&deployment, &dataset).await?;
+    let findings = audit::run(&deployment.targets(), &audit_plan(&plan, &audited, known), |_, _, _| ()).await?;
+    deployment.stop().await?;
+    // Every party states the same: the updates, clip and noise are theirs in common.
+    let stated = published.privacy.iter().map(|(_, stated)| *stated).max_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
+    let privacy =
+        stated.ok_or_else(|| anyhow::anyhow!("no party states the privacy it trained with (noise {noise})"))?;
+    Ok(PrivateTraining { privacy, test_accuracy, audits: findings.audits })
 }
 
 async fn deploy(

@@ -7,6 +7,7 @@ use vfl_lab::report::{Audit, Outcome, Report, Thresholds, render_table};
 use vfl_lab::scale::{self, ScalePlan};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, DatasetName, DatasetSpec, Variant, load};
+use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues, cross_entropy, train_converged};
 use vfl_shared::numerics::Lbfgs;
 use vfl_shared::testing::{self, data_set};
@@ -37,6 +38,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
         passive_parties: 1,
         training: training.unwrap(),
         privacy: None,
+        private_trainings: Vec::new(),
         known_records: 0,
         records,
         metrics: None,
@@ -55,6 +57,27 @@ async fn every_defense_at_once() {
     let report = run(&plan).await.unwrap();
     let informed = report.audits.iter().filter(|a| a.threat_model.known_records > 0).count();
     assert_eq!(informed, policies.len());
+}
+
+/// Models trained with noise are deployed, trained and audited beside the first: what their parties state, and the error of what is exact
+/// without a defense, which noise in the training does not change.
+#[tokio::test(flavor = "multi_thread")]
+async fn trainings_with_noise_are_rows_of_the_audit() {
+    let base = plan(DatasetName::Satellite, 200);
+    let values = TrainingValues { epochs: 5, batch_size: 512, learning_rate: 0.05, seed: 7, ..Default::default() };
+    let training = TrainingConfig::try_from(values).unwrap();
+    let noises = [1.0, 8.0].map(|noise| (PrivacyConfig::new(1.0, noise).unwrap(), training.clone()));
+    let report = run(&DemoPlan { private_trainings: noises.into(), known_records: 200, ..base }).await.unwrap();
+    let [loud, louder] = report.private_trainings.as_slice() else { panic!("{:?}", report.private_trainings.len()) };
+    assert_eq!((loud.privacy.noise, louder.privacy.noise), (1.0, 8.0));
+    assert!(loud.privacy.epsilon > 3.0 * louder.privacy.epsilon, "{:?} {:?}", loud.privacy, louder.privacy);
+    for training in [loud, louder] {
+        assert!(training.test_accuracy > 0.6, "{}", training.test_accuracy);
+        // Five features and six classes: exact, since the noise is in the parameters, and the adversary has these.
+        assert!(error(&training.audits[0], "least_squares") < 1e-9);
+        assert!(training.audits.iter().any(|audit| audit.threat_model.known_records == 200));
+    }
+    assert!(report.command.contains("--private-trainings 1,8 --privacy-clip 1"), "{}", report.command);
 }
 
 fn error(audit: &Audit, attack: &str) -> f64 {

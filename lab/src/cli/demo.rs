@@ -33,6 +33,7 @@ Examples:
   cloison demo --passive-features 6 --transform complement --no-sweep
   cloison demo --dataset satellite --hidden 8,8
   cloison demo --dataset satellite --privacy-noise 4 --no-sweep
+  cloison demo --dataset satellite --private-trainings 1,4,16 --no-sweep
   cloison demo --dataset satellite --hidden 32 --activation relu --embedding 16
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {
@@ -54,9 +55,13 @@ pub struct DemoArgs {
     /// Batches have 512 records then, in place of 64. Default: no privacy.
     #[arg(long, value_name = "SIGMA")]
     privacy_noise: Option<f64>,
-    /// The largest length of a record's part of a gradient, with --privacy-noise. Default 1.
-    #[arg(long, value_name = "GAMMA", requires = "privacy_noise")]
+    /// The largest length of a record's part of a gradient, with --privacy-noise or --private-trainings. Default 1.
+    #[arg(long, value_name = "GAMMA")]
     privacy_clip: Option<f64>,
+    /// Train this many further models with differential privacy, each with one of these noises, and audit the exact scores of each: a row
+    /// of the report beside the policies. At most 8. They have 10 epochs of batches of 512 records.
+    #[arg(long, value_name = "SIGMA,…", value_delimiter = ',')]
+    private_trainings: Vec<f64>,
     /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
     /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label. The first one counts as in service: the
     /// thresholds are demanded of it.
@@ -85,6 +90,9 @@ pub struct DemoArgs {
 /// Epochs and records of a batch with privacy: the noise of an update is that of the sum, so that large batches have less of it.
 const PRIVATE: (u32, u32) = (10, 512);
 
+/// Each is a deployment, a training and an audit of its own.
+const MOST_PRIVATE: usize = 8;
+
 impl Default for DemoArgs {
     fn default() -> Self {
         Self {
@@ -95,6 +103,7 @@ impl Default for DemoArgs {
             epochs: None,
             privacy_noise: None,
             privacy_clip: None,
+            private_trainings: Vec::new(),
             policies: Vec::new(),
             transform: "none".into(),
             show_network: false,
@@ -123,23 +132,29 @@ impl DemoArgs {
     /// # Errors
     /// [`CliError::Input`] if they do not fit together or do not fit the data.
     pub fn plan(&self) -> Result<DemoPlan, CliError> {
-        let privacy = self.privacy_noise.map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
-        let privacy = privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
-        let (epochs, batch_size) = if privacy.is_some() { PRIVATE } else { (DEFAULT_EPOCHS, 64) };
-        let training = TrainingConfig::try_from(TrainingValues {
-            epochs: self.epochs.unwrap_or(epochs),
-            batch_size,
-            learning_rate: 0.05,
-            l2: 1e-5,
-            validation_share: 0.1,
-            patience: 15,
-            seed: self.data.seed,
-            model: self.model()?,
-        })
-        .map_err(CliError::input)?;
-        if let Some(privacy) = &privacy {
-            privacy.check(&training).map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
+        if self.privacy_clip.is_some() && self.privacy_noise.is_none() && self.private_trainings.is_empty() {
+            return Err(CliError::Input(
+                "--privacy-clip is for --privacy-noise or --private-trainings: name one".into(),
+            ));
         }
+        let private = |noise, option: &str| -> Result<(PrivacyConfig, TrainingConfig), CliError> {
+            let failed = |e: &dyn std::fmt::Display| CliError::Input(format!("{option}: {e}"));
+            let privacy = PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise).map_err(|e| failed(&e))?;
+            // Epochs that were asked for are those of the report's own model.
+            let epochs = self.epochs.filter(|_| self.privacy_noise.is_some()).unwrap_or(PRIVATE.0);
+            let training = self.training((epochs, PRIVATE.1))?;
+            privacy.check(&training).map_err(|e| failed(&e))?;
+            Ok((privacy, training))
+        };
+        let (privacy, training) = match self.privacy_noise {
+            Some(noise) => private(noise, "--privacy-noise").map(|(privacy, training)| (Some(privacy), training))?,
+            None => (None, self.training((self.epochs.unwrap_or(DEFAULT_EPOCHS), 64))?),
+        };
+        if self.private_trainings.len() > MOST_PRIVATE {
+            return Err(CliError::Input(format!("--private-trainings takes at most {MOST_PRIVATE} noises")));
+        }
+        let further = self.private_trainings.iter().map(|&noise| private(noise, "--private-trainings"));
+        let private_trainings = further.collect::<Result<Vec<_>, _>>()?;
         if self.show_network && self.model.linear() {
             return Err(CliError::Input(
                 "--show-network is for --hidden and --residual: other parameters are shown anyway".into(),
@@ -179,6 +194,7 @@ impl DemoArgs {
             passive_parties: self.data.passive_parties.into(),
             training,
             privacy,
+            private_trainings,
             records: self.records,
             known_records: self.known_records,
             policies,
@@ -191,6 +207,21 @@ impl DemoArgs {
             sweep: !self.no_sweep,
             seed: self.data.seed,
         })
+    }
+
+    /// How a model is trained, in so many epochs of batches of so many records.
+    fn training(&self, (epochs, batch_size): (u32, u32)) -> Result<TrainingConfig, CliError> {
+        TrainingConfig::try_from(TrainingValues {
+            epochs,
+            batch_size,
+            learning_rate: 0.05,
+            l2: 1e-5,
+            validation_share: 0.1,
+            patience: 15,
+            seed: self.data.seed,
+            model: self.model()?,
+        })
+        .map_err(CliError::input)
     }
 
     /// The model asked for.

@@ -45,6 +45,13 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
         let PrivacyValues { clip, noise, .. } = privacy.values();
         command.push_str(&format!(" --privacy-noise {noise} --privacy-clip {clip}"));
     }
+    if let Some((privacy, _)) = plan.private_trainings.first() {
+        let noise = plan.private_trainings.iter().map(|(privacy, _)| privacy.values().noise.to_string());
+        command.push_str(&format!(" --private-trainings {}", noise.collect::<Vec<_>>().join(",")));
+        if plan.privacy.is_none() {
+            command.push_str(&format!(" --privacy-clip {}", privacy.values().clip));
+        }
+    }
     if plan.privacy.is_some() || epochs != DEFAULT_EPOCHS {
         command.push_str(&format!(" --epochs {epochs}"));
     }

@@ -24,6 +24,8 @@ pub struct DemoPlan {
     pub training: TrainingConfig,
     /// How every party keeps its parameters private in training.
     pub privacy: Option<PrivacyConfig>,
+    /// Further models that every party trains with privacy, audited with exact scores: how, and with what training.
+    pub private_trainings: Vec<(PrivacyConfig, TrainingConfig)>,
     /// Records attacked: this many of the test records, drawn by the seed; all if there are fewer, but for those known.
     pub records: usize,
     /// Records that a further adversary knows whole: this many test records that are not attacked, as many as there are. 0 leaves it

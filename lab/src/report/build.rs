@@ -44,6 +44,7 @@ impl Report {
             scoring: Vec::new(),
             metrics: Vec::new(),
             sweep: None,
+            private_trainings: Vec::new(),
             notes: Vec::new(),
         }
     }

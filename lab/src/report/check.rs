@@ -98,6 +98,16 @@ impl Report {
             }
             sweep.points.iter().try_for_each(check_point)?;
         }
+        for (i, training) in self.private_trainings.iter().enumerate() {
+            let field = format!("private_trainings[{i}]");
+            if let Err(error) = training.privacy.checked() {
+                return refuse(format!("{field}.privacy"), format!("holds no statement: {error}"));
+            }
+            within(&format!("{field}.test_accuracy"), training.test_accuracy, 0.0, 1.0)?;
+            for (j, audit) in training.audits.iter().enumerate() {
+                self.check_audit(&format!("{field}.audits[{j}]"), audit)?;
+            }
+        }
         Ok(())
     }
 

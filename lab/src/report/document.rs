@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vfl_shared::metrics::{Direction, Unit};
 
+use super::private::PrivateTraining;
 use super::surface::Surface;
 use super::threat::ThreatModel;
 use super::thresholds::{ThresholdResult, Thresholds};
@@ -17,8 +18,9 @@ use super::thresholds::{ThresholdResult, Thresholds};
 /// mean squared error, which the report describes; shares within a tolerance are among them.
 /// Threat models say what is known of the features. Since 5 an adversary may know moments of the features from records, and its
 /// attacks say what they add to a control that has no scores. Since 6 a report may name the policy in service and thresholds, and its
-/// audits say whether they meet them. Since 7 a report names the variant of its data set.
-pub const SCHEMA_VERSION: u32 = 7;
+/// audits say whether they meet them. Since 7 a report names the variant of its data set. Since 8 it may hold
+/// models that were trained with noise.
+pub const SCHEMA_VERSION: u32 = 8;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +62,9 @@ pub struct Report {
     /// Error by number of passive features, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
+    /// Models of the same data that were trained with noise, if any were, in the order they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private_trainings: Vec<PrivateTraining>,
     /// Whatever else a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -6,6 +6,7 @@ use super::defense::{self, DefenseLine};
 use super::document::Report;
 use super::facts::{NONE, RowKind};
 use super::level::Level;
+use super::private;
 use super::terminal::{Frame, Page, Paint};
 use super::text::shortened;
 use super::thresholds::{Compliance, Thresholds};
@@ -39,6 +40,13 @@ pub fn render_summary(report: &Report, width: usize, colour: bool) -> String {
     if !lines.is_empty() {
         before.push(page.paint(&page.prose(&heading(report, &lines), 0), Paint::Bold));
         after.push(page.prose(reading(&lines), 0));
+    }
+    for line in private::lines(report) {
+        let text = format!(
+            "Trained with noise {}, ε {}: accuracy {}, exact scores add {} ({}).",
+            line.noise, line.epsilon, line.accuracy, line.added, line.interval
+        );
+        after.push(page.prose(&text, 0));
     }
     for (compliance, said) in &brief.demands {
         let text = page.prose(&format!("Threshold {}: {said}.", compliance.label()), 2);

@@ -7,6 +7,7 @@ use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
 use super::level::Level;
 use super::number::{figure, four, significant};
+use super::private::{self, PrivateLine};
 use super::surface::TRAINING_DISCLOSURE;
 use super::terminal::{Frame, Page, Paint};
 use super::text::{printable, shortened};
@@ -61,6 +62,12 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
             line(page.added(report).to_string());
             line(page.prose(added::READING, 0));
         }
+    }
+    if !report.private_trainings.is_empty() {
+        line(String::new());
+        line(page.paint(private::HEADING, Paint::Bold));
+        line(page.private(report).to_string());
+        line(page.prose(private::READING, 0));
     }
     for said in facts::scoring(report).into_iter().chain(facts::metrics(report)) {
         line(page.prose(&said, 0));
@@ -156,6 +163,22 @@ impl Page {
             (vec![shortened(&line.defense, MAX_LABEL), shortened(&line.attack, MAX_NAME)], RowKind::Attack)
         });
         self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
+    }
+
+    /// Models trained with noise.
+    fn private(&self, report: &Report) -> Table {
+        let lines = private::lines(report);
+        let column = |of: fn(&PrivateLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
+        let figures = vec![
+            ("accuracy", column(|l| &l.accuracy)),
+            ("unaware", column(|l| &l.unaware)),
+            ("with scores", column(|l| &l.with_scores)),
+            ("without", column(|l| &l.control)),
+            ("added risk", column(|l| &l.added)),
+            ("95 %", column(|l| &l.interval)),
+        ];
+        let rows = lines.iter().map(|line| (vec![line.noise.clone(), line.epsilon.clone()], RowKind::Attack));
+        self.table(Frame::Full, &["noise", "ε"], figures, rows.collect())
     }
 
     fn attacks(&self, rows: &Rows) -> Table {

@@ -44,6 +44,12 @@ pub fn render_csv(report: &Report) -> Result<String, ReportError> {
             table.write_record(row.cells()).map_err(|e| failed(&e))?;
         }
     }
+    for training in &report.private_trainings {
+        for row in training.audits.iter().flat_map(|audit| rows(report, audit)) {
+            let defense = format!("{}, trained with noise {}", row.defense, training.privacy.noise);
+            table.write_record(Row { defense, ..row }.cells()).map_err(|e| failed(&e))?;
+        }
+    }
     let bytes = table.into_inner().map_err(|e| failed(&e))?;
     String::from_utf8(bytes).map_err(|e| failed(&e))
 }

@@ -3,11 +3,12 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::plots::Plots;
-use super::widgets::figure;
+use super::widgets::{figure, scroll};
 use crate::page::said;
 use crate::report::defense;
 use crate::report::document::Report;
 use crate::report::facts;
+use crate::report::private;
 
 /// What a policy costs and what it leaves, which features suffer, and how that goes with the number of passive features.
 pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
@@ -22,6 +23,38 @@ pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
                     "The error axis is logarithmic; errors of 0 and round-off below 1e-16 share the band at its foot, "
                     "where height means nothing. Attacks are set side by side at each d. An attack with `moments = own` knows the means and "
                     "covariances of the passive features: what it has below the column mean the scores add. The adversary of the others " (said(&sweep.threat_model.phrases().join(", "))) "."
+                }))
+            }
+        }
+        (private_trainings(report))
+    }
+}
+
+/// Models trained with noise, a row for each.
+fn private_trainings(report: &Report) -> Markup {
+    let lines = private::lines(report);
+    html! {
+        @if !lines.is_empty() {
+            section {
+                h2 { "Trained with noise" }
+                (scroll("Models trained with noise", &html! {
+                    table {
+                        caption { (private::HEADING) ". " (private::READING) }
+                        thead { tr {
+                            @for title in ["noise", "ε", "accuracy", "unaware", "informed: with scores", "without", "added risk", "95 %"] {
+                                th scope="col" { (title) }
+                            }
+                        } }
+                        tbody {
+                            @for line in &lines {
+                                tr {
+                                    th scope="row" { (line.noise) }
+                                    @for cell in [&line.epsilon, &line.accuracy, &line.unaware, &line.with_scores, &line.control, &line.added,
+                                        &line.interval] { td class="n" { (cell) } }
+                                }
+                            }
+                        }
+                    }
                 }))
             }
         }

@@ -1,0 +1,76 @@
+//! Models of the same data and split that were trained with differential privacy of their parameters, beside the report's own: what exact
+//! scores of each give away, and what the privacy cost.
+
+use serde::{Deserialize, Serialize};
+use vfl_shared::model::privacy::PrivacyStatement;
+
+use super::document::{Audit, Report};
+use super::facts::NONE;
+use super::number::{figure, four, significant};
+
+/// One such model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrivateTraining {
+    /// What the parties state: clip, noise, ε, δ, updates.
+    pub privacy: PrivacyStatement,
+    /// Accuracy on the test records, 0 to 1.
+    pub test_accuracy: f64,
+    /// Audits of its exact scores, by the adversaries of the report.
+    pub audits: Vec<Audit>,
+}
+
+/// One line for people.
+pub(super) struct PrivateLine {
+    /// The noise, in units of the clip.
+    pub(super) noise: String,
+    /// ε, rounded up.
+    pub(super) epsilon: String,
+    /// Accuracy on test records.
+    pub(super) accuracy: String,
+    /// Error of the strongest attack of an adversary that knows no record.
+    pub(super) unaware: String,
+    /// That of one that knows some.
+    pub(super) with_scores: String,
+    /// The same one's without scores.
+    pub(super) control: String,
+    /// 1 − their ratio.
+    pub(super) added: String,
+    /// Its interval.
+    pub(super) interval: String,
+}
+
+/// What the lines are of.
+pub(super) const HEADING: &str = "The same data, split and model, trained with noise: exact scores";
+
+/// How to read them.
+pub(super) const READING: &str = "Noise: standard deviation over the clip. ε: differential privacy of one record's features at one party, for its \
+     parameters. It promises nothing of scores: they are of the record that is asked for.";
+
+/// A line for each training.
+pub(super) fn lines(report: &Report) -> Vec<PrivateLine> {
+    report.private_trainings.iter().map(line).collect()
+}
+
+fn line(training: &PrivateTraining) -> PrivateLine {
+    // What scores add for whoever knows moments alone has a control of its own.
+    let audits =
+        || training.audits.iter().filter(|audit| audit.threat_model.sees_scores() && !audit.threat_model.moments);
+    let unaware = audits().filter(|audit| !audit.threat_model.informed()).filter_map(Audit::strongest);
+    let unaware = unaware.min_by(|a, b| a.1.mse.total_cmp(&b.1.mse));
+    let informed = audits().find_map(Audit::added_risk);
+    let none = || NONE.to_owned();
+    let percent = |share: f64| format!("{} %", significant(100.0 * share));
+    PrivateLine {
+        noise: training.privacy.noise.to_string(),
+        epsilon: training.privacy.shown_epsilon(),
+        accuracy: four(training.test_accuracy),
+        unaware: unaware.map_or_else(none, |(_, errors)| figure(errors.mse, errors.sigma)),
+        with_scores: informed.as_ref().map_or_else(none, |(_, errors, _)| figure(errors.mse, errors.sigma)),
+        control: informed.as_ref().map_or_else(none, |(_, _, risk)| significant(risk.control_mse)),
+        added: informed.as_ref().and_then(|(_, _, risk)| risk.value).map_or_else(none, percent),
+        interval: informed
+            .and_then(|(_, _, risk)| Some((risk.low?, risk.high?)))
+            .map_or_else(none, |(low, high)| format!("{} to {}", significant(100.0 * low), significant(100.0 * high))),
+    }
+}
