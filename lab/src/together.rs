@@ -6,7 +6,7 @@ use vfl_shared::model::contract::{Start, start_of};
 use vfl_shared::model::{
     HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy, heads, kinds,
 };
-use vfl_shared::types::{LogitShare, Logits};
+use vfl_shared::types::{LogitShare, Logits, OutputGradient};
 
 /// A model trained in one process.
 pub(crate) struct Together {
@@ -31,27 +31,18 @@ impl Together {
         start: Start,
     ) -> Result<Self, LearnerError> {
         let values = config.values();
-        let k = u32::try_from(classes).unwrap_or(u32::MAX);
-        let sub_model = values.model.sub_model(k)?;
-        let passive = vec![sub_model.clone(); parties.len().saturating_sub(1)];
-        let spec = values.model.model(k, sub_model, passive)?;
-        let head = HeadLearner::new(config, heads::start(&spec, k, start)?);
         let mut schedule = Schedule::new(config, labels.len());
         let validation = schedule.validation().to_vec();
-        let of = |batch: &[u32]| -> Vec<u32> { batch.iter().map(|at| labels[*at as usize]).collect() };
-        let mut model = Self { parties, head, chosen: !validation.is_empty() };
+        let mut model = Self { chosen: !validation.is_empty(), ..Self::begin(config, classes, parties, start)? };
         let (mut best, mut best_epoch) = (f64::INFINITY, 0);
         for epoch in 1..=values.epochs {
             for batch in schedule.next_epoch() {
-                let (_, gradient, _) = cross_entropy(model.logits(&batch, false)?, &of(&batch));
-                for (party, gradient) in model.parties.iter_mut().zip(model.head.update(gradient)?) {
-                    party.update(gradient.matrix())?;
-                }
+                model.step(&batch, labels)?;
             }
             if validation.is_empty() {
                 continue;
             }
-            let (loss, _, _) = cross_entropy(model.logits(&validation, true)?, &of(&validation));
+            let (loss, _, _) = cross_entropy(model.logits(&validation, true)?, &classes_of(&validation, labels));
             if loss < best {
                 (best, best_epoch) = (loss, epoch);
                 model.parties.iter_mut().for_each(PartyLearner::checkpoint);
@@ -65,6 +56,38 @@ impl Together {
             model.head.restore()?;
         }
         Ok(model)
+    }
+
+    /// The parties and the head before the first step.
+    ///
+    /// # Errors
+    /// [`LearnerError`] for parties that do not fit the configuration's model.
+    pub(crate) fn begin(
+        config: &TrainingConfig,
+        classes: usize,
+        parties: Vec<PartyLearner>,
+        start: Start,
+    ) -> Result<Self, LearnerError> {
+        let values = config.values();
+        let k = u32::try_from(classes).unwrap_or(u32::MAX);
+        let sub_model = values.model.sub_model(k)?;
+        let passive = vec![sub_model.clone(); parties.len().saturating_sub(1)];
+        let spec = values.model.model(k, sub_model, passive)?;
+        let head = HeadLearner::new(config, heads::start(&spec, k, start)?);
+        Ok(Self { parties, head, chosen: false })
+    }
+
+    /// One step on the records at these positions. Gives what the coordinator sends each party of it, the active party's first.
+    ///
+    /// # Errors
+    /// [`LearnerError`] if numbers grow beyond what a double holds.
+    pub(crate) fn step(&mut self, batch: &[u32], labels: &[u32]) -> Result<Vec<OutputGradient>, LearnerError> {
+        let (_, gradient, _) = cross_entropy(self.logits(batch, false)?, &classes_of(batch, labels));
+        let gradients = self.head.update(gradient)?;
+        for (party, gradient) in self.parties.iter_mut().zip(&gradients) {
+            party.update(gradient.matrix())?;
+        }
+        Ok(gradients)
     }
 
     /// The logits of records by their positions in the parties' blocks; for a batch of the training the next gradient belongs to it.
@@ -83,6 +106,11 @@ impl Together {
     pub(crate) fn sub_models(&self) -> Result<Vec<Box<dyn SubModel>>, LearnerError> {
         self.parties.iter().map(|party| Ok(kinds::restore(&party.parameters(self.chosen)?)?)).collect()
     }
+}
+
+/// The classes of the records at these positions.
+fn classes_of(batch: &[u32], labels: &[u32]) -> Vec<u32> {
+    batch.iter().map(|at| labels[*at as usize]).collect()
 }
 
 /// softmax of summed outputs (k × n each).

@@ -4,10 +4,12 @@ mod audit;
 mod data;
 mod deliver;
 mod demo;
+mod labels;
 mod membership;
 mod metrics;
 mod model;
 mod parameters;
+mod properties;
 mod recommend;
 mod reproduce;
 mod scale;
@@ -25,9 +27,11 @@ use vfl_shared::telemetry;
 pub use audit::{AuditArgs, AuditConfig};
 pub use data::DataArgs;
 pub use demo::DemoArgs;
+pub use labels::LabelsArgs;
 pub use membership::MembershipArgs;
 pub use model::ModelArgs;
 pub use parameters::SplitParametersArgs;
+pub use properties::PropertiesArgs;
 pub use recommend::RecommendArgs;
 pub use reproduce::ReproduceArgs;
 pub use scale::ScaleArgs;
@@ -57,6 +61,8 @@ Examples:
   cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
   cloison membership --dataset satellite --records 2000       whether scores tell who was in the training set
   cloison screen --dataset pendigits                          how much each feature contributes to the model
+  cloison labels --dataset satellite --passive-features 18    what a training tells a passive party of the labels
+  cloison properties --dataset satellite --feature 3          what released weights tell of the mean of a passive feature
   cloison scale --dataset satellite --hidden 8,8 --parties 2,4   one model with more and more parties
   cloison load                                                rows and calls per second, beside a bare echo
 
@@ -83,6 +89,10 @@ enum Command {
     Membership(Box<MembershipArgs>),
     /// Say whether a data set suits a study of attacks: accuracy, importance of each feature, how features go together.
     Screen(ScreenArgs),
+    /// Measure what a training tells a passive party of the active party's labels, by number of epochs.
+    Labels(Box<LabelsArgs>),
+    /// Measure what released parameters tell the active party of the training records as a whole, under each transform.
+    Properties(Box<PropertiesArgs>),
     /// Train and serve one model with more and more parties; accuracy, times and bytes.
     Scale(Box<ScaleArgs>),
     /// Make the certificates of a deployment.
@@ -155,6 +165,8 @@ impl Cli {
             Some(Command::Transcript(args)) => args.run().await,
             Some(Command::Membership(args)) => args.run().await,
             Some(Command::Screen(args)) => args.run().await,
+            Some(Command::Labels(args)) => args.run().await,
+            Some(Command::Properties(args)) => args.run().await,
             Some(Command::Scale(args)) => args.run().await,
             Some(Command::Certs(args)) => {
                 let written = certs::write(&args.out, &args.trust_domain, args.days, &args.parties);

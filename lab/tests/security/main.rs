@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
 mod import;
+mod labels;
 mod ledger;
 mod scoring;
 mod scoring_sockets;

@@ -1,0 +1,234 @@
+//! `cloison labels`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use clap::{Args, ValueEnum};
+use vfl_shared::cli::CliError;
+use vfl_shared::files::write_atomic;
+use vfl_shared::model::privacy::PrivacyConfig;
+use vfl_shared::model::{Combiner, ModelConfig, Settings, TrainingValues};
+
+use super::data::DataArgs;
+use crate::labels::{Experiment, LabelsPlan};
+use crate::progress::{Progress, say};
+
+/// A model to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Measured {
+    /// Softmax regression, summed.
+    Softmax,
+    /// A perceptron at each party, outputs summed.
+    Sum,
+    /// A perceptron at each party under a top model.
+    Concat,
+}
+
+/// `cloison labels`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  cloison labels --dataset satellite --passive-features 18
+  cloison labels --dataset bank --passive-features 10 --model concat --known 1 --epochs 1,2,5
+  cloison labels --dataset satellite --passive-features 18 --privacy-noise 4 --batch-size 256
+
+What does a training tell a passive party about the labels of the active party? All parties follow the protocol. The first passive party
+receives the gradient of its outputs in every step, for records whose ids it has; it knows its own features and parameters, and the labels
+of --known records of each class. Trains --trainings times each model in this process with the parties' own code, and measures after
+--epochs. Attacks:
+
+  gradient_sign       summed: the entry of a record's gradient that is below 0
+  gradient_direction  top model: the class whose known records' gradients point the same way
+  gradient_sides      top model, two classes, no label known: the side of the gradients' main axis
+  gradient_norm       top model, two classes, no label known: long gradients are of the rarer class
+  model_completion    no gradient: a classifier on the outputs of its own sub-model, from the known records
+  own_outputs         summed, no gradient: the largest output of its own sub-model
+  parameter_signs     softmax regression, no gradient: the signs of its own weights
+
+The control is the same classifier on the party's features, from the same known records, without a training.
+--privacy-noise shows what differential privacy of the parties' parameters changes. It does not change the gradients that parties receive.")]
+pub struct LabelsArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// The models: softmax (softmax regression), sum (a perceptron at each party, outputs summed), concat (perceptrons under a top model).
+    #[arg(
+        long = "model",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "softmax,sum,concat",
+        hide_possible_values = true
+    )]
+    models: Vec<Measured>,
+    /// Widths of the perceptrons' hidden layers.
+    #[arg(long, value_name = "WIDTHS", value_delimiter = ',', default_value = "32")]
+    hidden: Vec<u32>,
+    /// What hidden layers make of their sums: sigmoid, tanh or relu.
+    #[arg(long, value_name = "NAME", default_value = "relu")]
+    activation: String,
+    /// Outputs of each party's perceptron under the top model.
+    #[arg(long, value_name = "WIDTH", default_value_t = 16)]
+    embedding: u32,
+    /// Hidden layers of the top model, of relu. Default: none with one passive party, 256 with more.
+    #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
+    top: Vec<u32>,
+    /// Records of a training, drawn from training and test records together; all if there are fewer. At least 200.
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    records: usize,
+    /// Labels of each class that the passive party knows, 1 to 100.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    known: usize,
+    /// Numbers of epochs to measure at. Each training has the largest.
+    #[arg(long, value_name = "E,…", value_delimiter = ',', default_value = "1,5,20")]
+    epochs: Vec<u32>,
+    /// Trainings of each model, from 4, each with its own seed and its own known records.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    trainings: usize,
+    /// Records per step.
+    #[arg(long, value_name = "N", default_value_t = TrainingValues::default().batch_size)]
+    batch_size: u32,
+    /// Step size of Adam.
+    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().learning_rate)]
+    learning_rate: f64,
+    /// Weight of the squared norm of all weights.
+    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
+    l2: f64,
+    /// Train with differential privacy of every party's parameters: standard deviation of the noise over --privacy-clip, from 0.01.
+    /// Default: no privacy.
+    #[arg(long, value_name = "SIGMA")]
+    privacy_noise: Option<f64>,
+    /// The largest length of a record's part of a gradient, with --privacy-noise. Default 1.
+    #[arg(long, value_name = "GAMMA", requires = "privacy_noise")]
+    privacy_clip: Option<f64>,
+    /// Where labels.json goes.
+    #[arg(long, value_name = "DIR", default_value = "out")]
+    out: PathBuf,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl LabelsArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        // Minutes of arithmetic have no place on the runtime's threads.
+        tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
+    }
+
+    fn compute(self) -> Result<(), CliError> {
+        let plan = self.plan()?;
+        let experiment = Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
+        let bar = Mutex::new((0u64, Progress::start("training models", experiment.trainings() as u64)));
+        let report = experiment.run(|| {
+            if let Ok(mut held) = bar.lock() {
+                let (done, bar) = &mut *held;
+                *done += 1;
+                bar.at(*done, "");
+            }
+        });
+        let report = report.map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        let (trained, bar) = bar.into_inner().unwrap_or_else(PoisonError::into_inner);
+        bar.done(&format!("{trained} trainings attacked"));
+        let json = serde_json::to_string_pretty(&report).map_err(CliError::failed)?;
+        let path = self.out.join("labels.json");
+        write_atomic(&path, format!("{json}\n").as_bytes(), false)
+            .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
+        let shown = if self.json { json } else { report.text() };
+        // A reader that has seen enough (`| head`) is no failure.
+        let _ = writeln!(std::io::stdout(), "{}", shown.trim_end());
+        say(&format!("written: {}", path.display()));
+        Ok(())
+    }
+
+    /// What the options ask for.
+    fn plan(&self) -> Result<LabelsPlan, CliError> {
+        let privacy = self.privacy_noise.map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
+        let privacy = privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
+        let data = self.data.spec()?;
+        let mut named: Vec<Measured> = Vec::new();
+        for model in &self.models {
+            if !named.contains(model) {
+                named.push(*model);
+            }
+        }
+        Ok(LabelsPlan {
+            data,
+            first_column: self.data.first_column,
+            passive_features: self.data.passive_features,
+            passive_parties: self.data.passive_parties.into(),
+            models: named.into_iter().map(|model| self.model(model)).collect::<Result<Vec<_>, _>>()?,
+            training: TrainingValues {
+                batch_size: self.batch_size,
+                learning_rate: self.learning_rate,
+                l2: self.l2,
+                // Of no use here: all epochs are run.
+                validation_share: 0.0,
+                ..TrainingValues::default()
+            },
+            privacy,
+            records: self.records,
+            known: self.known,
+            epochs: self.epochs.clone(),
+            trainings: self.trainings,
+            seed: self.data.seed,
+        })
+    }
+
+    fn model(&self, model: Measured) -> Result<ModelConfig, CliError> {
+        let mut settings = Settings::new();
+        settings.insert("hidden".into(), self.hidden.clone().into());
+        settings.insert("activation".into(), self.activation.as_str().into());
+        let made = match model {
+            Measured::Softmax => return Ok(ModelConfig::default()),
+            Measured::Sum => ModelConfig::new(Combiner::Sum, "mlp", None, settings),
+            Measured::Concat => ModelConfig::new(Combiner::Concat, "mlp", Some(self.embedding), settings),
+        };
+        let made = made.map_err(|e| CliError::Input(format!("--hidden, --activation or --embedding: {e}")))?;
+        if model != Measured::Concat || self.top.is_empty() {
+            return Ok(made);
+        }
+        let mut top = Settings::new();
+        top.insert("hidden".into(), self.top.clone().into());
+        top.insert("activation".into(), "relu".into());
+        made.with_top(top).map_err(|e| CliError::Input(format!("--top: {e}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LabelsArgs,
+    }
+
+    fn plan(words: &[&str]) -> Result<LabelsPlan, CliError> {
+        Line::try_parse_from(["labels"].iter().chain(words)).unwrap().args.plan()
+    }
+
+    #[test]
+    fn options_become_a_plan() {
+        let default = plan(&[]).unwrap();
+        let combiners: Vec<Combiner> = default.models.iter().map(ModelConfig::combiner).collect();
+        assert_eq!(combiners, [Combiner::Sum, Combiner::Sum, Combiner::Concat]);
+        assert_eq!((default.known, default.trainings, default.epochs), (5, 10, vec![1, 5, 20]));
+        let one = plan(&["--model", "concat,concat", "--top", "8", "--embedding", "4", "--known", "1"]).unwrap();
+        assert_eq!((one.models.len(), one.models[0].width(), one.known), (1, Some(4), 1));
+        assert!(one.models[0].top().is_some());
+        let private = plan(&["--privacy-noise", "4", "--privacy-clip", "0.5"]).unwrap().privacy.unwrap();
+        assert_eq!((private.values().noise, private.values().clip), (4.0, 0.5));
+    }
+
+    #[test]
+    fn errors_name_the_option() {
+        let told = |words: &[&str]| plan(words).unwrap_err().to_string();
+        assert!(told(&["--privacy-noise", "0"]).contains("--privacy-noise"));
+        assert!(told(&["--activation", "step"]).contains("--activation"));
+        assert!(Line::try_parse_from(["labels", "--model", "forest"]).is_err());
+    }
+}

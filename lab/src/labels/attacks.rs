@@ -1,0 +1,263 @@
+//! The attacks: what a passive party says of the labels.
+//!
+//! Each gives a class for every record of the training's list, or `None` for a record that it has seen nothing of.
+
+use nalgebra::{DMatrix, DVector};
+use vfl_shared::model::train_converged;
+use vfl_shared::numerics::{Lbfgs, arg_max};
+use vfl_shared::types::ShapeError;
+
+use super::received::{Received, Step};
+
+/// A class for each record of the training's list.
+pub type Named = Vec<Option<u32>>;
+
+/// A record whose label the adversary knows: its position and its class.
+pub type Known = (usize, u32);
+
+/// Weight of the squared norm in the classifiers of few records, whose inputs have variance 1 over their number.
+const PENALTY: f64 = 0.01;
+
+/// Combiner `sum`: the class at which a record's column is below 0, the first time that one is.
+///
+/// The gradient is (c − e_y) / B. Scores are at least 0, so that the entry of class y is the only one below 0 wherever c_y < 1: the
+/// answer is exact, for any model and any number of classes (Fu et al. 2022, direct label inference; Li et al. 2022).
+#[must_use]
+pub fn gradient_sign(received: &Received) -> Named {
+    let mut named = vec![None; received.records];
+    for step in &received.steps {
+        for (column, &position) in step.gradient.column_iter().zip(&step.positions) {
+            if let (Some(name @ None), true) = (named.get_mut(position as usize), column.min() < 0.0) {
+                *name = class(column.imin());
+            }
+        }
+    }
+    named
+}
+
+/// Gradients of one epoch as unit vectors, w × n: 0 for a record that was not in a step.
+fn directions(steps: &[Step], records: usize) -> DMatrix<f64> {
+    let width = steps.first().map_or(0, |step| step.gradient.nrows());
+    let mut all = DMatrix::zeros(width, records);
+    for step in steps {
+        for (column, &position) in step.gradient.column_iter().zip(&step.positions) {
+            let length = column.norm();
+            if length > 0.0 {
+                all.set_column(position as usize, &(column / length));
+            }
+        }
+    }
+    all
+}
+
+/// Any combiner: the class whose known records' gradients point the same way, by the cosine with their mean direction, summed over
+/// epochs (Li et al. 2022, 3.2, with known records in place of a known class).
+#[must_use]
+pub fn gradient_direction(epochs: &[&[Step]], known: &[Known], classes: usize, records: usize) -> Named {
+    let mut scores = DMatrix::<f64>::zeros(classes, records);
+    for steps in epochs {
+        let directions = directions(steps, records);
+        let mut means = DMatrix::<f64>::zeros(directions.nrows(), classes);
+        for &(record, label) in known {
+            let mut mean = means.column_mut(label as usize);
+            mean += directions.column(record);
+        }
+        for mut mean in means.column_iter_mut() {
+            let length = mean.norm();
+            if length > 0.0 {
+                mean /= length;
+            }
+        }
+        scores += means.tr_mul(&directions);
+    }
+    scores.column_iter().map(|column| class(column.imax()).filter(|_| column.amax() > 0.0)).collect()
+}
+
+/// Two classes, no label known: the side of the main axis of the gradients' directions on which a record's gradient lies. The side with
+/// more records is named `larger`, the class that the adversary takes for the more frequent one (Li et al. 2022, 3.2).
+///
+/// Under a top model without hidden layers all gradients of a step lie on one line, on two sides by their class.
+#[must_use]
+pub fn gradient_sides(epochs: &[&[Step]], larger: u32, records: usize) -> Named {
+    let mut total = DVector::<f64>::zeros(records);
+    for steps in epochs {
+        let directions = directions(steps, records);
+        if directions.nrows() == 0 {
+            continue;
+        }
+        let axes = (&directions * directions.transpose()).symmetric_eigen();
+        let along = directions.tr_mul(&axes.eigenvectors.column(axes.eigenvalues.imax()));
+        // An axis has no sign of its own: epochs are put the same way round.
+        let turn = if along.dot(&total) < 0.0 { -1.0 } else { 1.0 };
+        total += along * turn;
+    }
+    let seen = total.iter().filter(|side| **side != 0.0).count();
+    let above = total.iter().filter(|side| **side > 0.0).count();
+    let (positive, negative) = if 2 * above >= seen { (larger, 1 - larger) } else { (1 - larger, larger) };
+    let name = |side: &f64| (*side != 0.0).then_some(if *side > 0.0 { positive } else { negative });
+    total.iter().map(name).collect()
+}
+
+/// Two classes, no label known: the records with the longest gradients are named `rarer`, as many as `share` of them (Li et al. 2022,
+/// 3.1: a model is less sure of the rarer class).
+#[must_use]
+pub fn gradient_norm(epochs: &[&[Step]], rarer: u32, share: f64, records: usize) -> Named {
+    let mut lengths = vec![0.0f64; records];
+    for step in epochs.iter().copied().flatten() {
+        // Batches differ in size, and the gradient is of a mean.
+        let size = step.positions.len() as f64;
+        for (column, &position) in step.gradient.column_iter().zip(&step.positions) {
+            lengths[position as usize] += size * column.norm();
+        }
+    }
+    let mut order: Vec<usize> = (0..records).filter(|&record| lengths[record] > 0.0).collect();
+    order.sort_by(|&a, &b| lengths[b].total_cmp(&lengths[a]));
+    let many = (share * order.len() as f64).round() as usize;
+    let mut named = vec![None; records];
+    for (place, &record) in order.iter().enumerate() {
+        named[record] = Some(if place < many { rarer } else { 1 - rarer });
+    }
+    named
+}
+
+/// Combiner `sum`, the party's own parameters alone: the class of its largest output, the outputs (k × n) taken from their means over
+/// all records, which stand for the bias that the active party has.
+#[must_use]
+pub fn own_outputs(outputs: &DMatrix<f64>) -> Named {
+    largest(&centred(outputs))
+}
+
+/// Softmax regression: the same with nothing of the weights (k × d) but their signs, those of their differences to the mean over the
+/// classes. After the first step of Adam these are the signs of the gradient.
+#[must_use]
+pub fn parameter_signs(weights: &DMatrix<f64>, own: &DMatrix<f64>) -> Named {
+    let mut signs = weights.clone();
+    for mut column in signs.column_iter_mut() {
+        let mean = column.mean();
+        column.apply(|w| {
+            *w = if *w > mean {
+                1.0
+            } else if *w < mean {
+                -1.0
+            } else {
+                0.0
+            }
+        });
+    }
+    largest(&(signs * centred(own)))
+}
+
+/// A softmax regression on `inputs` (p × n), put on mean 0 and variance 1, from the known records: on the outputs of the party's
+/// sub-model it is model completion (Fu et al. 2022, passive; without their semi-supervised step), on its features the control.
+///
+/// # Errors
+/// [`ShapeError`] for inputs that are not finite.
+pub fn completion(inputs: &DMatrix<f64>, known: &[Known], classes: usize) -> Result<Named, ShapeError> {
+    let (p, n) = inputs.shape();
+    let mut inputs = centred(inputs);
+    for mut row in inputs.row_iter_mut() {
+        let deviation = (row.norm_squared() / n.max(1) as f64).sqrt();
+        // An output that hardly varies says nothing.
+        let scale = if deviation > 1e-12 { 1.0 / (deviation * (p as f64).sqrt()) } else { 0.0 };
+        row *= scale;
+    }
+    let (records, labels): (Vec<usize>, Vec<u32>) = known.iter().copied().unzip();
+    let fit = train_converged(classes, &inputs.select_columns(&records), &labels, PENALTY, Lbfgs::default())?;
+    let mut scores = fit.weights * inputs;
+    scores.column_iter_mut().for_each(|mut column| column += &fit.bias);
+    Ok(largest(&scores))
+}
+
+/// Every row less its mean.
+fn centred(rows: &DMatrix<f64>) -> DMatrix<f64> {
+    let mut centred = rows.clone();
+    for mut row in centred.row_iter_mut() {
+        let mean = row.mean();
+        row.add_scalar_mut(-mean);
+    }
+    centred
+}
+
+fn largest(scores: &DMatrix<f64>) -> Named {
+    scores.column_iter().map(|column| class(arg_max(column.as_slice()))).collect()
+}
+
+fn class(index: usize) -> Option<u32> {
+    u32::try_from(index).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use vfl_shared::model::Combiner;
+
+    use super::*;
+
+    fn step(positions: &[u32], columns: &[[f64; 2]]) -> Step {
+        let values: Vec<f64> = columns.iter().flatten().copied().collect();
+        Step { positions: positions.to_vec(), gradient: DMatrix::from_vec(2, columns.len(), values) }
+    }
+
+    #[test]
+    fn the_only_negative_entry_is_the_class() {
+        let received = Received {
+            combiner: Combiner::Sum,
+            records: 4,
+            // The model may be sure of a record, before or after: its score is 1, and the signs say nothing.
+            steps: vec![step(&[2, 0], &[[0.0, 0.0], [-0.4, 0.4]]), step(&[0, 2], &[[0.0, 0.0], [0.2, -0.2]])],
+            epoch_ends: vec![2],
+        };
+        assert_eq!(gradient_sign(&received), [Some(0), None, Some(1), None]);
+    }
+
+    #[test]
+    fn directions_go_by_their_angle_alone() {
+        let first = step(&[0, 1, 2, 3], &[[1.0, 0.1], [-0.1, 3.0], [9.0, 2.0], [0.0, 0.01]]);
+        let named = gradient_direction(&[&[first]], &[(0, 1), (1, 0)], 2, 5);
+        assert_eq!(named, [Some(1), Some(0), Some(1), Some(0), None]);
+    }
+
+    /// Two sides of a line that turns round between the epochs, as it may: five records against two.
+    #[test]
+    fn sides_of_an_axis_need_no_label() {
+        let of = |turn: f64| {
+            let columns: Vec<[f64; 2]> =
+                [1.0, -2.0, 0.5, 1.0, -0.1, 4.0, 1.0].iter().map(|side| [turn * side, turn * side * 0.3]).collect();
+            step(&[0, 1, 2, 3, 4, 5, 6], &columns)
+        };
+        let (first, second) = (of(1.0), of(-1.0));
+        let named = gradient_sides(&[&[first], &[second]], 1, 8);
+        let expected = [1, 0, 1, 1, 0, 1, 1].map(Some);
+        assert_eq!(named[..7], expected);
+        assert_eq!(named[7], None);
+    }
+
+    #[test]
+    fn the_longest_gradients_are_the_rarer_class() {
+        let small = step(&[0], &[[1.0, 0.0]]);
+        // The mean of four: each gradient counts four times.
+        let large = step(&[1, 2, 3, 4], &[[0.3, 0.0], [0.0, 0.1], [0.05, 0.0], [0.0, -0.2]]);
+        let named = gradient_norm(&[&[small, large]], 0, 0.4, 5);
+        assert_eq!(named, [Some(0), Some(0), Some(1), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn own_parameters_are_read_around_their_mean() {
+        let outputs = DMatrix::from_row_slice(2, 3, &[10.0, 11.0, 12.0, 0.0, 0.0, 0.0]);
+        assert_eq!(own_outputs(&outputs), [Some(1), Some(0), Some(0)]);
+        let weights = DMatrix::from_row_slice(2, 1, &[5.0, 4.0]);
+        let own = DMatrix::from_row_slice(1, 3, &[0.1, 0.9, 0.8]);
+        assert_eq!(parameter_signs(&weights, &own), [Some(1), Some(0), Some(0)]);
+    }
+
+    /// A constant input changes nothing, and few records tell two clusters apart.
+    #[test]
+    fn completion_learns_from_few_records() {
+        let inputs =
+            DMatrix::from_fn(2, 10, |i, j| if i == 0 { 7.0 } else { f64::from(u8::from(j >= 6)) + 0.01 * j as f64 });
+        let named = completion(&inputs, &[(0, 1), (9, 0)], 2).unwrap();
+        let expected: Named = (0..10).map(|j| Some(u32::from(j < 6))).collect();
+        assert_eq!(named, expected);
+    }
+}

@@ -1,0 +1,239 @@
+//! The figures of a run.
+
+use serde::Serialize;
+use vfl_shared::model::TrainingValues;
+use vfl_shared::model::privacy::PrivacyStatement;
+
+use crate::membership::Estimate;
+use crate::set_facts::SetFacts;
+
+/// An attack on labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attack {
+    /// The sign of a record's gradient.
+    GradientSign,
+    /// Directions of gradients, beside those of known records.
+    GradientDirection,
+    /// The side of the gradients' main axis, of two classes.
+    GradientSides,
+    /// The lengths of gradients, of two classes.
+    GradientNorm,
+    /// A classifier on the outputs of the party's own sub-model, from known records.
+    ModelCompletion,
+    /// The largest output of the party's own sub-model.
+    OwnOutputs,
+    /// The signs of the party's own weights.
+    ParameterSigns,
+}
+
+impl Attack {
+    /// Its name, as in the documents.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::GradientSign => "gradient_sign",
+            Self::GradientDirection => "gradient_direction",
+            Self::GradientSides => "gradient_sides",
+            Self::GradientNorm => "gradient_norm",
+            Self::ModelCompletion => "model_completion",
+            Self::OwnOutputs => "own_outputs",
+            Self::ParameterSigns => "parameter_signs",
+        }
+    }
+
+    /// Whether it takes known labels.
+    #[must_use]
+    pub fn needs_labels(self) -> bool {
+        matches!(self, Self::GradientDirection | Self::ModelCompletion)
+    }
+}
+
+/// What an attack shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every label of every training is right.
+    AllLabels,
+    /// The lower end of the 95 % interval of what it adds, to the share of labels right or to the mean over classes, is above 0.
+    Leaks,
+    /// Neither is. Another attack may tell more.
+    NothingAdded,
+}
+
+impl Verdict {
+    /// In words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AllLabels => "all labels",
+            Self::Leaks => "leaks",
+            Self::NothingAdded => "nothing added",
+        }
+    }
+}
+
+/// How often labels are right in one training.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Right {
+    /// Share of the records whose label is named.
+    pub accuracy: f64,
+    /// The same of each class, mean over classes.
+    pub balanced_accuracy: f64,
+}
+
+impl Right {
+    /// Of the named labels at these positions. A record without a name counts as wrong.
+    #[must_use]
+    pub fn of(named: &[Option<u32>], labels: &[u32], positions: &[usize], classes: usize) -> Self {
+        let (mut right, mut of_class) = (vec![0usize; classes], vec![0usize; classes]);
+        for &position in positions {
+            let label = labels[position];
+            of_class[label as usize] += 1;
+            right[label as usize] += usize::from(named[position] == Some(label));
+        }
+        let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+        let present = of_class.iter().filter(|n| **n > 0).count();
+        let recalls: f64 = right.iter().zip(&of_class).map(|(&part, &whole)| share(part, whole)).sum();
+        Self {
+            accuracy: share(right.iter().sum(), positions.len()),
+            balanced_accuracy: recalls / present.max(1) as f64,
+        }
+    }
+}
+
+/// The same over trainings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MeanRight {
+    /// Share of the records whose label is named.
+    pub accuracy: Estimate,
+    /// The same of each class, mean over classes.
+    pub balanced_accuracy: Estimate,
+}
+
+impl MeanRight {
+    /// Over trainings.
+    pub(super) fn of(each: &[Right]) -> Self {
+        Self {
+            accuracy: Estimate::of(each.iter().map(|right| right.accuracy)),
+            balanced_accuracy: Estimate::of(each.iter().map(|right| right.balanced_accuracy)),
+        }
+    }
+}
+
+/// One attack after some epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AttackRow {
+    /// The attack.
+    pub attack: Attack,
+    /// Epochs of the training so far.
+    pub epochs: u32,
+    /// Known labels of each class; 0: it takes none.
+    pub known_labels: usize,
+    /// How often it is right.
+    #[serde(flatten)]
+    pub right: MeanRight,
+    /// That less what the party could say without the training: guessing, and for an attack that knows labels the control if it is better.
+    pub added: MeanRight,
+    /// In one word.
+    pub verdict: Verdict,
+}
+
+impl AttackRow {
+    /// Of what the attack and the party without the training say, training by training.
+    pub(super) fn of(attack: Attack, epochs: u32, known: usize, each: &[Right], without: &[Right]) -> Self {
+        let pairs = each.iter().zip(without);
+        let added: Vec<Right> = pairs
+            .map(|(with, without)| Right {
+                accuracy: with.accuracy - without.accuracy,
+                balanced_accuracy: with.balanced_accuracy - without.balanced_accuracy,
+            })
+            .collect();
+        let added = MeanRight::of(&added);
+        let verdict = if each.iter().all(|right| right.accuracy >= 1.0) {
+            Verdict::AllLabels
+        } else if added.accuracy.low() > 0.0 || added.balanced_accuracy.low() > 0.0 {
+            Verdict::Leaks
+        } else {
+            Verdict::NothingAdded
+        };
+        let known_labels = if attack.needs_labels() { known } else { 0 };
+        Self { attack, epochs, known_labels, right: MeanRight::of(each), added, verdict }
+    }
+}
+
+/// One model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelRows {
+    /// Its kind, and how outputs are combined.
+    pub model: String,
+    /// How it was trained, but for its seed.
+    pub training: TrainingValues,
+    /// What a passive party says of its privacy after all epochs, if all parties trained with it.
+    pub privacy: Option<PrivacyStatement>,
+    /// The attacks, by number of epochs.
+    pub attacks: Vec<AttackRow>,
+}
+
+/// The table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LabelsReport {
+    /// The data set.
+    #[serde(flatten)]
+    pub set: SetFacts,
+    /// SHA-256 of what was loaded.
+    pub data_hash: String,
+    /// Number of classes.
+    pub classes: usize,
+    /// Number of the active party's features.
+    pub active_features: usize,
+    /// Number of passive features.
+    pub passive_features: usize,
+    /// Number of passive parties.
+    pub passive_parties: usize,
+    /// Features of the first passive party, which is the adversary.
+    pub adversary_features: usize,
+    /// Records of a training, known ones among them.
+    pub records: usize,
+    /// Trainings of each model.
+    pub trainings: usize,
+    /// Labels of each class that an attack knows which takes any.
+    pub known_labels: usize,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The most frequent class for every record.
+    pub guessing: Right,
+    /// A softmax regression on the adversary's features from the known records, without a training.
+    pub control: MeanRight,
+    /// The models.
+    pub models: Vec<ModelRows>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_labels_are_counted_by_record_and_by_class() {
+        let labels = [0, 0, 0, 1, 1, 1];
+        let named = [Some(0), Some(0), Some(1), Some(1), None, Some(0)];
+        let right = Right::of(&named, &labels, &[0, 1, 2, 3, 4], 3);
+        assert_eq!(right.accuracy, 0.6);
+        // Two of three, and one of two; the third class has no record.
+        assert!((right.balanced_accuracy - (2.0 / 3.0 + 0.5) / 2.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_verdict_looks_at_the_lower_end_of_what_is_added() {
+        let right = |accuracy, balanced_accuracy| Right { accuracy, balanced_accuracy };
+        let of = |each: &[Right], without: &[Right]| AttackRow::of(Attack::OwnOutputs, 1, 5, each, without).verdict;
+        let guess = [right(0.8, 0.5); 3];
+        assert_eq!(of(&[right(1.0, 1.0); 3], &guess), Verdict::AllLabels);
+        assert_eq!(of(&[right(1.0, 1.0), right(1.0, 1.0), right(0.999, 0.99)], &guess), Verdict::Leaks);
+        // Fewer labels are right than by guessing, and yet the classes are told apart.
+        assert_eq!(of(&[right(0.7, 0.7), right(0.71, 0.71), right(0.7, 0.69)], &guess), Verdict::Leaks);
+        assert_eq!(of(&[right(0.7, 0.4), right(0.9, 0.6), right(0.8, 0.5)], &guess), Verdict::NothingAdded);
+        assert_eq!(AttackRow::of(Attack::OwnOutputs, 1, 5, &guess, &guess).known_labels, 0);
+        assert_eq!(AttackRow::of(Attack::ModelCompletion, 1, 5, &guess, &guess).known_labels, 5);
+    }
+}

@@ -1,0 +1,74 @@
+//! The table of a run.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::report::{Interval, PropertiesReport};
+
+fn interval(of: &Interval) -> String {
+    format!("{:.3} ({:.3} to {:.3})", of.value, of.low, of.high)
+}
+
+impl PropertiesReport {
+    /// What was trained, a table of the adversaries, and what the columns are. Ends with a newline.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(["sees", "takes", "error", "explained", "added", "added to own", "verdict"]);
+        for row in &self.adversaries {
+            let dash = || "–".to_owned();
+            table.add_row([
+                row.sees.clone(),
+                row.takes.clone(),
+                format!("{:.4}", row.error),
+                interval(&row.explained),
+                row.added.as_ref().map_or_else(dash, interval),
+                row.added_to_own.as_ref().map_or_else(dash, interval),
+                row.verdict.map_or_else(dash, |verdict| verdict.as_str().to_owned()),
+            ]);
+        }
+        for (place, column) in table.column_iter_mut().enumerate() {
+            if ![0, 1, 6].contains(&place) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+        format!("{}\n\n{}\n\n{}", self.heading(), lines.join("\n"), LEGEND)
+    }
+
+    fn heading(&self) -> String {
+        let set = self.set.as_ref().map_or_else(|| "records of the caller's own".to_owned(), ToString::to_string);
+        let v = &self.training;
+        format!(
+            "{set}, {} classes, {} active and {} passive features\n\
+             Property: mean of passive feature {} over the training records, group `{}`: {:.3} ± {:.3} (deviation over targets)\n\
+             {} shadow models of the active party, {} targets, each of {} records; tilts up to {}; {} epochs, batches of {}, step size {}, \
+             penalty {}",
+            self.classes,
+            self.active_features,
+            self.passive_features,
+            self.feature,
+            self.group,
+            self.mean,
+            self.deviation,
+            self.shadows,
+            self.targets,
+            self.records,
+            self.tilt,
+            v.epochs,
+            v.batch_size,
+            v.learning_rate,
+            v.l2,
+        )
+    }
+}
+
+/// What the columns are.
+const LEGEND: &str = "\
+Sees: what the active party sees beside its own features and the labels of the training set. Nothing: the control. Takes: what of that
+did best between two halves of its shadow models, which are of different records. Error: root mean squared error of the property.
+Explained: share of the property's variance over targets, R². Added: share of the control's mean squared error that is gone. Added to
+own: the same beside an active party that sees its own trained parameters, which it has in any case. In brackets: 95 % interval over
+targets, which are drawn from the same records.
+leaks: the lower ends of both intervals are above 0. nothing added: that is of this regression alone.
+";
