@@ -103,7 +103,7 @@ fn what_is_wrong_with_a_file_is_named_with_the_fix() {
         ),
         ("mlp", "\"feature_names\"", "\"names\"", "`feature_names` is missing"),
         ("mlp", "\\\"x5\\\"", "\\\"x4\\\"", "names `x4` twice"),
-        ("mlp", ", \\\"x5\\\"", "", "block `layer1.weights` has shape [5, 4], expected [4, 4]"),
+        ("mlp", ", \\\"x5\\\"", "", "the first layer takes 5 inputs, and there are 4 features"),
         ("mlp", "\"F64\"", "\"I64\"", "call .float() or .double()"),
         ("mlp_32", "\"F32\"", "\"I32\"", "call .float()"),
         (

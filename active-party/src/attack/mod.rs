@@ -33,6 +33,7 @@ mod least_squares;
 mod network;
 mod one_feature;
 mod one_feature_case;
+mod predicted;
 mod prior;
 mod questions;
 mod records;

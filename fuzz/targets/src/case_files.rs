@@ -52,7 +52,11 @@ impl Size {
             let rows = case[key].as_array().into_iter().flatten();
             rows.filter_map(|row| row.as_array().map(Vec::len)).max().unwrap_or(0)
         };
-        Self { rows, columns: widest("w_pas").max(widest("x_pas")), numbers: contents.numbers.len() }
+        // Of networks: an image may be large where the parameters are few.
+        let parts = case["networks"]["passive"].as_array().into_iter().flatten();
+        let inputs = parts.filter_map(|part| part["features"].as_u64()).max().unwrap_or(0);
+        let columns = widest("w_pas").max(widest("x_pas")).max(usize::try_from(inputs).unwrap_or(usize::MAX));
+        Self { rows, columns, numbers: contents.numbers.len() }
     }
 
     fn within(&self, rows: usize, columns: usize, numbers: usize) -> bool {

@@ -13,6 +13,8 @@ pub struct ScoreMismatch {
     pub total_variation: Option<f64>,
     /// Mean D(c‖ĉ) in nats; infinite as soon as ĉ gives 0 to a class that c does not. `None` as above.
     pub kl_divergence: Option<f64>,
+    /// Mean (c − ĉ)² over classes and records: what P's code prints as the error of an attack (errata P1). `None` as above.
+    pub squared_error: Option<f64>,
     /// Share of records, in [0, 1], whose predicted class differs.
     pub labels_differ: Option<f64>,
 }
@@ -28,8 +30,16 @@ pub fn score_mismatch(scores: &ReleasedScores, estimated: &ConfidenceScores) -> 
         records: totals.records(),
         total_variation: totals.total_variation(),
         kl_divergence: totals.kl_divergence(),
+        squared_error: squared_error(scores, estimated),
         labels_differ: totals.arg_max_kept().map(|kept| 1.0 - kept),
     })
+}
+
+/// Of equal shapes; `None` without a vector.
+fn squared_error(scores: &ReleasedScores, estimated: &ConfidenceScores) -> Option<f64> {
+    let (ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) = scores else { return None };
+    let squares = c.iter().zip(estimated.matrix().iter()).map(|(c, p)| (c - p) * (c - p));
+    (!c.is_empty()).then(|| squares.sum::<f64>() / c.len() as f64)
 }
 
 #[cfg(test)]
@@ -46,6 +56,8 @@ mod tests {
         assert_eq!((found.records, found.total_variation, found.labels_differ), (2, Some(0.375), Some(1.0)));
         let kl = 0.5 * (0.5 * (4.0f64 / 3.0).ln() + 2f64.ln());
         assert!((found.kl_divergence.unwrap() - kl).abs() < 1e-15);
+        // Two differences of ¼, two of ½.
+        assert_eq!(found.squared_error, Some(0.15625));
         let itself = ReleasedScores::Numbers(estimated.matrix().clone());
         let none = score_mismatch(&itself, &estimated).unwrap();
         assert_eq!((none.total_variation, none.kl_divergence, none.labels_differ), (Some(0.0), Some(0.0), Some(0.0)));
@@ -56,6 +68,7 @@ mod tests {
         let estimated = ConfidenceScores::new(DMatrix::from_column_slice(2, 2, &[0.25, 0.75, 0.5, 0.5])).unwrap();
         let found = score_mismatch(&ReleasedScores::Labels { classes: 2, labels: vec![1, 1] }, &estimated).unwrap();
         assert_eq!((found.total_variation, found.kl_divergence, found.labels_differ), (None, None, Some(0.5)));
+        assert_eq!(found.squared_error, None);
         let ciphertexts = ReleasedScores::Ciphertexts(DMatrix::from_column_slice(2, 2, &[1, 2, 2, 1]));
         let found = score_mismatch(&ciphertexts, &estimated).unwrap();
         assert_eq!((found.total_variation, found.labels_differ), (None, Some(0.0)));
@@ -64,5 +77,6 @@ mod tests {
         let empty = ConfidenceScores::new(DMatrix::zeros(2, 0)).unwrap();
         let found = score_mismatch(&ReleasedScores::Numbers(DMatrix::zeros(2, 0)), &empty).unwrap();
         assert_eq!((found.records, found.total_variation, found.labels_differ), (0, None, None));
+        assert_eq!(found.squared_error, None);
     }
 }

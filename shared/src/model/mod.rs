@@ -27,6 +27,7 @@ mod staging;
 mod store;
 mod sum;
 mod wire;
+mod written;
 
 pub use central::{CentralFit, train_central};
 pub use concat::Concat;
@@ -48,6 +49,7 @@ pub use spec::{
 pub use staging::{ImportError, Imported, Importing, Staged, Staging, import_parameters, restage};
 pub use store::{NotLinear, ShareStore, StoreError, StoredShare};
 pub use sum::Sum;
+pub use written::WrittenNetwork;
 
 use nalgebra::DMatrix;
 

@@ -3,10 +3,13 @@
 
 mod answer;
 mod case;
+mod given;
+mod networks;
 mod one_feature;
 mod own_records;
 mod records;
 mod shadow_model;
+mod truth;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -66,11 +69,23 @@ A case holds `schema` (1), `kind`, and what the kind asks for (k classes; binary
     For imputation, conditional_mean, gaussian and posterior_mean also `prior`: `mean` and `covariance` of the passive features, and if
     known `active_mean`, `active_covariance` and `cross_covariance` (a row for each passive feature).
     For coalition also `colluders`, positions of passive features, and in each record `x_colluders`, their values.
+    In place of `w_act`, `w_pas` and `b` there may be `networks`: `combiner` (sum or concat), `active`, the list `passive`, and under
+    concat `top`. Each has `kind`, `settings`, `features` (its number of inputs) and `parameters`, named and laid out as
+    export-parameters writes them to a .safetensors file. The attacks that run through networks are gradient_inversion,
+    generative_regression and half_star_layerwise, and with `prior` conditional_mean, gaussian and posterior_mean. As in
+      \"networks\": {{\"combiner\": \"sum\", \"active\": {{\"kind\": \"softmax_regression\", \"features\": 1,
+         \"parameters\": {{\"weight\": [[0.5], [-0.5]], \"bias\": [0, 0]}}}}, \"passive\": [{{\"kind\": \"mlp\",
+         \"settings\": {{\"activation\": \"tanh\"}}, \"features\": 2,
+         \"parameters\": {{\"0.weight\": [[1, 2]], \"0.bias\": [0], \"2.weight\": [[1], [-1]]}}}}]}}
+    Where the records have scores, the answer has `score_mismatch` of each attack: the mean squared difference between the scores at its
+    estimates and the released ones. Where all records are in `truth` (`id`, `x_pas`), it has `errors`: `mse`, that of ½ everywhere
+    (`half`), and under `metrics` those that an audit may ask for, of the estimates clipped to [0, 1], null where one is not defined;
+    and `active_correlation`, how the passive features go with the active ones. No attack sees the truth.
   one_feature: `case` (1, 2, 3, +- or -+) and `v`, one value per record. For case 3 also `mean`, the population's, if it is known.
     Gives `x_hat`, null where it is undefined.
   shadow_model: `w_act`, `b`, and `auxiliary` records with `id`, `y_act`, `x_pas`, `c`.
     Gives an estimate of `w_pas` and how much of it the records determine (`rank` of `unknowns`).
-`truth` and `expected` are accepted and never read; other keys are refused.
+`expected` is accepted and never read, nor is `truth` in the other kinds; other keys are refused.
 
 Attacks: {attacks}.
 

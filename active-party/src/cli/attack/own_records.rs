@@ -54,8 +54,9 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// For d passive and d_act active features.
-    pub(super) fn read(self, d: usize, d_act: usize) -> Result<Prior, String> {
+    /// For d passive and d_act active features, below which stand `outputs` of the adversary's own network: of these no moment is told,
+    /// so that they say nothing.
+    pub(super) fn read(self, d: usize, d_act: usize, outputs: usize) -> Result<Prior, String> {
         let vector = |name: &str, values: Vec<f64>, length: usize| {
             if values.len() == length {
                 Ok(DVector::from_vec(values))
@@ -77,13 +78,13 @@ impl Moments {
         let prior = Prior::new(mean, matrix("covariance", self.covariance, d, d)?).map_err(told)?;
         match (self.active_mean, self.active_covariance, self.cross_covariance) {
             (None, None, None) => Ok(prior),
-            (Some(mean), Some(covariance), Some(cross)) => prior
-                .with_active(
-                    vector("active_mean", mean, d_act)?,
-                    matrix("active_covariance", covariance, d_act, d_act)?,
-                    matrix("cross_covariance", cross, d, d_act)?,
-                )
-                .map_err(told),
+            (Some(mean), Some(covariance), Some(cross)) => {
+                let all = d_act + outputs;
+                let mean = vector("active_mean", mean, d_act)?.resize_vertically(all, 0.0);
+                let covariance = matrix("active_covariance", covariance, d_act, d_act)?.resize(all, all, 0.0);
+                let cross = matrix("cross_covariance", cross, d, d_act)?.resize_horizontally(all, 0.0);
+                prior.with_active(mean, covariance, cross).map_err(told)
+            }
             _ => {
                 Err("`prior` needs `active_mean`, `active_covariance` and `cross_covariance` together, or none of them"
                     .into())
@@ -96,32 +97,46 @@ fn block(field: &str, matrix: DMatrix<f64>) -> Result<FeatureBlock, String> {
     FeatureBlock::new(matrix).map_err(|e| format!("`{field}`: {e}"))
 }
 
-/// The labelled records, for a model of k classes and d_act active features.
-pub(super) fn training(k: usize, d_act: usize, records: &[Labelled]) -> Result<LabelledRecords, String> {
+/// The labelled records, for a model of k classes and d_act active features; `whole` as in [`auxiliary`].
+pub(super) fn training(
+    k: usize,
+    d_act: usize,
+    records: &[Labelled],
+    whole: impl Fn(DMatrix<f64>) -> Result<DMatrix<f64>, String>,
+) -> Result<LabelledRecords, String> {
     if let Some(at) = records.iter().position(|r| r.label as usize >= k) {
         return Err(format!("`label` of record {at} of `training` is no class, expected 0 to {}", k - 1));
     }
     let told = |e| format!("`training`: {e}");
-    let y = block("training", columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?)?;
+    let y = columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?;
+    let y = block("training", whole(y)?)?;
     Ok(LabelledRecords { y, labels: records.iter().map(|r| r.label).collect() })
 }
 
-/// What was seen before: own features and scores.
-pub(super) fn observed(k: usize, d_act: usize, records: &[Observed]) -> Result<(FeatureBlock, ReleasedScores), String> {
+/// What was seen before: own features and scores; `whole` as in [`auxiliary`].
+pub(super) fn observed(
+    k: usize,
+    d_act: usize,
+    records: &[Observed],
+    whole: impl Fn(DMatrix<f64>) -> Result<DMatrix<f64>, String>,
+) -> Result<(FeatureBlock, ReleasedScores), String> {
     let told = |e| format!("`observed`: {e}");
-    let y = block("observed", columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?)?;
+    let y = columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?;
+    let y = block("observed", whole(y)?)?;
     let c = columns("c", k, records.iter().map(|r| &r.c)).map_err(told)?;
     Ok((y, ReleasedScores::Numbers(c)))
 }
 
-/// The auxiliary records, of d passive features.
+/// The auxiliary records, of d passive features; `whole` is what the adversary has of records with these features (d_act × n).
 pub(super) fn auxiliary(
     (k, d_act, d): (usize, usize, usize),
     records: &[Auxiliary],
     replacement: Replacement,
+    whole: impl Fn(DMatrix<f64>) -> Result<DMatrix<f64>, String>,
 ) -> Result<AuxiliaryRecords, String> {
     let told = |e| format!("`auxiliary`: {e}");
-    let y = block("auxiliary", columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?)?;
+    let y = columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?;
+    let y = block("auxiliary", whole(y)?)?;
     let x = block("auxiliary", columns("x_pas", d, records.iter().map(|r| &r.x_pas)).map_err(told)?)?;
     let c = columns("c", k, records.iter().map(|r| &r.c)).map_err(told)?;
     AuxiliaryRecords::new(y, x, ReleasedScores::Numbers(c), replacement).map_err(|e| told(e.to_string()))

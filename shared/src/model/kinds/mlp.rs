@@ -7,7 +7,7 @@ use rand_chacha::ChaCha20Rng;
 
 use super::layers::Layers;
 use super::mlp_settings::{DEFAULT_ACTIVATION, MlpSettings};
-use super::pytorch::{Dense, dense_layers, linear};
+use super::pytorch::{Dense, check_inputs, dense_layers, linear};
 use crate::model::affine::affine;
 use crate::model::contract::{
     BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
@@ -78,6 +78,7 @@ impl Kind for MlpKind {
     fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
         let Exchanged { mut settings, features, blocks } = exchanged;
         let mut layers = dense_layers(blocks)?;
+        check_inputs(&layers, features)?;
         let width = layers.last().ok_or("it has no layers")?.outputs;
         let hidden: Vec<usize> = layers.iter().rev().skip(1).rev().map(|layer| layer.outputs).collect();
         if !hidden.is_empty() && !settings.contains_key("activation") {

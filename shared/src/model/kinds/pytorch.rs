@@ -58,6 +58,19 @@ pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String>
     Ok(layers.into_iter().map(|(_, dense)| dense).collect())
 }
 
+/// Checks that the first layer takes so many inputs, before anything of that size is made.
+///
+/// # Errors
+/// Both numbers.
+pub(super) fn check_inputs(layers: &[Dense], features: usize) -> Result<(), String> {
+    match layers.first() {
+        Some(first) if first.inputs != features => {
+            Err(format!("the first layer takes {} inputs, and there are {features} features", first.inputs))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// An `nn.Linear` under this name; `weights` are inputs × outputs, row by row.
 pub(super) fn linear(name: &str, weights: &Block, bias: Option<&Block>) -> Vec<Block> {
     let [inputs, outputs] = weights.shape[..] else { return Vec::new() };

@@ -66,6 +66,7 @@ impl Kind for SoftmaxRegressionKind {
     fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
         let Exchanged { settings, features, blocks } = exchanged;
         let layers = pytorch::dense_layers(blocks)?;
+        pytorch::check_inputs(&layers, features)?;
         let [Dense { inputs, outputs, weights, bias }] = <[Dense; 1]>::try_from(layers)
             .map_err(|layers| format!("it has {} layers, a softmax regression one; set `kind` to mlp", layers.len()))?;
         let mut blocks = vec![Block { name: "weights".to_owned(), shape: vec![inputs, outputs], values: weights }];

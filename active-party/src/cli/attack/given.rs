@@ -1,0 +1,244 @@
+//! A case of kind `attack` as it is read: the model, the adversary's records, what it has beside them, and an attack on all of it.
+
+use nalgebra::DMatrix;
+use serde::Deserialize;
+use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
+
+use super::case::{columns, own_parameters, weights};
+use super::networks::{Networks, Own};
+use super::own_records::{self, Auxiliary, Labelled, Moments, Observed};
+use crate::attack::{
+    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, KnownModel, LabelledRecords,
+    Method, Need, Prior, Reconstruction, Seen, Settings, SideInformation,
+};
+
+/// A case file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    #[serde(rename = "schema")]
+    _schema: serde::de::IgnoredAny,
+    #[serde(rename = "kind")]
+    _kind: serde::de::IgnoredAny,
+    #[serde(default)]
+    w_act: Option<Vec<Vec<f64>>>,
+    #[serde(default)]
+    w_pas: Option<Vec<Vec<f64>>>,
+    #[serde(default)]
+    b: Option<Vec<f64>>,
+    /// In place of the three above.
+    #[serde(default)]
+    networks: Option<Networks>,
+    records: Vec<CaseRecord>,
+    /// For `agnostic`: labelled records of the adversary's own.
+    #[serde(default)]
+    training: Vec<Labelled>,
+    /// For `agnostic`: records asked about before.
+    #[serde(default)]
+    observed: Vec<Observed>,
+    /// For `coalition`: positions of the passive features, from 0, that colluding parties hold. Each record has their values in
+    /// `x_colluders`.
+    #[serde(default)]
+    colluders: Vec<usize>,
+    /// For `undo_transform` and `shadow_model`: records whose passive features are known.
+    #[serde(default)]
+    auxiliary: Vec<Auxiliary>,
+    /// For `imputation`, `conditional_mean`, `gaussian` and `posterior_mean`: moments of the features. Without them those of the
+    /// `auxiliary` records count.
+    #[serde(default)]
+    prior: Option<Moments>,
+    /// For scoring. [`Case::split`] takes it away before an attack is run.
+    #[serde(default)]
+    truth: Option<Vec<TruthRecord>>,
+    #[serde(default, rename = "expected")]
+    _expected: serde::de::IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseRecord {
+    id: String,
+    y_act: Vec<f64>,
+    /// Not there for records that were never asked about.
+    #[serde(default)]
+    c: Option<Vec<f64>>,
+    /// The features of colluding parties, in the order of `colluders`.
+    #[serde(default)]
+    x_colluders: Vec<f64>,
+}
+
+/// The passive features of a record.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TruthRecord {
+    pub(super) id: String,
+    pub(super) x_pas: Vec<f64>,
+}
+
+/// The model of a case.
+struct Model {
+    known: KnownModel,
+    /// The adversary's own part, where the parts are networks.
+    own: Option<Own>,
+}
+
+impl Model {
+    fn read(case: &mut Case) -> Result<Self, String> {
+        let linear = (case.w_act.take(), case.w_pas.take(), case.b.take());
+        match (linear, case.networks.take()) {
+            ((None, None, None), Some(networks)) => {
+                let (known, own) = networks.read()?;
+                Ok(Self { known, own: Some(own) })
+            }
+            (_, Some(_)) => Err("`networks` stands in place of `w_act`, `w_pas` and `b`: leave these out".into()),
+            ((Some(w_act), Some(w_pas), Some(bias)), None) => {
+                let (w_act, bias) = own_parameters(&w_act, bias)?;
+                let w_pas = weights("w_pas", bias.len(), &w_pas)?;
+                if w_pas.ncols() == 0 {
+                    return Err("`w_pas` has no column, so there is nothing to attack".into());
+                }
+                let known = KnownModel::white_box(w_act, bias, w_pas).map_err(|e| e.to_string())?;
+                Ok(Self { known, own: None })
+            }
+            ((w_act, w_pas, _), None) => {
+                let missing = if w_act.is_none() { "w_act" } else { ["w_pas", "b"][usize::from(w_pas.is_some())] };
+                Err(format!("missing field `{missing}`: a case holds `w_act`, `w_pas` and `b`, or `networks`"))
+            }
+        }
+    }
+
+    /// Features that the adversary has of a record, and outputs of its own network that stand below them.
+    fn own(&self) -> (usize, usize) {
+        match &self.own {
+            Some(own) => (own.features(), own.outputs()),
+            None => (self.known.active_weights().ncols(), 0),
+        }
+    }
+
+    /// What it has of records with these features (d_act × n).
+    fn whole(&self, y: DMatrix<f64>) -> Result<DMatrix<f64>, String> {
+        match &self.own {
+            Some(own) => own.with_outputs(y),
+            None => Ok(y),
+        }
+    }
+}
+
+/// A case, checked.
+pub(super) struct Given {
+    pub(super) ids: RecordIds,
+    model: Model,
+    /// The adversary's features of the records, d_act × n.
+    active: DMatrix<f64>,
+    /// The same, with the outputs of its own network below them.
+    y: FeatureBlock,
+    /// What was released of the records; `Err` with the record that has no score.
+    released: Result<ReleasedScores, usize>,
+    training: Option<LabelledRecords>,
+    seen: Option<(FeatureBlock, ReleasedScores)>,
+    auxiliary: Option<AuxiliaryRecords>,
+    colluders: Option<Colluders>,
+    prior: Option<Prior>,
+}
+
+impl Case {
+    /// Parts what the attacks may see, checked, from the truth, which they may not.
+    pub(super) fn split(mut self, settings: &Settings) -> Result<(Given, Option<Vec<TruthRecord>>), String> {
+        let truth = self.truth.take();
+        Ok((Given::read(self, settings)?, truth))
+    }
+}
+
+impl Given {
+    fn read(mut case: Case, settings: &Settings) -> Result<Self, String> {
+        let ids = RecordIds::new(case.records.iter().map(|r| &r.id)).map_err(|e| format!("`records`: {e}"))?;
+        let model = Model::read(&mut case)?;
+        let (k, d, (d_act, outputs)) = (model.known.classes(), model.known.target_features(), model.own());
+        let whole = |y| model.whole(y);
+        if case.records.is_empty() {
+            return Err("`records` is empty".into());
+        }
+        let active = columns("y_act", d_act, case.records.iter().map(|r| &r.y_act))?;
+        let y = FeatureBlock::new(whole(active.clone())?).map_err(|e| format!("`y_act`: {e}"))?;
+        let released = match case.records.iter().position(|r| r.c.is_none()) {
+            Some(at) => Err(at),
+            None => {
+                let scores: Vec<_> = case.records.iter().filter_map(|r| r.c.as_ref()).collect();
+                Ok(ReleasedScores::Numbers(columns("c", k, scores.into_iter())?))
+            }
+        };
+        let colluders = match case.colluders.as_slice() {
+            [] => None,
+            positions => {
+                let w_pas = model.known.passive_weights();
+                let w_pas = w_pas.map_err(|_| "`colluders` are of a case with weights, not with `networks`")?;
+                Some(own_records::colluders(positions, w_pas, case.records.iter().map(|r| &r.x_colluders))?)
+            }
+        };
+        let mut observed = case.observed;
+        let most = AgnosticSettings::from(settings).observed;
+        if most > 0 {
+            observed.truncate(most);
+        }
+        let seen = if observed.is_empty() { None } else { Some(own_records::observed(k, d_act, &observed, whole)?) };
+        let auxiliary = match case.auxiliary.as_slice() {
+            [] => None,
+            records => Some(own_records::auxiliary((k, d_act, d), records, settings.replacement(), whole)?),
+        };
+        let training = match case.training.as_slice() {
+            [] => None,
+            records => Some(own_records::training(k, d_act, records, whole)?),
+        };
+        let prior = match (case.prior, &auxiliary) {
+            (Some(moments), _) => Some(moments.read(d, d_act, outputs)?),
+            (None, Some(records)) => Some(records.prior().map_err(|e| e.to_string())?),
+            (None, None) => None,
+        };
+        Ok(Self { ids, model, active, y, released, training, seen, auxiliary, colluders, prior })
+    }
+
+    /// Runs an attack.
+    pub(super) fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Reconstruction, String> {
+        let told = |e: AttackError| e.to_string();
+        let attack = method.build(settings);
+        let view = match (attack.needs().release, &self.released) {
+            (Need::Yes, Err(at)) => {
+                return Err(format!(
+                    "record {at} of `records` has no scores `c`; without them only agnostic runs, on `training` records"
+                ));
+            }
+            (Need::No, _) | (_, Err(_)) => {
+                AdversaryView::without_scores(&self.model.known, &self.y, settings.replacement()).map_err(told)?
+            }
+            (_, Ok(released)) => {
+                AdversaryView::new(&self.model.known, &self.y, released, settings.replacement()).map_err(told)?
+            }
+        };
+        let beside = SideInformation {
+            labelled: self.training.as_ref(),
+            seen: self.seen.as_ref().map(|(y, released)| Seen { y, released }),
+            auxiliary: self.auxiliary.as_ref(),
+            colluders: self.colluders.as_ref(),
+            prior: self.prior.as_ref(),
+            ..SideInformation::default()
+        };
+        attack::run(&*attack, &view.with_side_information(beside), seed).map_err(told)
+    }
+
+    /// The adversary's features of the records, d_act × n.
+    pub(super) fn active(&self) -> &DMatrix<f64> {
+        &self.active
+    }
+
+    /// The model.
+    pub(super) fn model(&self) -> &KnownModel {
+        &self.model.known
+    }
+
+    /// How far the scores that the model gives at the estimates (d × n) are from the released ones; `None` where there are none.
+    pub(super) fn score_mismatch(&self, estimates: &DMatrix<f64>, settings: &Settings) -> Option<f64> {
+        let released = self.released.as_ref().ok()?;
+        let view = AdversaryView::new(&self.model.known, &self.y, released, settings.replacement()).ok()?;
+        view.score_mismatch(estimates).ok()?.squared_error
+    }
+}
