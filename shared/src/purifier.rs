@@ -270,6 +270,9 @@ pub fn random_vectors(classes: usize, rng: &mut dyn Rng) -> DMatrix<f64> {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     use rand::SeedableRng;
     use rand_chacha::ChaCha12Rng;
