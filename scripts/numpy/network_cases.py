@@ -356,7 +356,7 @@ def affine(k, d, joint, width):
     ]
     if d == k:
         # By expectation propagation, which on a segment is near the mean and not at it.
-        runs.append(run(model, y, x, c, "posterior_mean", solve(segment_mean), 2e-2))
+        runs.append(run(model, y, x, c, "posterior_mean", solve(segment_mean), 1e-2))
     return case({"networks": model.text()}, y, x, c, runs, prior)
 
 
