@@ -25,6 +25,7 @@
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
 //! - [`GaussianSampling`]: what a training with noise (DP-SGD) spends of (ε, δ), and the noise for a wanted ε;
+//! - [`LinearSvm`]: linear support vector machines, with the duality gap;
 //! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line search;
 //! - [`softmax_columns`], [`arg_max`], [`row_differences`] and [`three_significant_digits`].
 //!
@@ -67,6 +68,7 @@ mod digits;
 mod gaussian;
 mod kernel_ridge;
 mod lbfgs;
+mod linear_svm;
 mod moments;
 mod polytope;
 mod pseudo_inverse;
@@ -80,6 +82,7 @@ pub use digits::three_significant_digits;
 pub use gaussian::{ConfinedGaussian, ConfinedMean, FactoredCovariance, GaussianError, GaussianSystem};
 pub use kernel_ridge::KernelRidge;
 pub use lbfgs::{Lbfgs, Minimum};
+pub use linear_svm::{LinearSvm, SvmError, SvmSettings};
 pub use moments::SampleMoments;
 pub use polytope::{ActiveSet, LogDensity, Nearest, Polytope, Walk};
 pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
