@@ -177,6 +177,9 @@ fn bernoulli(x: f64, [without, with]: &Sides) -> f64 {
 }
 
 #[cfg(test)]
+mod vectors;
+
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
