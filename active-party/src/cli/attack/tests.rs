@@ -576,10 +576,13 @@ fn attacks_on_equations_say_that_networks_are_not_linear() {
     assert!(error.contains("relu has no inverse"), "{error}");
 }
 
+/// What a refusal says, and a change to a case that is right.
+type Refused = (&'static str, fn(&mut serde_json::Value));
+
 #[test]
 fn bad_networks_are_refused_by_name() {
     let (_, _, good) = golden_cases("network_concat").remove(0);
-    let changes: [(&str, fn(&mut serde_json::Value)); 15] = [
+    let changes: [Refused; 15] = [
         ("leave these out", |c| c["b"] = serde_json::json!([0.0, 0.0])),
         ("unknown variant `stack`", |c| c["networks"]["combiner"] = "stack".into()),
         ("unknown field `bottom`", |c| c["networks"]["bottom"] = 1.into()),
@@ -629,7 +632,7 @@ fn the_truth_is_found_by_id_and_checked() {
     let mut turned = case.clone();
     turned["truth"].as_array_mut().unwrap().reverse();
     assert_eq!(answer(&turned.to_string(), &["half"], &Settings::default()), first);
-    let changes: [(&str, fn(&mut serde_json::Value)); 4] = [
+    let changes: [Refused; 4] = [
         ("`truth` does not have record \"r12\"", |c| drop(c["truth"].as_array_mut().unwrap().pop())),
         ("`truth` has 13 records", |c| {
             c["truth"].as_array_mut().unwrap().push(serde_json::json!({"id": "else", "x_pas": [0.1, 0.2, 0.3]}));
