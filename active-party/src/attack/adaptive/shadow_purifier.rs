@@ -158,7 +158,7 @@ fn fitted(
     let after = vectors(known.released()).map_err(|_| AttackError::unfit(NAME, "score vectors", known.released()))?;
     let held = n / 4;
     let part = |m: &DMatrix<f64>, from: usize, columns: usize| m.columns(from, columns).into_owned();
-    let (learnt, targets) = (part(&before, held, n - held), part(&after, held, n - held));
+    let (learnt, targets) = (part(&before, held, n - held), part(after, held, n - held));
     let mut candidates = Vec::with_capacity(4);
     for shadow in shadows {
         candidates.push((shadow.clone(), format!("trained by its recipe, chosen with {held} known records")));
@@ -168,7 +168,7 @@ fn fitted(
             .map_err(|_| AttackError::NotFinite { what: "a known record's scores" })?;
         candidates.push((fitted, format!("fitted to {} known records, {held} held back", n - held)));
     }
-    let (tried, released) = (part(&before, 0, held), part(&after, 0, held));
+    let (tried, released) = (part(&before, 0, held), part(after, 0, held));
     let judged = candidates.into_iter().map(|(purifier, made)| {
         let error = mean_square(&(purifier.apply(&tried) - &released));
         Shadow { purifier, error, made }
