@@ -152,12 +152,16 @@ impl Reconstructor {
         let method = task.method;
         let auxiliary_records = if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
         let summed = supply.session.model.combiner() == Combiner::Sum;
-        let of_sums = [task.method, task.effective_method()].contains(&Method::ShadowModel);
+        let methods = [task.method, task.effective_method()];
+        let of_sums = methods.contains(&Method::ShadowModel).then_some("a linear part").or_else(|| {
+            // Without the top model's parameters no score tells a party's part apart.
+            methods.contains(&Method::ShadowNetwork).then_some("a network to a part")
+        });
         let run = move || {
             let _turn = turn;
-            if of_sums && !summed {
-                let reason = "it fits a linear part of a sum of logits, and this model has a top model";
-                return Err(AttackError::NotGranted { reason: reason.to_owned() });
+            if let Some(part) = of_sums.filter(|_| !summed) {
+                let reason = format!("it fits {part} of a sum of logits, and this model has a top model");
+                return Err(AttackError::NotGranted { reason });
             }
             supply.run(&*task.method.build(&task.settings), task.settings.replacement(), seed)
         };

@@ -1,6 +1,7 @@
 //! Why an attack cannot run.
 
 use vfl_shared::metrics::MetricError;
+use vfl_shared::model::SpecError;
 use vfl_shared::numerics::{DecompositionError, GaussianError};
 use vfl_shared::types::{ReleasedScores, ShapeError};
 
@@ -101,6 +102,9 @@ pub enum AttackError {
     /// The attack on one feature cannot run.
     #[error(transparent)]
     OneFeature(#[from] OneFeatureError),
+    /// A shadow of an architecture that cannot be built.
+    #[error("the shadow model: {0}")]
+    Shadow(#[from] SpecError),
     /// Nothing to estimate the passive parameters from.
     #[error("there is no auxiliary record")]
     NoAuxiliary,
@@ -295,6 +299,7 @@ impl AttackError {
             | Self::Label { .. }
             | Self::Weight { .. }
             | Self::Base { .. }
+            | Self::Shadow(_)
             | Self::Prior(_)
             | Self::Gaussian(GaussianError::Negative { .. }) => NotRun::Settings,
             Self::NotFinite { .. } | Self::Gaussian(_) | Self::Decomposition(_) | Self::Metric(_) => NotRun::Numerics,

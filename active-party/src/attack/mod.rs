@@ -41,6 +41,7 @@ mod replacement;
 mod runner;
 mod settings;
 mod shadow_model;
+mod shadow_network;
 mod sizes;
 mod solved;
 mod system;
@@ -81,6 +82,9 @@ pub use replacement::Replacement;
 pub use runner::run;
 pub use settings::{AnySetting, Setting, SettingError, Settings};
 pub use shadow_model::{Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel};
+pub use shadow_network::{
+    Architecture, FittedShadow, MAX_STARTS, NetworkTraining, ShadowLoss, ShadowNetwork, fit_shadow,
+};
 pub use solved::{AuxiliarySystem, Solved};
 pub use system::LinearSystem;
 pub use view::{AdversaryView, SideInformation, Told};
@@ -287,8 +291,9 @@ impl FromStr for Method {
 
 static BASE: Setting<Method> = Setting {
     key: "base",
-    takes: "the attack that agnostic, coalition, shadow_model and undo_transform run in the end: one that knows the parameters and \
-            runs on one release, with moments of the features or without (default clamped_half_star)",
+    takes: "the attack that agnostic, coalition, shadow_model, shadow_network and undo_transform run in the end: one that knows the \
+            parameters and runs on one release, with moments of the features or without (default clamped_half_star; of \
+            shadow_network gradient_inversion)",
     read: |value| value.trim().parse().ok().filter(|method: &Method| method.is_base()),
 };
 
@@ -395,6 +400,7 @@ register! {
     ChosenShares = adaptive::chosen_shares::CHOSEN_SHARES,
     Agnostic = agnostic::AGNOSTIC,
     ShadowModel = shadow_model::SHADOW_MODEL,
+    ShadowNetwork = shadow_network::SHADOW_NETWORK,
     Coalition = collusion::COALITION,
     Imputation = prior::imputation::IMPUTATION,
     ConditionalMean = prior::posterior::CONDITIONAL_MEAN,

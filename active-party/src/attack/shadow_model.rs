@@ -257,19 +257,20 @@ pub struct ShadowModel {
     pub inner: Box<dyn Attack>,
 }
 
-static FIT: Setting<ShadowFit> = Setting {
+pub(super) static FIT: Setting<ShadowFit> = Setting {
     key: "shadow_fit",
     takes: "how a shadow model is fitted: least_squares (on log-ratios) or gradient (descent on the divergence of the scores) \
-            (default least_squares)",
+            (default least_squares; of shadow_network gradient where a score is 0 or below)",
     read: |value| match value {
         "least_squares" => Some(ShadowFit::LeastSquares),
         "gradient" => Some(ShadowFit::Gradient(Descent::default())),
         _ => None,
     },
 };
-static BIAS: Setting<ShadowBias> = Setting {
+pub(super) static BIAS: Setting<ShadowBias> = Setting {
     key: "shadow_bias",
-    takes: "whether a shadow model takes b as it is or estimates what it lacks: known or unknown (default known)",
+    takes: "whether a shadow model takes b as it is or estimates what it lacks: known or unknown (default known; of shadow_network \
+            unknown)",
     read: |value| match value {
         "known" => Some(ShadowBias::Known),
         "unknown" => Some(ShadowBias::Unknown),

@@ -78,7 +78,7 @@ impl Plan {
 #[derive(Debug, Clone, Default)]
 pub struct Help {
     /// Records whose passive features the active party knows (`known_csv` in its config), other than those audited and not used in
-    /// training: `shadow_model` estimates the parameters from them, and `undo_transform` looks at them too.
+    /// training: `shadow_model` and `shadow_network` estimate the parameters from them, and `undo_transform` looks at them too.
     pub auxiliary_ids: Option<RecordIds>,
     /// Passive parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the
     /// features of the others.

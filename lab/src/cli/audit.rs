@@ -34,8 +34,9 @@ their owner: it scores the reconstructions itself. By default it adds noise to w
 audit then shows the best attack of each session and its error with sigma, and `rho` in the config bounds what it spends.
 
 Two kinds of help make further audits behind each policy. `auxiliary_ids` names a file with ids of records whose passive features
-the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them; `gaussian` and
-`posterior_mean` take their means and covariances, beside `imputation`, which has no score. `colluding` lists passive
+the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them; `shadow_network`
+trains a network in place of one that is hidden; `gaussian` and `posterior_mean` take their means and covariances. The last three stand
+beside `imputation`, which has no score. `colluding` lists passive
 parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.
 
 Thresholds (`--max-added-risk`, `--max-exact-share`, or `max_added_risk` and `max_exact_share` in the config) are demanded of the
@@ -82,7 +83,7 @@ pub struct AuditConfig {
     /// How often that adversary asks for each record where averaging could help it. Default 3.
     #[serde(default = "three")]
     queries: u32,
-    /// A file with ids of records whose passive features the active party knows, for `shadow_model`, `undo_transform`, `gaussian` and `posterior_mean`.
+    /// A file with ids of records whose passive features the active party knows, for `shadow_model`, `shadow_network`, `undo_transform`, `gaussian` and `posterior_mean`.
     auxiliary_ids: Option<PathBuf>,
     /// Passive parties that lend the active party their logit shares, for `coalition`.
     #[serde(default)]
@@ -144,10 +145,12 @@ impl AuditConfig {
 
     fn check_help(&self) -> Result<(), String> {
         let named = |method: Method| self.attacks.iter().any(|a| a.method() == method);
-        if named(Method::ShadowModel) && self.auxiliary_ids.is_none() {
-            return Err("`shadow_model` learns from records whose passive features the active party knows: name a file with their \
-                        ids as `auxiliary_ids`"
-                .into());
+        let shadows = [Method::ShadowModel, Method::ShadowNetwork];
+        if let Some(shadow) = shadows.into_iter().find(|shadow| named(*shadow) && self.auxiliary_ids.is_none()) {
+            return Err(format!(
+                "`{shadow}` learns from records whose passive features the active party knows: name a file with their ids as \
+                 `auxiliary_ids`"
+            ));
         }
         if named(Method::Coalition) && self.colluding.is_empty() {
             return Err("`coalition` needs passive parties that collude: list their names as `colluding`".into());

@@ -77,7 +77,7 @@ Examples:
 
 The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
 what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 11a, 12 train in one place
-unless asked; j-fig7 to 10 train perceptrons in one place, anew for every split, and take no model file.
+unless asked; j-fig7 to 10, 11b and 13 train perceptrons in one place, anew for every split, and take no model file.
 Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot; for another --variant
 than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is JSON with `W`, one row of weights per class,
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
@@ -99,7 +99,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "FILE.json")]
     model: Option<PathBuf>,
     /// Records attacked in every split, the same ones in each; or `all`. Default: 1000; 300 in figures of the
-    /// papers over sockets, 100 in j-fig5, 7, 9 and 10.
+    /// papers over sockets, 100 in j-fig5, 7, 9, 10, 11b and 13.
     #[arg(long, value_name = "N", value_parser = records)]
     records: Option<Records>,
     /// Records of every split that gradient_inversion attacks at most.

@@ -96,6 +96,19 @@ pub enum ReproduceError {
         /// What it takes.
         expected: usize,
     },
+    /// No test records beside those attacked.
+    #[error(
+        "{attacked} test records are attacked, which leaves {got} to be known whole, expected at least {expected}: attack fewer \
+         (`--records`)"
+    )]
+    NoneLeft {
+        /// Records attacked.
+        attacked: usize,
+        /// What is left.
+        got: usize,
+        /// What it takes.
+        expected: usize,
+    },
     /// An attack failed.
     #[error("{curve} with d = {d} passive features from column {k0}: {error}")]
     Attack {

@@ -96,8 +96,12 @@ figures! {
         "J (Jiang, Zhou, Grossklags), figure 10, section 5.2.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
     JFig11a = "j-fig11a", "Black box with auxiliary records: error by how many there are",
         "J (Jiang, Zhou, Grossklags), figure 11a, sections 4.3.2 and 5.3", [Robot, Bank], false, "some minutes";
+    JFig11b = "j-fig11b", "Black box with auxiliary records on perceptrons: error by how many there are",
+        "J (Jiang, Zhou, Grossklags), figure 11b, sections 4.3.2 and 5.3; (22)", [Satellite, Drive], false, "some minutes";
     JFig12 = "j-fig12", "Black box with auxiliary records that are not of the data",
         "J (Jiang, Zhou, Grossklags), figure 12, section 5.3.1", [Robot, Bank, Satellite, Drive], false, "some minutes";
+    JFig13 = "j-fig13", "Black box on perceptrons by the architecture that is guessed",
+        "J (Jiang, Zhou, Grossklags), figure 13, section 5.3.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
     VFig2 = "v-fig2", "Mean and variance of the features",
         "V (Varasteh), figure 2, section III", [Bank, Adult, Satellite, Pendigits, Grid], true,
         "some seconds for all five sets";
@@ -183,7 +187,9 @@ impl Figure {
             | Self::JFig5
             | Self::JFig11a
             | Self::JFig12 => Training::InOnePlace,
-            Self::JFig7 | Self::JFig8 | Self::JFig9 | Self::JFig10 => Training::EachSplit,
+            Self::JFig7 | Self::JFig8 | Self::JFig9 | Self::JFig10 | Self::JFig11b | Self::JFig13 => {
+                Training::EachSplit
+            }
             _ => Training::OverSockets,
         }
     }

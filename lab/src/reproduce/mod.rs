@@ -84,7 +84,9 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::RFig13 => noise::run(subject, options),
         Figure::RFig14 => starts::run(subject, options),
         Figure::JFig5 => inversions::run(subject, options),
-        Figure::JFig7 | Figure::JFig9 | Figure::JFig10 => networks::run(figure, subject, options),
+        Figure::JFig7 | Figure::JFig9 | Figure::JFig10 | Figure::JFig11b | Figure::JFig13 => {
+            networks::run(figure, subject, options)
+        }
         Figure::JFig8 => networks::by_records(subject, options),
         Figure::JFig11a | Figure::JFig12 => shadow::run(figure, subject, options),
         Figure::RFig6 | Figure::VFig2 => moments::run(figure, subject, options),

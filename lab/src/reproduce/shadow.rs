@@ -18,7 +18,7 @@ use super::{Figure, Options, ReproduceError, blank};
 /// What auxiliary records are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Source {
-    /// Records of the data that are no test records.
+    /// Test records that are not attacked.
     Original,
     /// Features drawn one by one: uniform on [0, 1), standard normal, standard Laplace.
     Uniform,
@@ -55,14 +55,14 @@ const SOURCES: [Shadow; 4] = [
 ];
 
 impl Source {
-    /// `n` records (d_t × n); of the data the first of `most` that are drawn, so that more records are these and others.
-    fn records(self, subject: &Subject, most: usize, n: usize, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
-        let total = subject.features();
+    /// `n` records (d_t × n); of those `left` (d_t × m) the first of `most` that are drawn, so that more records are these and others.
+    fn records(self, left: &DMatrix<f64>, most: usize, n: usize, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
+        let total = left.nrows();
         match self {
             Self::Original => {
-                let mut records = rand::seq::index::sample(rng, subject.others.ncols(), most).into_vec();
+                let mut records = rand::seq::index::sample(rng, left.ncols(), most).into_vec();
                 records.truncate(n);
-                subject.others.select_columns(&records)
+                left.select_columns(&records)
             }
             Self::Uniform => DMatrix::from_fn(total, n, |_, _| rng.random::<f64>()),
             Self::Normal => DMatrix::from_fn(total, n, |_, _| StandardNormal.sample(rng)),
@@ -78,14 +78,12 @@ impl Source {
 /// What J calls "almost the same": this far apart in mean squared error.
 const ALMOST: f64 = 1e-3;
 
-/// Computes figure 11a or 12. τ = d_t, enough for any split (J section 4.3.2, (21), and section 5.3); the auxiliary records are no test
-/// records.
+/// Computes figure 11a or 12. τ = d_t, enough for any split (J section 4.3.2, (21), and section 5.3); the auxiliary records are test
+/// records that are not attacked: J's are of the prediction set too.
 pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let shadows: &[Shadow] = if figure == Figure::JFig12 { &SOURCES } else { &SHARES };
-    let (total, pool) = (subject.features(), subject.others.ncols());
-    if pool < total {
-        return Err(ReproduceError::TooFewRecords { got: pool, expected: total });
-    }
+    let total = subject.features();
+    let left = subject.left_out(Some(options.inversion_records), options.seed, total)?;
     let mut notes: Vec<String> = Vec::new();
     let drawn = subject.draw(Some(options.inversion_records), options.seed);
     let dimensions = tenths(subject, options)?;
@@ -110,7 +108,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         let Some((n, source)) = counts[contender] else { return Ok(None) };
         // One draw of τ records per split.
         let mut rng = generator(options.seed, Purpose::Auxiliary, window.item(0));
-        let x = source.records(subject, total, n, &mut rng);
+        let x = source.records(&left, total, n, &mut rng);
         let failed = |error| ReproduceError::Attack { curve: "shadow_model".into(), d: window.d, k0: window.k0, error };
         let w_act = subject.weights.select_columns(&window.active);
         let known = KnownModel::black_box(w_act, subject.bias.clone(), window.d).map_err(failed)?;
@@ -144,8 +142,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         let checks: Vec<Check> = checks.collect();
         document.checks.extend(checks);
         document.notes.push(format!(
-            "half of τ = d_t = {total} auxiliary records; with τ of them least squares finds the same weights whatever they are. J's figure is \
-             of attack accuracy"
+            "half of τ = d_t = {total} auxiliary records; with τ of them least squares finds the same weights whatever they are. Those of the \
+             data are test records that are not attacked. J's figure is of attack accuracy"
         ));
         return Ok(document);
     }
@@ -153,7 +151,10 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     document.checks.extend(more_is_better(&document, &dimensions));
     document
         .notes
-        .push(format!("τ = d_t = {total} auxiliary records; the smaller shares are the first of the same draw"));
+        .push(format!(
+            "τ = d_t = {total} auxiliary records, test records that are not attacked, as J has it; the smaller shares are the first of the \
+             same draw"
+        ));
     Ok(document)
 }
 

@@ -55,7 +55,7 @@ pub struct Subject {
     scores: DMatrix<f64>,
     /// Labels of the test records.
     pub(super) labels: Vec<u32>,
-    /// Features of all other records, d_t × m: where an adversary's auxiliary records come from. Training saw them.
+    /// Features of all other records, d_t × m. Training saw them.
     pub(super) others: DMatrix<f64>,
     /// Their labels.
     pub(super) other_labels: Vec<u32>,
@@ -267,15 +267,39 @@ impl Subject {
         self.weights.nrows()
     }
 
+    /// Test records that [`Subject::draw`] with the same numbers leaves out (d_t × m): records of the prediction set that are not attacked.
+    ///
+    /// # Errors
+    /// [`ReproduceError::NoneLeft`] if there are fewer than `expected`.
+    pub(super) fn left_out(
+        &self,
+        records: Option<usize>,
+        seed: u64,
+        expected: usize,
+    ) -> Result<DMatrix<f64>, ReproduceError> {
+        let n = self.x.ncols();
+        let drawn = self.drawn(records, seed).unwrap_or_else(|| (0..n).collect());
+        let mut free = vec![true; n];
+        drawn.iter().for_each(|&r| free[r] = false);
+        let rest: Vec<usize> = (0..n).filter(|&r| free[r]).collect();
+        match rest.len() {
+            got if got < expected => Err(ReproduceError::NoneLeft { attacked: drawn.len(), got, expected }),
+            _ => Ok(self.x.select_columns(&rest)),
+        }
+    }
+
+    /// Positions of a draw; `None`: all.
+    fn drawn(&self, records: Option<usize>, seed: u64) -> Option<Vec<usize>> {
+        let n = self.x.ncols();
+        let wanted = records.filter(|&wanted| wanted < n)?;
+        Some(rand::seq::index::sample(&mut generator(seed, Purpose::Records, 0), n, wanted).into_vec())
+    }
+
     /// Draws `records` test records without replacement; all of them in their order if there are no more.
     pub(super) fn draw(&self, records: Option<usize>, seed: u64) -> Drawn {
-        let n = self.x.ncols();
-        match records.filter(|&wanted| wanted < n) {
+        match self.drawn(records, seed) {
             None => Drawn { x: self.x.clone(), scores: self.scores.clone() },
-            Some(wanted) => {
-                let drawn = rand::seq::index::sample(&mut generator(seed, Purpose::Records, 0), n, wanted).into_vec();
-                Drawn { x: self.x.select_columns(&drawn), scores: self.scores.select_columns(&drawn) }
-            }
+            Some(drawn) => Drawn { x: self.x.select_columns(&drawn), scores: self.scores.select_columns(&drawn) },
         }
     }
 }

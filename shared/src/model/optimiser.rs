@@ -33,13 +33,19 @@ impl Adam {
     #[must_use]
     pub fn new(config: &TrainingConfig) -> Self {
         let v = config.values();
-        Self { l2: v.l2, ..Self::at(v.learning_rate) }
+        Self::at(v.learning_rate).with_penalty(v.l2)
     }
 
     /// At this step size, without a penalty.
     #[must_use]
     pub fn at(learning_rate: f64) -> Self {
         Self { learning_rate, l2: 0.0, steps: 0, moments: Vec::new() }
+    }
+
+    /// With the penalty `l2 · Σ w²`, at least 0.
+    #[must_use]
+    pub fn with_penalty(self, l2: f64) -> Self {
+        Self { l2, ..self }
     }
 
     /// One step on `tensors` with the gradients of the mean loss, one for each block that is trained. The penalty's gradient,

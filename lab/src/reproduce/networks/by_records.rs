@@ -56,7 +56,7 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
                 let drawn = subject.draw(Some(n), options.seed.wrapping_add(draw));
                 for (at, contender) in contenders.iter().enumerate() {
                     let begun = cpu_time();
-                    let errors = split.attack(contender, &drawn.x, options.seed, draw)?;
+                    let errors = split.attack(&split.known, contender, &drawn.x, options.seed, draw)?;
                     cpu[at] += cpu_time().saturating_sub(begun).as_secs_f64();
                     found[at][point].push(mean(errors.iter().copied()).mean);
                 }

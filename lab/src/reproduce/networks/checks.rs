@@ -24,7 +24,7 @@ impl Found<'_> {
 
     /// Says at how many points the errors of two curves are not related as claimed. `off` is told the difference a − b over the splits of
     /// a point: its mean, and how well that is known.
-    fn compare(
+    pub(super) fn compare(
         &self,
         document: &Document,
         (a, b): (&str, &str),

@@ -1,12 +1,15 @@
 //! J figures 7, 9 and 10: attacks on perceptrons whose parameters are known, by the share of passive features, the number of hidden layers
-//! and the activation. Every split is a model of its own; a point is the mean over splits, and its error that of this mean.
+//! and the activation; figures 11b and 13: on perceptrons whose parameters are not. Every split is a model of its own; a point is the mean
+//! over splits, and its error that of this mean.
 
+mod black_box;
 mod by_records;
 mod checks;
 mod split;
 
 pub(super) use by_records::run as by_records;
 
+use self::black_box::{BlackBox, Shadow};
 use self::checks::{Found, LAYERS};
 use self::split::{Architecture, Split};
 use super::contender::{Contender, Wanted, pick};
@@ -25,6 +28,8 @@ const WINDOWS: usize = 4;
 struct Line {
     architecture: Architecture,
     wanted: Wanted,
+    /// What takes the place of the passive party's parameters, where they are not known.
+    shadow: Option<Shadow>,
 }
 
 /// J's gradient inversion, with what `--gia` says.
@@ -56,7 +61,7 @@ fn attacks(options: &Options) -> Vec<Wanted> {
 
 fn lines(figure: Figure, options: &Options) -> Vec<Line> {
     let j = Architecture::J;
-    let on = |architecture, wanted| Line { architecture, wanted };
+    let on = |architecture, wanted| Line { architecture, wanted, shadow: None };
     let several = |of: [(Architecture, &'static str, &'static str); 3]| {
         let printed = of.map(|(on_it, curve, _)| on(on_it, of_paper(curve, options)));
         let converged = of.map(|(on_it, _, curve)| on(on_it, converged(curve, options)));
@@ -73,18 +78,24 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
             (j, "sigmoid", "sigmoid_converged"),
             (Architecture { activation: "tanh", ..j }, "tanh", "tanh_converged"),
         ]),
+        Figure::JFig11b | Figure::JFig13 => black_box::lines(figure, options),
         _ => attacks(options).into_iter().map(|wanted| on(j, wanted)).collect(),
     }
 }
 
-/// Computes figure 7, 9 or 10.
+/// Computes figure 7, 9, 10, 11b or 13.
 pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = super::white_box::tenths(subject, options)?;
     let lines = lines(figure, options);
     let architectures: Vec<Architecture> = lines.iter().map(|line| line.architecture).collect();
-    let wanted = lines.into_iter().map(|line| line.wanted).collect();
+    let (wanted, shadows): (Vec<_>, Vec<_>) = lines.into_iter().map(|line| (line.wanted, line.shadow)).unzip();
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
+    let shadows: Vec<Option<Shadow>> = contenders.iter().map(|c| shadows[c.place as usize]).collect();
+    let black_box = match shadows.iter().any(Option::is_some) {
+        true => Some(BlackBox::new(subject, options, &shadows)?),
+        false => None,
+    };
     // Each architecture with its contenders: a model is trained once for all of them.
     let mut groups: Vec<(Architecture, Vec<usize>)> = Vec::new();
     for (at, contender) in contenders.iter().enumerate() {
@@ -109,7 +120,12 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         let split = Split::train(subject, &architecture.training(options.seed)?, &records, k0, dimensions[d])?;
         let of = |at: &usize| {
             let begun = cpu_time();
-            let errors = split.attack(&contenders[*at], &drawn.x, options.seed, 0)?;
+            let shadow = match (&black_box, shadows[*at]) {
+                (Some(black_box), Some(shadow)) => Some(black_box.fit(&split, shadow)?),
+                _ => None,
+            };
+            let model = shadow.as_ref().unwrap_or(&split.known);
+            let errors = split.attack(model, &contenders[*at], &drawn.x, options.seed, 0)?;
             Ok((mean(errors.iter().copied()).mean, cpu_time().saturating_sub(begun).as_secs_f64()))
         };
         Ok((split.accuracy, members.iter().map(of).collect::<Result<_, ReproduceError>>()?))
@@ -140,6 +156,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     document.checks = match figure {
         Figure::JFig9 => ["", "_converged"].iter().flat_map(|of| found.by_depth(&document, of)).collect(),
         Figure::JFig10 => ["", "_converged"].iter().flat_map(|of| found.by_activation(&document, of)).collect(),
+        Figure::JFig11b => black_box::by_number(&found, &document),
+        Figure::JFig13 => black_box::by_architecture(&found, &document),
         _ => checks::seventh(&document, subject.features()),
     };
     for ((architecture, _), accuracies) in groups.iter().zip(&accuracies) {
@@ -156,6 +174,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         starts.len(),
         records.1.len()
     ));
+    if let Some(black_box) = &black_box {
+        black_box.tell(&mut document, &shadows);
+    }
     document.notes.extend(notes);
     Ok(document)
 }

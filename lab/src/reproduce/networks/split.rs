@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
-use vfl_active_party::attack::{AdversaryView, KnownModel, KnownNetwork};
+use vfl_active_party::attack::{AdversaryView, AuxiliaryRecords, KnownModel, KnownNetwork, Replacement};
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::{accuracy, squared_error_by_record};
-use vfl_shared::model::{Combiner, ModelConfig, PartyLearner, Settings, SubModel, TrainingConfig, TrainingValues};
+use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::{
+    Combiner, ModelConfig, PartyLearner, Settings, SubModel, TrainingConfig, TrainingValues, kinds,
+};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::super::ReproduceError;
@@ -40,19 +43,33 @@ impl Architecture {
     }
 }
 
+/// Number of parameters of the passive party's part, if it held all of d_t features.
+pub(super) fn passive_parameters(
+    architecture: Architecture,
+    classes: usize,
+    total: usize,
+) -> Result<usize, ReproduceError> {
+    let off = |e: &dyn std::fmt::Display| failed(total, 0, e.to_string());
+    let spec = architecture.model()?.sub_model(u32::try_from(classes).unwrap_or(u32::MAX)).map_err(|e| off(&e))?;
+    let origin = Origin { spec, features: total, active: false, start: start_of(0) };
+    let model = kinds::start(&origin).map_err(|e| off(&e))?;
+    Ok(model.tensors().iter().map(|tensor| tensor.values.len()).sum())
+}
+
 fn failed(d: usize, k0: usize, reason: String) -> ReproduceError {
     ReproduceError::Failed { what: "training perceptrons", d, k0, reason }
 }
 
 /// A model of its own: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
 pub(super) struct Split {
-    k0: usize,
-    d: usize,
+    pub(super) k0: usize,
+    pub(super) d: usize,
     passive: Vec<usize>,
     active: Vec<usize>,
     own: Arc<dyn SubModel>,
     part: Arc<dyn SubModel>,
-    known: KnownModel,
+    /// The model with its passive part known.
+    pub(super) known: KnownModel,
     /// Share of the test records whose class it tells.
     pub(super) accuracy: f64,
 }
@@ -101,9 +118,22 @@ impl Split {
         Ok((FeatureBlock::new(below)?, ReleasedScores::Probabilities(scores)))
     }
 
-    /// Squared error per feature of each of the first records of `x` (d_t × n), as many as the contender attacks.
+    /// The model with its passive part hidden, and records (d_t × n) as an adversary knows them that has them whole.
+    pub(super) fn black_box(&self, x: &DMatrix<f64>) -> Result<(KnownModel, AuxiliaryRecords), ReproduceError> {
+        let off = |error| ReproduceError::Attack { curve: "the black box".into(), d: self.d, k0: self.k0, error };
+        let (w_act, bias) = (self.known.active_weights().clone(), self.known.bias().clone());
+        let hidden = KnownModel::black_box(w_act, bias, self.d).map_err(off)?;
+        let (y, released) = self.served(x)?;
+        let x = FeatureBlock::new(select(x, &self.passive, x.ncols()))?;
+        let auxiliary = AuxiliaryRecords::new(y, x, released, Replacement::default()).map_err(off)?;
+        Ok((hidden, auxiliary))
+    }
+
+    /// Squared error per feature of each of the first records of `x` (d_t × n), as many as the contender attacks, of an attack that takes
+    /// the model to be `model`.
     pub(super) fn attack(
         &self,
+        model: &KnownModel,
         contender: &Contender,
         x: &DMatrix<f64>,
         seed: u64,
@@ -114,7 +144,7 @@ impl Split {
         let (y, released) = self.served(&x)?;
         let item = contender.place << 48 | draw << 40 | (self.d as u64) << 20 | self.k0 as u64;
         let mut rng = generator(seed, Purpose::Attack, item);
-        let view = AdversaryView::new(&self.known, &y, &released, contender.settings.replacement()).map_err(off)?;
+        let view = AdversaryView::new(model, &y, &released, contender.settings.replacement()).map_err(off)?;
         let found = contender.method.build(&contender.settings).reconstruct(&view, &mut rng).map_err(off)?;
         let errors = squared_error_by_record(&found.estimates, &select(&x, &self.passive, x.ncols()))?;
         match errors.iter().all(|e| e.is_finite()) {
