@@ -105,6 +105,7 @@ fn help_that_an_attack_needs_is_named_with_it() {
     assert!(file.values.check().is_ok());
     for (lines, attack, says) in [
         ("", "shadow_model", "`auxiliary_ids`"),
+        ("", "shadow_network", "`shadow_network` learns from records"),
         ("", "coalition", "`colluding`"),
         ("colluding = [\"passive-2\"]", "coalition", "`passive-2`"),
         ("colluding = [\"passive-1\"]", "coalition", "nobody is left"),

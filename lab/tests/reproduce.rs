@@ -657,6 +657,66 @@ fn attacks_on_perceptrons_have_their_spread() {
     assert!(matches!(refused, ReproduceError::OneDimension { .. }), "{refused}");
 }
 
+/// J figures 11b and 13 on satellite, two splits. With τ records of the prediction set a shadow says more than ½, which needs no score, and
+/// no more than the true parameters; with a tenth of τ it does worse than with all. Threads change nothing.
+#[test]
+fn shadows_of_perceptrons_need_records() {
+    if data_set(DatasetName::Satellite, 7, "shadows_of_perceptrons_need_records").is_none() {
+        return;
+    }
+    let options = Options {
+        records: Some(40),
+        inversion_records: 40,
+        dimensions: vec![9],
+        windows: Some(2),
+        own_records: Some(1500),
+        attacks: only(&["shadow_0.1_tau_converged", "shadow_tau_converged", "white_box_converged", "half", "random"]),
+        ..Options::default()
+    };
+    let of = |figure, options: &Options| run(figure, &each_split(DatasetName::Satellite, figure), options);
+    let document = of(Figure::JFig11b, &options).unwrap();
+    let mean = |name: &str| document.curve(name).unwrap().mean[0];
+    let [few, enough, known, half] =
+        ["shadow_0.1_tau_converged", "shadow_tau_converged", "white_box_converged", "half"].map(mean);
+    println!("0.1 τ {few}, τ {enough}, white box {known}, ½ {half}");
+    assert!(known < enough + 0.005 && enough < half && enough + 0.01 < few, "{known} {enough} {half} {few}");
+    // 416 parameters of the passive party with all 36 features, 6 classes.
+    let records =
+        |curve: &str| &document.attacks.iter().find(|a| a.curve == curve).unwrap().settings["auxiliary_records"];
+    assert_eq!((records("shadow_tau_converged"), records("shadow_0.1_tau_converged")), (&"70".into(), &"7".into()));
+    assert!(
+        document.notes.iter().any(|note| note.contains("416 parameters / 6 classes = 69.3")),
+        "{:?}",
+        document.notes
+    );
+    let better = check(&document, "shadow_tau_converged: an error smaller than that of a random guess");
+    assert!(better.holds && better.comparisons == 1, "{better:?}");
+
+    let thirteenth = Options {
+        attacks: only(&["linear", "two_layers", "linear_converged", "white_box_converged", "random"]),
+        ..options.clone()
+    };
+    let document = of(Figure::JFig13, &thirteenth).unwrap().without_times();
+    assert_eq!(document, of(Figure::JFig13, &Options { threads: 1, ..thirteenth }).unwrap().without_times());
+    assert!(document.checks.iter().any(|check| check.claim.starts_with("linear has a larger error than two_layers")));
+    let setting = |curve: &str, key: &str| &document.attacks.iter().find(|a| a.curve == curve).unwrap().settings[key];
+    assert_eq!(
+        (setting("two_layers", "shadow"), setting("linear", "shadow")),
+        (&"8,8 sigmoid".into(), &"linear".into())
+    );
+    assert_eq!(
+        (setting("linear", "shadow_fit"), setting("linear_converged", "shadow_fit")),
+        (&"gradient".into(), &"least_squares".into())
+    );
+
+    let all = Options { records: None, ..options };
+    let refused = of(Figure::JFig11b, &all).unwrap_err().to_string();
+    assert!(
+        refused.contains("leaves 0 to be known whole, expected at least 70") && refused.contains("--records"),
+        "{refused}"
+    );
+}
+
 /// Documents of another variant than the figure's own have names of their own.
 #[test]
 fn variants_do_not_overwrite_each_other() {

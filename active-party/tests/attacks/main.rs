@@ -17,6 +17,7 @@ mod networks;
 mod properties;
 mod purified;
 mod real_data;
+mod shadow_network;
 mod simulated;
 mod undo;
 mod undo_claims;

@@ -1,7 +1,7 @@
 //! Perceptrons: trained over the sockets as in one place, served, restarted, audited.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_active_party::attack::Method;
+use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_lab::audit::informed_attacks;
 use vfl_lab::report::{Outcome, ParameterKnowledge, Refused};
 use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
@@ -477,7 +477,7 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
     report(&findings);
     // Where no informed attack is named, known records serve the attack that fits W_pas: there is none to fit.
     let auxiliary = auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80));
-    let findings = run(&here, &plan(&here, vec![Method::HalfStar.into()], auxiliary)).await.unwrap();
+    let findings = run(&here, &plan(&here, vec![Method::HalfStar.into()], auxiliary.clone())).await.unwrap();
     let shadows: Vec<_> = findings
         .audits
         .iter()
@@ -486,6 +486,48 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
         .collect();
     let refused = |outcome: &Outcome| matches!(outcome, Outcome::NotRun { reason, .. } if reason.contains("fits a linear part of a sum of logits"));
     assert!(!shadows.is_empty() && shadows.iter().all(|a| refused(&a.outcome)), "{shadows:?}");
+    // A network in its place has no part of the logits to stand for either.
+    let findings = run(&here, &plan(&here, vec![Method::ShadowNetwork.into()], auxiliary)).await.unwrap();
+    let shadow = findings.audits.iter().flat_map(|audit| &audit.attacks).find(|a| a.name == "shadow_network").unwrap();
+    let Outcome::NotRun { why, reason } = &shadow.outcome else { panic!("{shadow:?}") };
+    assert!(*why == Refused::Missing && reason.contains("fits a network to a part of a sum of logits"), "{reason}");
+}
+
+/// Nothing of a network is shown. Known records train another one, which says more of the features than what knows the same records and no
+/// score; it stands in the report beside that control. A base that knows moments has them from the same records.
+#[tokio::test(flavor = "multi_thread")]
+async fn known_records_take_the_place_of_a_network() {
+    let here = trained(1, 3, &config(mlp(&[8], "sigmoid"), 30)).await;
+    let table = known(&here, RECORDS, RECORDS + 80);
+    let here = here
+        .again(|spec| {
+            spec.release = ReleasePolicy::default();
+            spec.help.known = Some(table);
+        })
+        .await;
+    let shadow =
+        |settings: &[(&str, &str)]| AttackConfig::new(Method::ShadowNetwork, settings.iter().copied()).unwrap();
+    let descent = shadow(&[("shadow", "8"), ("start", "half"), ("steps", "3000")]);
+    let posterior = shadow(&[("shadow", "8"), ("base", "posterior_mean")]);
+    let linear = shadow(&[("shadow", "linear"), ("base", "half_star")]);
+    let attacks = vec![Method::GradientInversion.into(), descent.clone(), posterior.clone(), linear.clone()];
+    let asked = plan(&here, attacks, auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80)));
+    let findings = run(&here, &asked).await.unwrap();
+    let alone = &findings.audits[0].attacks[0].outcome;
+    assert!(matches!(alone, Outcome::NotRun { why: Refused::ParametersHidden, .. }), "{alone:?}");
+    let helped = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
+    assert_eq!((helped.threat_model.parameters, helped.threat_model.known_records), (ParameterKnowledge::Hidden, 80));
+    let half = helped.baselines.half.mse;
+    for attack in [&descent, &posterior, &linear] {
+        let found = errors(helped, &attack.to_string()).mse;
+        println!("{attack}: {found}, guess {half}");
+        assert!(found < 0.5 * half, "{attack}: {found}, {half}");
+    }
+    let (_, best, risk) = helped.added_risk().unwrap();
+    assert!(best.mse < risk.control_mse && risk.low.unwrap() > 0.0, "{risk:?}");
+    assert!(helped.remarks.iter().any(|r| r.contains("a shadow model (8 sigmoid, ")), "{:?}", helped.remarks);
+    assert!(report(&findings).contains("shadow_network"));
+    here.deployment.stop().await.unwrap();
 }
 
 /// What would change features that meet weights is refused before any training of a network.

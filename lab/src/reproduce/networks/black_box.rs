@@ -6,22 +6,13 @@ use vfl_active_party::attack::{
     Architecture as Guess, Descent, KnownModel, NetworkTraining, ShadowBias, ShadowFit, fit_shadow,
 };
 
+use super::super::contender::Wanted;
 use super::super::document::{Check, Document};
 use super::super::subject::{Purpose, Subject, generator};
 use super::super::{Figure, Options, ReproduceError};
 use super::checks::Found;
+use super::line::{Line, Shadow, converged, of_paper};
 use super::split::{Architecture, Split, passive_parameters};
-use super::{Line, Wanted, converged, of_paper};
-
-/// A shadow: its hidden layers of 8 units (0: linear), and how many records it is fitted to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shadow {
-    layers: usize,
-    /// n as a share of τ.
-    share: f64,
-    /// Whether it is fitted by divergences, as J's are, or by squared log-ratios.
-    printed: bool,
-}
 
 impl Shadow {
     fn fit(self) -> ShadowFit {
@@ -214,11 +205,12 @@ impl Found<'_> {
     /// Whether the error of `name` is no farther from that of `white` than [`CLOSE`] of the way from there to a random guess.
     fn close(&self, document: &Document, name: &str, white: &str, claim: String) -> Option<Check> {
         let (shadow, white, random) = (document.curve(name)?, document.curve(white)?, document.curve("random")?);
-        let way: Vec<f64> = (0..shadow.mean.len())
-            .map(|i| (shadow.mean[i] - white.mean[i]) / (random.mean[i] - white.mean[i]))
-            .collect();
-        let off = |i: &usize| !(way[*i] <= CLOSE);
-        let violations: Vec<String> = (0..way.len())
+        let off = |i: &usize| {
+            let way = (random.mean[*i] - white.mean[*i]).abs();
+            shadow.mean[*i] - white.mean[*i] > CLOSE * way
+        };
+        let points = shadow.mean.len();
+        let violations: Vec<String> = (0..points)
             .filter(off)
             .map(|i| {
                 let (d, a, b) = (document.axis.points[i], shadow.mean[i], white.mean[i]);
@@ -228,8 +220,8 @@ impl Found<'_> {
         Some(Check {
             claim,
             holds: violations.is_empty(),
-            comparisons: way.len() as u64,
-            detail: format!("not so at {} of {} points", violations.len(), way.len()),
+            comparisons: points as u64,
+            detail: format!("not so at {} of {} points", violations.len(), points),
             violations,
         })
     }

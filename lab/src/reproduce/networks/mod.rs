@@ -5,12 +5,14 @@
 mod black_box;
 mod by_records;
 mod checks;
+mod line;
 mod split;
 
 pub(super) use by_records::run as by_records;
 
-use self::black_box::{BlackBox, Shadow};
+use self::black_box::BlackBox;
 use self::checks::{Found, LAYERS};
+use self::line::{Line, Shadow, converged, of_paper};
 use self::split::{Architecture, Split};
 use super::contender::{Contender, Wanted, pick};
 use super::document::{Axis, Document, ModelOrigin};
@@ -23,26 +25,6 @@ use crate::progress::Progress;
 
 /// Splits of each number of passive features unless told otherwise.
 const WINDOWS: usize = 4;
-
-/// A line of a figure: on which of its architectures.
-struct Line {
-    architecture: Architecture,
-    wanted: Wanted,
-    /// What takes the place of the passive party's parameters, where they are not known.
-    shadow: Option<Shadow>,
-}
-
-/// J's gradient inversion, with what `--gia` says.
-fn of_paper(curve: &'static str, options: &Options) -> Wanted {
-    let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    let wanted = Wanted::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given);
-    wanted.at_most(options.inversion_records)
-}
-
-/// Gradient inversion with the settings of this program, from ½.
-fn converged(curve: &'static str, options: &Options) -> Wanted {
-    Wanted::new("gradient_inversion").called(curve).with([("start", "half")]).at_most(options.inversion_records)
-}
 
 /// The attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1], both with settings of ours, V's
 /// way through the layers, and the guesses.
