@@ -143,7 +143,7 @@ fn answer(text: &str, names: &[&str], settings: &Settings) -> serde_json::Value 
 #[test]
 fn all_golden_cases_of_one_feature() {
     let cases = golden_cases("one_feature_");
-    assert!(cases.len() >= 11, "{} cases", cases.len());
+    assert!(cases.len() >= 15, "{} cases", cases.len());
     for (path, text, case) in cases {
         for names in [&[][..], &["one_feature"]] {
             let got: Vec<Option<f64>> =
