@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vfl_shared::metrics::{Direction, Unit};
+use vfl_shared::model::privacy::PrivacyStatement;
 
-use super::private::PrivateTraining;
 use super::surface::Surface;
 use super::threat::ThreatModel;
 use super::thresholds::{ThresholdResult, Thresholds};
@@ -547,6 +547,18 @@ pub struct Sweep {
     pub records: usize,
     /// The points, by increasing d.
     pub points: Vec<SweepPoint>,
+}
+
+/// A model of the same data and split that was trained with differential privacy of its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrivateTraining {
+    /// What the parties state: clip, noise, ε, δ, updates.
+    pub privacy: PrivacyStatement,
+    /// Accuracy on the test records, 0 to 1.
+    pub test_accuracy: f64,
+    /// Audits of its exact scores, by the adversaries of the report.
+    pub audits: Vec<Audit>,
 }
 
 /// Errors with d passive features.

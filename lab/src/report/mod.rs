@@ -42,14 +42,13 @@ use std::path::PathBuf;
 pub(crate) use defense::points;
 pub use document::{
     AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Halves, MetricFacts,
-    MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, SCHEMA_VERSION, ScoringFacts,
-    ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
+    MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, PrivateTraining, Refused, Report, Role,
+    SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
 pub(crate) use judge::together;
 pub use level::{EXACT_MSE, Level, Verdict};
 pub use next::not_met;
-pub use private::PrivateTraining;
 pub use summary::render_summary;
 pub use surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};
 pub use table::render_table;

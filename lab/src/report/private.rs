@@ -1,24 +1,9 @@
 //! Models of the same data and split that were trained with differential privacy of their parameters, beside the report's own: what exact
 //! scores of each give away, and what the privacy cost.
 
-use serde::{Deserialize, Serialize};
-use vfl_shared::model::privacy::PrivacyStatement;
-
-use super::document::{Audit, Report};
+use super::document::{Audit, PrivateTraining, Report};
 use super::facts::NONE;
 use super::number::{figure, four, significant};
-
-/// One such model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PrivateTraining {
-    /// What the parties state: clip, noise, ε, δ, updates.
-    pub privacy: PrivacyStatement,
-    /// Accuracy on the test records, 0 to 1.
-    pub test_accuracy: f64,
-    /// Audits of its exact scores, by the adversaries of the report.
-    pub audits: Vec<Audit>,
-}
 
 /// One line for people.
 pub(super) struct PrivateLine {

@@ -196,6 +196,7 @@ async fn the_threat_model_is_what_the_attacks_used() {
         ("order_preserving_encryption", once),
         ("ranking", once),
         ("codebook (size = 16)", once),
+        ("purifier", once),
         ("class_label, unbound shares", chosen),
         ("gaussian_noise (sigma = 0.05), unbound shares", chosen),
     ];

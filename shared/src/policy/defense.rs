@@ -7,7 +7,6 @@ use super::config::{
     DefenseConfig, PurifierTraining, Template, default_delta, default_privee_sensitivity, default_sensitivity,
 };
 use super::facts::{Absent, Leaves, Parameter, ParameterKind};
-use crate::purifier::MAX_CLASSES;
 
 /// Order-preserving encryption takes scores in units of 2 to minus this.
 pub const ENCRYPTED_UNIT_BITS: u32 = 32;
@@ -229,11 +228,10 @@ const PURIFIER: Facts = Facts {
         ),
         parameter("label_weight", ParameterKind::Number, "0 (default) to 1000", Absent::Optional),
     ],
-    examples: |classes| match classes <= MAX_CLASSES {
-        true => [PurifierTraining::Scores, PurifierTraining::Random]
+    examples: |_| {
+        [PurifierTraining::Scores, PurifierTraining::Random]
             .map(|training| DefenseConfig::Purifier { training, label_weight: 0.0 })
-            .into(),
-        false => Vec::new(),
+            .into()
     },
     costly: true,
     fitted: true,
