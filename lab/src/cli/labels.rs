@@ -1,18 +1,15 @@
 //! `cloison labels`.
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueEnum};
 use vfl_shared::cli::CliError;
-use vfl_shared::files::write_atomic;
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, ModelConfig, Settings, TrainingValues};
 
 use super::data::DataArgs;
+use super::trainings::{deliver, with_bar};
 use crate::labels::{Experiment, LabelsPlan};
-use crate::progress::{Progress, say};
 
 /// A model to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -117,26 +114,8 @@ impl LabelsArgs {
     fn compute(self) -> Result<(), CliError> {
         let plan = self.plan()?;
         let experiment = Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let bar = Mutex::new((0u64, Progress::start("training models", experiment.trainings() as u64)));
-        let report = experiment.run(|| {
-            if let Ok(mut held) = bar.lock() {
-                let (done, bar) = &mut *held;
-                *done += 1;
-                bar.at(*done, "");
-            }
-        });
-        let report = report.map_err(|e| CliError::Failed(format!("{e:#}")))?;
-        let (trained, bar) = bar.into_inner().unwrap_or_else(PoisonError::into_inner);
-        bar.done(&format!("{trained} trainings attacked"));
-        let json = serde_json::to_string_pretty(&report).map_err(CliError::failed)?;
-        let path = self.out.join("labels.json");
-        write_atomic(&path, format!("{json}\n").as_bytes(), false)
-            .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
-        let shown = if self.json { json } else { report.text() };
-        // A reader that has seen enough (`| head`) is no failure.
-        let _ = writeln!(std::io::stdout(), "{}", shown.trim_end());
-        say(&format!("written: {}", path.display()));
-        Ok(())
+        let report = with_bar(experiment.trainings(), "trainings attacked", |done| experiment.run(done))?;
+        deliver(&report, &report.text(), &self.out.join("labels.json"), self.json)
     }
 
     /// What the options ask for.

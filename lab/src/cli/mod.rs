@@ -15,6 +15,7 @@ mod reproduce;
 mod scale;
 mod screen;
 mod thresholds;
+mod trainings;
 mod transcript;
 
 use std::path::PathBuf;

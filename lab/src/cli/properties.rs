@@ -1,17 +1,14 @@
 //! `cloison properties`.
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::cli::CliError;
-use vfl_shared::files::write_atomic;
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 
 use super::data::DataArgs;
-use crate::progress::{Progress, say};
+use super::trainings::{deliver, with_bar};
 use crate::properties::{Experiment, Group, PropertiesData, PropertiesPlan, default_transforms};
 
 /// `cloison properties`
@@ -89,26 +86,8 @@ impl PropertiesArgs {
             passive_parties: self.data.passive_parties.into(),
         };
         let experiment = Experiment::prepare(&data, &self.plan()?).map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let bar = Mutex::new((0u64, Progress::start("training models", experiment.models() as u64)));
-        let report = experiment.run(|| {
-            if let Ok(mut held) = bar.lock() {
-                let (done, bar) = &mut *held;
-                *done += 1;
-                bar.at(*done, "");
-            }
-        });
-        let report = report.map_err(|e| CliError::Failed(format!("{e:#}")))?;
-        let (trained, bar) = bar.into_inner().unwrap_or_else(PoisonError::into_inner);
-        bar.done(&format!("{trained} models trained"));
-        let json = serde_json::to_string_pretty(&report).map_err(CliError::failed)?;
-        let path = self.out.join("properties.json");
-        write_atomic(&path, format!("{json}\n").as_bytes(), false)
-            .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
-        let shown = if self.json { json } else { report.text() };
-        // A reader that has seen enough (`| head`) is no failure.
-        let _ = writeln!(std::io::stdout(), "{}", shown.trim_end());
-        say(&format!("written: {}", path.display()));
-        Ok(())
+        let report = with_bar(experiment.models(), "models trained", |done| experiment.run(done))?;
+        deliver(&report, &report.text(), &self.out.join("properties.json"), self.json)
     }
 
     /// What the options ask for.
