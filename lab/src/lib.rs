@@ -20,6 +20,7 @@ pub mod client;
 pub mod demo;
 pub mod deployment;
 pub mod evaluate;
+pub mod inference;
 pub mod labels;
 pub mod load;
 pub mod membership;

@@ -102,6 +102,11 @@ impl Together {
         &self.parties
     }
 
+    /// The top model as it would be served, if there is one.
+    pub(crate) fn top(&self) -> Result<Option<Box<dyn SubModel>>, LearnerError> {
+        Ok(self.head.parameters(self.chosen)?.map(|top| kinds::restore(&top)).transpose()?)
+    }
+
     /// Their sub-models as they would be served, the active party's first.
     pub(crate) fn sub_models(&self) -> Result<Vec<Box<dyn SubModel>>, LearnerError> {
         self.parties.iter().map(|party| Ok(kinds::restore(&party.parameters(self.chosen)?)?)).collect()

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::attack::{AttackError, Method, Reconstruction};
+use super::supply::Ran;
+use crate::attack::{AttackError, Method};
 
 /// One piece of news.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) struct Attacked {
     /// How many records with known passive features it was given.
     pub(crate) auxiliary_records: usize,
     /// Its estimates, of all passive features, or why there are none.
-    pub(crate) ended: Result<Reconstruction, AttackError>,
+    pub(crate) ended: Result<Ran, AttackError>,
 }
 
 /// A passive party that is attacked.

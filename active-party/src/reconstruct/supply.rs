@@ -44,6 +44,16 @@ pub(super) struct Supply {
     pub(super) colluders: Had<Colluders>,
 }
 
+/// What an attack gave.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Its estimates.
+    pub(crate) found: Reconstruction,
+    /// Mean squared difference of the scores at the estimates and those released: what the adversary sees of its own error. `None`
+    /// without scores, without the whole model, and where colluders lend their shares of it.
+    pub(crate) score_mismatch: Option<f64>,
+}
+
 /// What there is for an attack that needs it so much.
 fn granted<T>(had: &Had<T>, need: Need) -> Result<Option<&T>, AttackError> {
     match had {
@@ -60,12 +70,7 @@ impl Supply {
     }
 
     /// Runs an attack on what it needs of this. Blocking.
-    pub(super) fn run(
-        &self,
-        attack: &dyn Attack,
-        floor: Replacement,
-        seed: u64,
-    ) -> Result<Reconstruction, AttackError> {
+    pub(super) fn run(&self, attack: &dyn Attack, floor: Replacement, seed: u64) -> Result<Ran, AttackError> {
         let needs = attack.needs();
         let seen = match (&self.released, needs.seen) {
             (Some(released), n @ 1..) => {
@@ -98,7 +103,11 @@ impl Supply {
             prior: prior.as_ref(),
             told: self.undone.as_ref().map(|undone| Told { model: &undone.model, by: &undone.told }),
         };
-        attack::run(attack, &view.with_side_information(beside), seed)
+        let view = view.with_side_information(beside);
+        let found = attack::run(attack, &view, seed)?;
+        // What colluders lend is about the sum of all parts; their estimates are of the others' features alone.
+        let scores = if colluders.is_none() { view.score_mismatch(&found.estimates).ok() } else { None };
+        Ok(Ran { found, score_mismatch: scores.and_then(|mismatch| mismatch.squared_error) })
     }
 }
 

@@ -7,6 +7,7 @@ use vfl_shared::types::{Estimates, RecordIds};
 
 use super::asked::Asked;
 use super::event::{Attacked, Event};
+use super::supply::Ran;
 use crate::attack::{Ended, Evidence, MethodError, NotRun, Questions, Settings, Status};
 
 /// The most attacks of one call.
@@ -76,7 +77,10 @@ fn result(attacked: Attacked) -> pb::AttackResult {
             out.refusal = error.to_string();
             return out;
         }
-        Ok(found) => found,
+        Ok(Ran { found, score_mismatch }) => {
+            out.score_mismatch = score_mismatch;
+            found
+        }
     };
     for target in targets {
         let rows = found.estimates.rows(target.features.start, target.features.len()).into_owned();

@@ -78,7 +78,7 @@ impl Round {
     /// # Errors
     /// [`Refusal`] if a party does not score, or if its estimates are missing.
     pub(super) async fn add(&mut self, scorings: &mut Scorings, name: String, found: Found) -> Result<(), Refusal> {
-        let Rebuilt { status, nearest_consistent, step_limit, mut blocks } = match found.outcome {
+        let Rebuilt { status, nearest_consistent, step_limit, score_mismatch, mut blocks } = match found.outcome {
             Ok(rebuilt) => rebuilt,
             Err(NotRun { why, reason }) => {
                 self.results.push(AttackResult::not_run(name, why, reason));
@@ -121,7 +121,7 @@ impl Round {
             let added = self.control.as_ref().map(|c| added_risk(&c.name, &told, &controls, &gains));
             AttackResult::ran(name, status, joint(&told)).with_added_risk(added)
         };
-        self.results.push(result.with_limits(nearest_consistent, step_limit));
+        self.results.push(result.with_limits(nearest_consistent, step_limit).with_score_mismatch(score_mismatch));
         Ok(())
     }
 
@@ -180,8 +180,9 @@ impl Round {
         let Some(&(place, status)) = best.first().and_then(|b| waiting.get(*b)) else { return Ok(()) };
         if names.iter().all(|n| Some(n) == names.first()) {
             if let (Some(result), Some(name)) = (self.results.get_mut(place), names.into_iter().next()) {
-                let (near, steps) = (result.nearest_consistent, result.step_limit);
-                *result = AttackResult::ran(name, status, joint(&told)).with_limits(near, steps).with_added_risk(added);
+                let (near, steps, mismatch) = (result.nearest_consistent, result.step_limit, result.score_mismatch);
+                let ran = AttackResult::ran(name, status, joint(&told)).with_limits(near, steps);
+                *result = ran.with_score_mismatch(mismatch).with_added_risk(added);
             }
             return Ok(());
         }

@@ -17,10 +17,12 @@ use super::data::DataArgs;
 use super::deliver::OutputArgs;
 use super::model::ModelArgs;
 use super::thresholds::{ThresholdArgs, measured};
+use super::trainings::with_bar;
 use crate::audit::DEFAULT_METRICS;
 use crate::demo::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run,
 };
+use crate::inference::{Inferences, Kind};
 
 /// `cloison demo`
 #[derive(Debug, Clone, Args)]
@@ -34,6 +36,7 @@ Examples:
   cloison demo --dataset satellite --hidden 8,8
   cloison demo --dataset satellite --privacy-noise 4 --no-sweep
   cloison demo --dataset satellite --private-trainings 1,4,16 --no-sweep
+  cloison demo --dataset satellite --inference membership,labels,properties --no-sweep
   cloison demo --dataset satellite --hidden 32 --activation relu --embedding 16
   cloison demo --passive-parties 3 --passive-features 6 --out report")]
 pub struct DemoArgs {
@@ -62,6 +65,11 @@ pub struct DemoArgs {
     /// of the report beside the policies. At most 8. They have 10 epochs of batches of 512 records.
     #[arg(long, value_name = "SIGMA,…", value_delimiter = ',')]
     private_trainings: Vec<f64>,
+    /// Also infer, with rows in the report: membership, from released scores under each policy; labels, by a passive party, from what it
+    /// receives in training; properties, here the mean of the first passive feature, from released parameters of softmax regression.
+    /// Trains many models; `cloison membership`, `labels` and `properties` have more options.
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', hide_possible_values = true)]
+    inference: Vec<Kind>,
     /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
     /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label. The first one counts as in service: the
     /// thresholds are demanded of it.
@@ -104,6 +112,7 @@ impl Default for DemoArgs {
             privacy_noise: None,
             privacy_clip: None,
             private_trainings: Vec::new(),
+            inference: Vec::new(),
             policies: Vec::new(),
             transform: "none".into(),
             show_network: false,
@@ -123,7 +132,19 @@ impl DemoArgs {
     }
 
     pub(super) async fn run(self) -> Result<(), CliError> {
-        let report = run(&self.plan()?).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        let plan = self.plan()?;
+        let inferences = Inferences::prepare(&plan, &self.inference).map_err(|e| CliError::Input(format!("{e:#}")))?;
+        let mut report = run(&plan).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        if !self.inference.is_empty() {
+            // Minutes of arithmetic have no place on the runtime's threads.
+            let infer = move || {
+                let measured = with_bar(inferences.trainings(), "models trained for inferences", |done| {
+                    inferences.measure(&mut report, done)
+                });
+                measured.map(|()| report)
+            };
+            report = tokio::task::spawn_blocking(infer).await.map_err(CliError::failed)??;
+        }
         self.output.deliver(&report)
     }
 
@@ -288,6 +309,16 @@ mod tests {
     fn plan(words: &[&str]) -> Result<DemoPlan, CliError> {
         let all = ["demo", "--dataset", "synthetic"].iter().chain(words);
         Line::try_parse_from(all).unwrap().demo.plan()
+    }
+
+    /// What cannot be inferred is said before anything is started.
+    #[test]
+    fn inferences_are_checked_beforehand() {
+        let prepare =
+            |words: &[&str]| Inferences::prepare(&plan(words).unwrap(), &[Kind::Properties, Kind::Properties]);
+        assert_eq!(prepare(&[]).unwrap().trainings(), 450);
+        let refused = format!("{:#}", prepare(&["--hidden", "8,8"]).err().unwrap());
+        assert!(refused.contains("--inference properties") && refused.contains("softmax regression"), "{refused}");
     }
 
     /// A network is shown where there is one.

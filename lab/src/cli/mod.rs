@@ -1,6 +1,7 @@
 //! The command line of the lab.
 
 mod audit;
+mod cards;
 mod data;
 mod deliver;
 mod demo;

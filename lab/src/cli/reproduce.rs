@@ -8,7 +8,9 @@ use clap::{Args, ValueEnum};
 use vfl_shared::cli::{CliError, key_value};
 use vfl_shared::data::DatasetName;
 
+use super::cards::all_cards;
 use crate::progress::say;
+use crate::reproduce::cards::Shard;
 use crate::reproduce::{
     Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
 };
@@ -74,23 +76,37 @@ Examples:
   cloison reproduce j-fig11a --dataset bank
   cloison reproduce v-fig4                                             one document for each of its four data sets
   cloison reproduce priors                                             adversaries that know moments, and their controls
+  cloison reproduce --all --quick --out out/papers                     every figure and table beside what was published
 
 The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
 what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 11a, 12 train in one place
-unless asked; j-fig7 to 10, 11b and 13 train perceptrons in one place, anew for every split, and take no model file.
+unless asked, r-fig8 to 12 to full convergence; j-fig7 to 10, 11b and 13 train perceptrons in one place, anew for every split, and take no model file.
 Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot; for another --variant
 than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is JSON with `W`, one row of weights per class,
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
 pub struct ReproduceArgs {
     /// The figure, or `list`.
-    #[arg(value_name = "FIGURE", value_enum)]
-    figure: Choice,
+    #[arg(value_name = "FIGURE", value_enum, required_unless_present = "all")]
+    figure: Option<Choice>,
+    /// Compute all cards: every figure and table of the papers beside what was published, with a verdict on each. Writes index.html,
+    /// README.md and results.json into --out. What is there already is not computed again.
+    #[arg(long, conflicts_with = "figure")]
+    all: bool,
+    /// With --all: fewer records, windows and points, and no image sets.
+    #[arg(long, requires = "all")]
+    pub(super) quick: bool,
+    /// With --all: only part I of N of the cards, as 2/4. Parts that end up in one folder are put together by --all on it.
+    #[arg(long, requires = "all", value_name = "I/N")]
+    pub(super) shard: Option<Shard>,
+    /// With --all: the cards in this folder instead of those that come with the program.
+    #[arg(long, requires = "all", value_name = "DIR")]
+    pub(super) cards: Option<PathBuf>,
     /// Data set; `list` says which a figure is of. Default: the figure's first, or all of them where the figure shows several.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Where the public data sets are (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
-    data_dir: Option<PathBuf>,
+    pub(super) data_dir: Option<PathBuf>,
     /// Columns of the data set, where papers take different ones. bank: without_duration, authors, all; adult: all,
     /// without_education; grid: without_stab, with_stab. Default: what the figure's paper takes.
     #[arg(long, value_name = "NAME", alias = "bank-columns")]
@@ -127,13 +143,13 @@ pub struct ReproduceArgs {
     over_sockets: Option<bool>,
     /// Seed of training, draws and attacks.
     #[arg(long, value_name = "N", default_value_t = 7)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Threads; no result depends on it. Default: one per core.
     #[arg(long, value_name = "N", value_parser = positive)]
-    threads: Option<usize>,
+    pub(super) threads: Option<usize>,
     /// Where the files go.
     #[arg(long, value_name = "DIR", default_value = "out")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Print the document as JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -150,7 +166,10 @@ impl ReproduceArgs {
     }
 
     fn compute(self) -> Result<(), CliError> {
-        let Choice::One(figure) = self.figure else {
+        if self.all {
+            return all_cards(&self);
+        }
+        let Some(Choice::One(figure)) = self.figure else {
             print(&list());
             return Ok(());
         };

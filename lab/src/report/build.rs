@@ -45,6 +45,7 @@ impl Report {
             metrics: Vec::new(),
             sweep: None,
             private_trainings: Vec::new(),
+            inferences: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -244,7 +245,14 @@ impl Errors {
 
 impl AttackResult {
     fn new(name: impl Into<String>, outcome: Outcome) -> Self {
-        Self { name: name.into(), outcome, nearest_consistent: 0, step_limit: 0, added_risk: None }
+        Self {
+            name: name.into(),
+            outcome,
+            nearest_consistent: 0,
+            step_limit: 0,
+            score_mismatch: None,
+            added_risk: None,
+        }
     }
 
     /// The same with what it adds to its control.
@@ -258,6 +266,13 @@ impl AttackResult {
     #[must_use]
     pub fn with_limits(mut self, nearest_consistent: u64, step_limit: u64) -> Self {
         (self.nearest_consistent, self.step_limit) = (nearest_consistent, step_limit);
+        self
+    }
+
+    /// Adds how far the scores at its estimates are from those released, where the adversary can tell.
+    #[must_use]
+    pub fn with_score_mismatch(mut self, score_mismatch: Option<f64>) -> Self {
+        self.score_mismatch = score_mismatch;
         self
     }
 

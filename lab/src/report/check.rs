@@ -98,6 +98,12 @@ impl Report {
             }
             sweep.points.iter().try_for_each(check_point)?;
         }
+        for (i, row) in self.inferences.iter().enumerate() {
+            for (name, figure) in [("value", row.value), ("low", row.low), ("high", row.high), ("without", row.without)]
+            {
+                within(&format!("inferences[{i}].{name}"), figure, f64::NEG_INFINITY, f64::INFINITY)?;
+            }
+        }
         for (i, training) in self.private_trainings.iter().enumerate() {
             let field = format!("private_trainings[{i}]");
             if let Err(error) = training.privacy.checked() {
@@ -137,6 +143,7 @@ impl Report {
         self.check_errors(&format!("{field}.baselines.column_mean"), audit, &audit.baselines.column_mean)?;
         for attack in &audit.attacks {
             let field = format!("{field}.attacks[{:?}]", attack.name);
+            optional(&format!("{field}.score_mismatch"), attack.score_mismatch, 0.0, f64::INFINITY)?;
             if let Some(AddedRisk { control_mse, value, low, high, halves, .. }) = &attack.added_risk {
                 within(&format!("{field}.added_risk.control_mse"), *control_mse, f64::NEG_INFINITY, f64::INFINITY)?;
                 for (name, figure) in [("value", value), ("low", low), ("high", high)] {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use vfl_shared::metrics::{Direction, Unit};
 use vfl_shared::model::privacy::PrivacyStatement;
 
+use super::inferred::Inference;
 use super::surface::Surface;
 use super::threat::ThreatModel;
 use super::thresholds::{ThresholdResult, Thresholds};
@@ -19,8 +20,9 @@ use super::thresholds::{ThresholdResult, Thresholds};
 /// Threat models say what is known of the features. Since 5 an adversary may know moments of the features from records, and its
 /// attacks say what they add to a control that has no scores. Since 6 a report may name the policy in service and thresholds, and its
 /// audits say whether they meet them. Since 7 a report names the variant of its data set. Since 8 it may hold
-/// models that were trained with noise.
-pub const SCHEMA_VERSION: u32 = 8;
+/// models that were trained with noise. Since 9 attacks may say how far the scores at their estimates are from those released, and
+/// there may be rows of other inferences.
+pub const SCHEMA_VERSION: u32 = 9;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +67,9 @@ pub struct Report {
     /// Models of the same data that were trained with noise, if any were, in the order they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub private_trainings: Vec<PrivateTraining>,
+    /// What else was inferred, if anything was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inferences: Vec<Inference>,
     /// Whatever else a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -385,6 +390,10 @@ pub struct AttackResult {
     /// Records on which it stopped at its limit of steps.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub step_limit: u64,
+    /// Mean squared difference, over classes and records, of the released scores and those that the model gives at the estimates:
+    /// the loss that the adversary sees without the truth ("MSE" of the tables of P, errata P1). At least 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score_mismatch: Option<f64>,
     /// What it adds to a control that knows the same and has no scores, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_risk: Option<AddedRisk>,

@@ -58,6 +58,9 @@ pub(super) fn ratio_to(mse: f64, baseline: &Errors) -> Option<String> {
     if lost { None } else { ratio(mse, baseline.mse) }
 }
 
+/// Heading of the column of [`AttackResult::score_mismatch`].
+const SCORE_MISMATCH: &str = "score MSE";
+
 /// What the metrics of the report say, a sentence for each.
 pub(super) fn metrics(report: &Report) -> Vec<String> {
     let one = |metric: &MetricFacts| {
@@ -67,7 +70,14 @@ pub(super) fn metrics(report: &Report) -> Vec<String> {
         };
         format!("{}: {}. The {way}, the better for the adversary.", metric.title, metric.meaning)
     };
-    report.metrics.iter().map(one).collect()
+    let told = report.audits.iter().flat_map(|audit| &audit.attacks).any(|attack| attack.score_mismatch.is_some());
+    let scores = told.then(|| {
+        format!(
+            "{SCORE_MISMATCH}: the mean squared difference of the released scores and those that the model gives at the estimates. The \
+             adversary sees it without the truth; estimates far from the truth may have 0."
+        )
+    });
+    report.metrics.iter().map(one).chain(scores).collect()
 }
 
 /// How the parties scored, in sentences.
@@ -216,6 +226,7 @@ impl Rows {
         };
 
         let strongest = audit.strongest().map(|(name, _)| name);
+        let mismatches = audit.attacks.iter().any(|attack| attack.score_mismatch.is_some());
         let (mut attacks, mut guesses, mut not_run) = (Vec::new(), Vec::new(), Vec::new());
         let mut not_scored: Vec<(String, String)> = Vec::new();
         for attack in audit.attacks.iter().filter(|attack| !repeats_half(audit, attack)) {
@@ -226,7 +237,9 @@ impl Rows {
                         _ if strongest == Some(attack.name.as_str()) => RowKind::Strongest,
                         _ => RowKind::Attack,
                     };
-                    let row = figures(attack.name.clone(), how(*status), errors, kind);
+                    let mut row = figures(attack.name.clone(), how(*status), errors, kind);
+                    row.by_metric
+                        .extend(mismatches.then(|| attack.score_mismatch.map_or_else(|| NONE.into(), significant)));
                     match kind {
                         RowKind::Guess => guesses.push(row),
                         _ => attacks.push(row),
@@ -243,7 +256,7 @@ impl Rows {
                         mse: NONE.into(),
                         vs_half: NONE.into(),
                         vs_mean: NONE.into(),
-                        by_metric: vec![NONE.into(); metrics.len()],
+                        by_metric: vec![NONE.into(); metrics.len() + usize::from(mismatches)],
                         by_party: vec![NONE.into(); parties.len()],
                         kind: RowKind::NotRun,
                     });
@@ -252,9 +265,13 @@ impl Rows {
             }
         }
         attacks.append(&mut guesses);
-        attacks.push(figures("guessing ½".into(), "baseline".into(), half, RowKind::Guess));
-        attacks.push(figures("guessing the column mean".into(), "baseline".into(), mean, RowKind::Guess));
-        let metrics = metrics.into_iter().map(|metric| metric.title.clone()).collect();
+        for (name, errors) in [("guessing ½", half), ("guessing the column mean", mean)] {
+            let mut row = figures(name.into(), "baseline".into(), errors, RowKind::Guess);
+            row.by_metric.extend(mismatches.then(|| NONE.into()));
+            attacks.push(row);
+        }
+        let scores = mismatches.then(|| SCORE_MISMATCH.to_owned());
+        let metrics = metrics.into_iter().map(|metric| metric.title.clone()).chain(scores).collect();
         Self { rows: attacks, parties, metrics, not_scored, not_run }
     }
 

@@ -16,6 +16,8 @@ mod defense;
 mod document;
 mod facts;
 mod html;
+mod inference;
+mod inferred;
 mod judge;
 mod level;
 mod next;
@@ -46,6 +48,7 @@ pub use document::{
     SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
+pub use inferred::{Inference, Inferred};
 pub(crate) use judge::together;
 pub use level::{EXACT_MSE, Level, Verdict};
 pub use next::not_met;

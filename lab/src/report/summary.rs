@@ -5,6 +5,7 @@ use super::brief::brief;
 use super::defense::{self, DefenseLine};
 use super::document::Report;
 use super::facts::{NONE, RowKind};
+use super::inference;
 use super::level::Level;
 use super::private;
 use super::terminal::{Frame, Page, Paint};
@@ -48,6 +49,7 @@ pub fn render_summary(report: &Report, width: usize, colour: bool) -> String {
         );
         after.push(page.prose(&text, 0));
     }
+    after.extend(inference::sentences(report).iter().map(|text| page.prose(text, 2)));
     for (compliance, said) in &brief.demands {
         let text = page.prose(&format!("Threshold {}: {said}.", compliance.label()), 2);
         let bad = *compliance != Compliance::Met;

@@ -5,6 +5,7 @@ use comfy_table::{ColumnConstraint, Table, Width};
 use super::added;
 use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
+use super::inference::{self, InferenceLine};
 use super::level::Level;
 use super::number::{figure, four, significant};
 use super::private::{self, PrivateLine};
@@ -69,7 +70,14 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
         line(page.private(report).to_string());
         line(page.prose(private::READING, 0));
     }
-    for said in facts::scoring(report).into_iter().chain(facts::metrics(report)) {
+    if !report.inferences.is_empty() {
+        line(String::new());
+        line(page.paint(inference::HEADING, Paint::Bold));
+        line(page.inferences(report).to_string());
+        line(page.prose(inference::READING, 0));
+    }
+    let metrics = if report.metrics.is_empty() { Vec::new() } else { facts::metrics(report) };
+    for said in facts::scoring(report).into_iter().chain(metrics) {
         line(page.prose(&said, 0));
     }
     line(page.prose(facts::SCOPE, 0));
@@ -99,7 +107,8 @@ impl Page {
             line("MSE by passive party:".into());
             line(self.parties(&rows).to_string());
         }
-        if !rows.metrics.is_empty() {
+        // How far scores are is left to the page, the document and those who ask for metrics: nearly every attack has it.
+        if !report.metrics.is_empty() && !rows.metrics.is_empty() {
             line("By other metrics:".into());
             line(self.metrics(&rows).to_string());
         }
@@ -179,6 +188,22 @@ impl Page {
         ];
         let rows = lines.iter().map(|line| (vec![line.noise.clone(), line.epsilon.clone()], RowKind::Attack));
         self.table(Frame::Full, &["noise", "ε"], figures, rows.collect())
+    }
+
+    /// What else is inferred.
+    fn inferences(&self, report: &Report) -> Table {
+        let lines = inference::lines(report);
+        let column = |of: fn(&InferenceLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
+        let figures = vec![
+            ("share", column(|l| &l.value)),
+            ("95 %", column(|l| &l.interval)),
+            ("without", column(|l| &l.without)),
+        ];
+        let rows = lines.iter().map(|line| {
+            let texts = [line.of, &line.against, &line.attack, &line.verdict];
+            (texts.map(|text| shortened(text, MAX_LABEL)).to_vec(), RowKind::Attack)
+        });
+        self.table(Frame::Full, &["inferred", "from", "by", "comes to"], figures, rows.collect())
     }
 
     fn attacks(&self, rows: &Rows) -> Table {

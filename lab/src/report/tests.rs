@@ -120,10 +120,10 @@ fn models_trained_with_noise_stand_beside_the_policies() {
 #[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(9);
-    document["new_in_9"] = json!(true);
+    document["schema_version"] = json!(10);
+    document["new_in_10"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 9, this program reads version 8");
+    assert_eq!(error, "the report has schema version 10, this program reads version 9");
 }
 
 #[test]
@@ -315,6 +315,61 @@ fn both_renderings_show_the_metrics_of_the_list() {
     assert_eq!((page.matches("0.876</td>").count(), page.matches("0.125</td>").count()), (defined, defined));
     assert!(flat.contains("The lower, the better for the adversary.") && flat.contains("The higher, the better"));
     assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+}
+
+/// What else is inferred is shown with its control wherever a report is.
+#[test]
+fn inferences_stand_beside_the_attacks() {
+    let mut report = fixture::report();
+    let row = |of, against: &str, value: f64, without: f64| Inference {
+        of,
+        against: against.into(),
+        attack: "likelihood_ratio".into(),
+        value,
+        low: value - 0.01,
+        high: value + 0.01,
+        without,
+        verdict: "caught".into(),
+    };
+    report.inferences = vec![
+        row(Inferred::Members1Percent, "none", 0.0871, 0.0112),
+        row(Inferred::Labels, "sum after 1 epoch", 1.0, 0.31),
+    ];
+    let again = Report::from_json(&report.to_json().unwrap()).unwrap();
+    assert_eq!(again, report);
+    let (table, summary, html) =
+        (render_table(&report, 140, false), render_summary(&report, 100, false), render_html(&report).unwrap());
+    for (of, text) in [("table", &table), ("summary", &summary), ("page", &html)] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["8.71", "1.12", "likelihood_ratio", "sum after 1 epoch", "100", "31"] {
+            assert!(text.contains(part), "{part} in the {of}: {text}");
+        }
+    }
+    assert!(summary.lines().count() <= 40);
+    let csv = render_csv(&report).unwrap();
+    assert!(csv.contains(",none,,likelihood_ratio,membership_tpr_at_1_percent,,,0.0871,,0.0112,,"), "{csv}");
+    report.inferences[0].low = f64::NAN;
+    assert!(invalid(&report).starts_with("inferences[0].low"), "{}", invalid(&report));
+}
+
+/// The loss that the adversary sees has a column of its own on the page, a row in the CSV file, and no place in a table of
+/// figures that nobody asked for.
+#[test]
+fn the_page_shows_how_far_scores_are() {
+    let mut report = fixture::report();
+    let plain = (render_table(&report, 120, false), render_html(&report).unwrap());
+    assert!(!plain.1.contains("score MSE"));
+    let attack = &mut report.audits[0].attacks[4];
+    *attack = attack.clone().with_score_mismatch(Some(0.0123));
+    let page = render_html(&report).unwrap();
+    assert_eq!(page.matches("<th scope=\"col\">score MSE</th>").count(), 1, "one audit has it");
+    assert_eq!(page.matches("0.0123</td>").count(), 1);
+    assert!(page.contains("The adversary sees it without the truth"));
+    assert_eq!(render_table(&report, 120, false), plain.0);
+    assert!(render_csv(&report).unwrap().contains(",score_mismatch,,,0.0123,"));
+    assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
+    report.audits[0].attacks[4].score_mismatch = Some(-1.0);
+    assert!(invalid(&report).contains("score_mismatch is -1, it must be"), "{}", invalid(&report));
 }
 
 #[test]

@@ -29,7 +29,8 @@ const COLUMNS: [&str; 13] = [
 /// `arg_max_kept`); passive party and feature, empty for all of them together; the figure; the standard deviation of its noise. The
 /// last four are of the error over all features of an attack with a control: the control's error, the added risk, and its interval
 /// of 95 %. The metric `added_risk` is the verdict's: of the strongest attack, chosen and read off on different halves of the
-/// records. What is not known is empty. Attacks without figures have no row.
+/// records. Inferences of membership, labels and properties have their attack, a metric of their own, what there is without the release as the
+/// control, and the interval. What is not known is empty. Attacks without figures have no row.
 ///
 /// A text that a spreadsheet would take for a formula has an apostrophe in front.
 ///
@@ -49,6 +50,21 @@ pub fn render_csv(report: &Report) -> Result<String, ReportError> {
             let defense = format!("{}, trained with noise {}", row.defense, training.privacy.noise);
             table.write_record(Row { defense, ..row }.cells()).map_err(|e| failed(&e))?;
         }
+    }
+    for row in &report.inferences {
+        let mut cells = Row {
+            defense: row.against.clone(),
+            attack: &row.attack,
+            metric: row.of.name(),
+            value: Some(row.value),
+            ..Row::default()
+        }
+        .cells();
+        // The control's figure and the interval stand in their columns; there is no error that they are of.
+        for (cell, figure) in [(9, row.without), (11, row.low), (12, row.high)] {
+            cells[cell] = figure.to_string();
+        }
+        table.write_record(cells).map_err(|e| failed(&e))?;
     }
     let bytes = table.into_inner().map_err(|e| failed(&e))?;
     String::from_utf8(bytes).map_err(|e| failed(&e))
@@ -124,7 +140,9 @@ fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
     for attack in &audit.attacks {
         let Outcome::Ran { errors, .. } = &attack.outcome else { continue };
         let of = Row { attack: &attack.name, risk: attack.added_risk.clone(), ..of_audit.clone() };
-        rows.extend(figures(of, errors, &targets));
+        rows.extend(figures(of.clone(), errors, &targets));
+        let scores = |value| Row { metric: "score_mismatch", value: Some(value), risk: None, ..of };
+        rows.extend(attack.score_mismatch.map(scores));
     }
     if let Some((attack, _, risk)) = audit.added_risk() {
         rows.push(Row { attack, metric: "added_risk", value: risk.value, risk: Some(risk), ..of_audit });

@@ -6,7 +6,7 @@ use vfl_shared::metrics::accuracy;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::agnostic::own;
-use super::document::{Axis, Check, Curve, CurveRole, Document, Measure};
+use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::statistics::mean;
 use super::subject::Subject;
 use super::sweep::{select, starts};
@@ -83,9 +83,11 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
             x: dimensions.iter().map(|&d| d as f64).collect(),
             mean,
             standard_error: None,
+            spread: None,
         });
     }
     document.checks.push(Check {
+        kind: CheckKind::Paper,
         claim: "the joint model is right on at least 85 % (V section III)".into(),
         holds: joint >= 0.85,
         comparisons: 1,
@@ -99,6 +101,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         .map(|(d, m)| format!("{} to {} active features: {:.4} to {:.4}", d[0], d[1], m[0], m[1]))
         .collect();
     document.checks.push(Check {
+        kind: CheckKind::Paper,
         claim: "the adversary's model grows more accurate with every active feature (V remark 18)".into(),
         holds: falls.is_empty(),
         comparisons: dimensions.len().saturating_sub(1) as u64,

@@ -23,6 +23,8 @@ pub(super) struct Wanted {
     pub(super) role: CurveRole,
     /// Attacks at most this many records of each split.
     pub(super) at_most: Option<usize>,
+    /// Whether it knows means and covariances of all features, from the records that are not of the test set.
+    pub(super) informed: bool,
 }
 
 impl Wanted {
@@ -30,13 +32,19 @@ impl Wanted {
     pub(super) fn new(method: &'static str) -> Self {
         let guess = matches!(method, "random" | "zero" | "half");
         let role = if guess { CurveRole::Guess } else { CurveRole::Attack };
-        Self { curve: method, method, settings: Pairs::new(), role, at_most: None }
+        Self { curve: method, method, settings: Pairs::new(), role, at_most: None, informed: false }
     }
 
     /// Under another name, for figures that run a method more than once.
     pub(super) fn called(mut self, curve: &'static str) -> Self {
         self.curve = curve;
         self
+    }
+
+    /// What the papers leave out: who knows means and covariances of all features from other records, with scores and without any.
+    pub(super) fn beyond() -> [Self; 2] {
+        let one = |method, curve| Self { informed: true, role: CurveRole::Beyond, ..Self::new(method).called(curve) };
+        [one("conditional_mean", "informed"), one("imputation", "control")]
     }
 
     /// With settings; of one key the last counts.
@@ -62,6 +70,8 @@ pub(super) struct Contender {
     pub(super) given: BTreeMap<String, String>,
     /// Records of each split.
     pub(super) records: usize,
+    /// Whether it knows means and covariances.
+    pub(super) informed: bool,
     /// Place among all attacks of the figure, which its random numbers depend on; leaving others out does not move it.
     pub(super) place: u64,
 }
@@ -98,6 +108,7 @@ pub(super) fn pick(
             settings: Settings::read(wanted.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())))?,
             given: wanted.settings.into_iter().collect(),
             records: wanted.at_most.map_or(records, |most| most.min(records)),
+            informed: wanted.informed,
             place: place as u64,
         });
     }

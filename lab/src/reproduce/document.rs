@@ -170,6 +170,15 @@ pub enum ModelOrigin {
         /// How.
         config: TrainingValues,
     },
+    /// Trained for this run to full convergence, with all features in one place and the bias free.
+    Converged {
+        /// Weight of the squared norm of the weights.
+        l2: f64,
+        /// Steps of L-BFGS.
+        iterations: u32,
+        /// Largest entry of the gradient at the end.
+        gradient_norm: f64,
+    },
     /// None: the figure is of the data alone.
     None {},
     /// Read from a file.
@@ -226,6 +235,9 @@ pub struct Curve {
     /// How well it is known, where records (or repetitions) were drawn: the standard error over these, the splits being
     /// fixed.
     pub standard_error: Option<Vec<f64>>,
+    /// Its standard deviation over the splits at a point, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Vec<f64>>,
 }
 
 /// What a curve is.
@@ -244,12 +256,43 @@ pub enum CurveRole {
     LowerBound,
     /// Something measured that is not an error.
     Measured,
+    /// What a paper published of the curve it is `of`.
+    Published,
+    /// Of an adversary that the paper does not have: `informed` knows means and covariances of all features, `control` knows them and has
+    /// no score.
+    Beyond,
 }
 
-/// Something the paper says of a figure, checked.
+/// Whose a check is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckKind {
+    /// It follows from a theorem, whatever the data.
+    Theorem,
+    /// The paper says so of its figure.
+    Paper,
+    /// Ours: no paper says it, or not with this threshold.
+    Ours,
+}
+
+impl CheckKind {
+    /// In words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Theorem => "theorem",
+            Self::Paper => "claim of the paper",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+/// Something that is said of a figure, checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
+    /// Whose it is.
+    pub kind: CheckKind,
     /// What is said, and where.
     pub claim: String,
     /// Whether it is so here.

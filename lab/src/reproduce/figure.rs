@@ -102,6 +102,12 @@ figures! {
         "J (Jiang, Zhou, Grossklags), figure 12, section 5.3.1", [Robot, Bank, Satellite, Drive], false, "some minutes";
     JFig13 = "j-fig13", "Black box on perceptrons by the architecture that is guessed",
         "J (Jiang, Zhou, Grossklags), figure 13, section 5.3.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
+    JTable1 = "j-table1", "Accuracy of softmax regression and of perceptrons",
+        "J (Jiang, Zhou, Grossklags), table 1, section 5.1", [Satellite, Robot, Bank, Drive], true,
+        "a minute for all four sets";
+    PTables = "p-tables", "Loss of the attacks and error of the features behind each defense, by attack strength",
+        "P (PRIVEE), tables 1 to 8, section 6", [Drive, Adult, Mnist, Cifar10, Cifar100], false,
+        "a minute on drive and adult, some minutes on mnist, longer on cifar10 and cifar100";
     VFig2 = "v-fig2", "Mean and variance of the features",
         "V (Varasteh), figure 2, section III", [Bank, Adult, Satellite, Pendigits, Grid], true,
         "some seconds for all five sets";
@@ -156,6 +162,7 @@ impl Figure {
     pub fn protocol(self) -> Protocol {
         match self {
             Self::Priors => Protocol::Own,
+            Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => Protocol::RTradeoff,
             _ if self.as_str().starts_with('v') => Protocol::V,
             _ => Protocol::R,
         }
@@ -166,7 +173,7 @@ impl Figure {
     pub fn default_variant(self, dataset: DatasetName) -> Variant {
         match (self.protocol(), dataset) {
             (Protocol::R, DatasetName::Bank) if self.as_str().starts_with('j') => Variant::All,
-            (Protocol::R, DatasetName::Bank) => Variant::Authors,
+            (Protocol::R | Protocol::RTradeoff, DatasetName::Bank) => Variant::Authors,
             (Protocol::V, DatasetName::Adult) => Variant::WithoutEducation,
             (Protocol::V, DatasetName::Grid) => Variant::WithStab,
             (Protocol::Own, DatasetName::Bank) => Variant::All,
@@ -179,6 +186,7 @@ impl Figure {
     pub fn training(self) -> Training {
         match self {
             Self::RFig6 | Self::VFig2 | Self::VFig6 => Training::None,
+            Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => Training::Converged,
             Self::RFig4
             | Self::RFig5
             | Self::RFig7
@@ -186,8 +194,9 @@ impl Figure {
             | Self::RFig14
             | Self::JFig5
             | Self::JFig11a
-            | Self::JFig12 => Training::InOnePlace,
-            Self::JFig7 | Self::JFig8 | Self::JFig9 | Self::JFig10 | Self::JFig11b | Self::JFig13 => {
+            | Self::JFig12
+            | Self::JTable1 => Training::InOnePlace,
+            Self::JFig7 | Self::JFig8 | Self::JFig9 | Self::JFig10 | Self::JFig11b | Self::JFig13 | Self::PTables => {
                 Training::EachSplit
             }
             _ => Training::OverSockets,

@@ -1,10 +1,10 @@
 //! J figure 5: gradient inversion on softmax regression, beside equation solving and a random guess.
 
 use super::contender::{Wanted, pick};
-use super::document::{Check, Document};
+use super::document::{Check, CheckKind, Document};
 use super::subject::Subject;
 use super::sweep::{Plan, sweep};
-use super::white_box::{axis, fill};
+use super::white_box::{BEYOND, axis, fill};
 use super::{Figure, Options, ReproduceError, blank};
 
 /// Splits of each number of passive features unless told otherwise.
@@ -35,6 +35,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         Wanted::new("half"),
         Wanted::new("random"),
     ];
+    let wanted = wanted.into_iter().chain(Wanted::beyond()).collect();
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
     let plan = Plan {
         windows: options.windows.or(Some(WINDOWS)),
@@ -52,6 +53,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         document.checks.extend(below_esa(&document, curve, subject));
     }
     document.notes.extend(notes);
+    document.notes.push(BEYOND.to_owned());
     Ok(document)
 }
 
@@ -63,6 +65,7 @@ fn exact(document: &Document, name: &str, classes: usize) -> Option<Check> {
     let violations: Vec<String> =
         few.iter().filter(|(_, e)| *e > EXACT).map(|(d, e)| format!("d = {d}: {e:.2e}")).collect();
     (!few.is_empty()).then(|| Check {
+        kind: CheckKind::Paper,
         claim: format!("{name}: the error is 0 for d ≤ k − 1 (J section 5.2.1; here: at most {EXACT})"),
         holds: violations.is_empty(),
         comparisons: few.len() as u64,
@@ -82,6 +85,7 @@ fn below_esa(document: &Document, name: &str, subject: &Subject) -> Option<Check
     }
     let share = esa.mean.last()? / gia.mean.last()?;
     Some(Check {
+        kind: CheckKind::Paper,
         claim: format!(
             "{name}: with 0.9 of the features passive, the error is a half to a third of equation solving's (J section 5.2.1)"
         ),

@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 
-use super::document::{Axis, Check, Curve, CurveRole, Document, HeatMap, Measure};
+use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, HeatMap, Measure};
 use super::subject::Subject;
 use super::{Figure, Options, ReproduceError, blank};
 
@@ -61,10 +61,12 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             x: (1..=d).map(|i| i as f64).collect(),
             mean,
             standard_error: None,
+            spread: None,
         });
     }
     let worst = moments.mean.iter().zip(moments.variance()).map(|(m, v)| v - m * (1.0 - m)).fold(f64::MIN, f64::max);
     document.checks.push(Check {
+        kind: CheckKind::Theorem,
         claim: "the variance of a feature in [0, 1] is at most μ (1 − μ)".into(),
         holds: worst <= 1e-12,
         comparisons: d as u64,
@@ -100,6 +102,7 @@ pub(super) fn covariance(subject: &Subject, options: &Options) -> Result<Documen
     });
     let least = moments.covariance.clone().symmetric_eigenvalues().min();
     document.checks.push(Check {
+        kind: CheckKind::Theorem,
         claim: "a covariance has no negative eigenvalue".into(),
         holds: least >= -1e-12,
         comparisons: 1,

@@ -11,7 +11,7 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::types::{FeatureBlock, Logits, ReleasedScores};
 
 use super::contender::{Contender, Wanted, pick};
-use super::document::{AttackFacts, Axis, Check, Curve, Document};
+use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, Document};
 use super::statistics::mean;
 use super::subject::{Drawn, Purpose, Subject, generator};
 use super::sweep::{Window, select, starts};
@@ -261,6 +261,7 @@ fn fill(document: &mut Document, contenders: &[Contender], points: &[Point]) {
                 x: here().map(|p| p.bits).collect(),
                 mean: here().map(|p| p.errors[i].0).collect(),
                 standard_error: Some(here().map(|p| p.errors[i].1).collect()),
+                spread: None,
             });
             document.attacks.push(AttackFacts {
                 curve,
@@ -280,6 +281,7 @@ fn fill(document: &mut Document, contenders: &[Contender], points: &[Point]) {
 fn accuracy_kept(points: &[Point]) -> Check {
     let changed = points.iter().filter(|p| p.kept < 1.0);
     Check {
+        kind: CheckKind::Paper,
         claim: "no scheme changes the predicted class of any record (R section VII-B)".into(),
         holds: points.iter().all(|p| p.kept >= 1.0),
         comparisons: points.len() as u64,

@@ -8,7 +8,7 @@ use nalgebra::DVector;
 use vfl_active_party::attack::{AdversaryView, KnownModel, OneFeatureCase, Replacement, one_feature};
 use vfl_shared::types::FeatureBlock;
 
-use super::document::{AttackFacts, Axis, Check, Curve, CurveRole, Document};
+use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document};
 use super::statistics::mean;
 use super::subject::{Purpose, Subject, generator};
 use super::sweep::{Window, select};
@@ -100,6 +100,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         x: points.iter().map(|&n| n as f64).collect(),
         mean: means.iter().map(|m| m.mean).collect(),
         standard_error: Some(means.iter().map(|m| m.standard_error).collect()),
+        spread: None,
     });
     document.attacks.push(AttackFacts {
         curve: "one_feature".into(),
@@ -109,6 +110,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         cpu_seconds: cpu.as_secs_f64(),
     });
     document.checks.push(Check {
+        kind: CheckKind::Paper,
         claim: "the error falls to 0 as predictions grow (R section VI and figure 7)".into(),
         holds: last.mean <= 0.05 * first.mean,
         comparisons: 1,

@@ -69,7 +69,7 @@ fn checks(document: &Document) -> Markup {
                 div class="card" {
                     p {
                         @if check.holds { span class="badge flat" { "holds" } } @else { span class="badge bad" { "does not hold" } }
-                        " " (printable(&check.claim)) "."
+                        " " span class="badge" { (check.kind.as_str()) } " " (printable(&check.claim)) "."
                     }
                     p class="small muted" { (printable(&check.detail)) "; comparisons: " (check.comparisons) "." }
                     @if !check.violations.is_empty() {

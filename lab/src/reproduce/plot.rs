@@ -45,6 +45,9 @@ fn look(curves: &[Curve], curve: &Curve) -> Look {
         CurveRole::Guess if curve.name == "half" => Look { ink: ink::HALF, marker: None, width: 2 },
         CurveRole::Guess => Look { ink: ink::GUESS, marker: Some(marker), width: 2 },
         CurveRole::ClosedForm => Look { ink: hue_of(owner), marker: None, width: 1 },
+        CurveRole::Beyond if curve.name == "control" => Look { ink: ink::MEAN, marker: None, width: 1 },
+        CurveRole::Beyond => Look { ink: ink::TEXT, marker: None, width: 1 },
+        CurveRole::Published => Look { ink: hue_of(owner), marker: None, width: 1 },
         CurveRole::UpperBound => Look { ink: hue_of(owner), marker: Some(Marker::Up), width: 1 },
         CurveRole::LowerBound if curve.of.is_none() => Look { ink: ink::MEAN, marker: None, width: 2 },
         CurveRole::LowerBound => Look { ink: hue_of(owner), marker: Some(Marker::Down), width: 1 },
@@ -142,14 +145,27 @@ pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
             let look = look(curves, curve);
             let spread = i as f64 / (curves.len().max(2) - 1) as f64;
             let points: Vec<At> = curve.x.iter().zip(&curve.mean).map(|(v, e)| (x(*v), y(*e, spread))).collect();
-            canvas.line(points.clone(), look.ink, look.width)?;
+            if curve.role == CurveRole::Published {
+                whiskers(canvas, curve, look.ink, &points, |error| y(error, spread), 0)?;
+                points.iter().try_for_each(|at| canvas.ring(*at, look.ink))?;
+            } else {
+                canvas.line(points.clone(), look.ink, look.width)?;
+                // The spread matters where it stands beside a published one.
+                if curves.iter().any(|c| c.role == CurveRole::Published && c.of.as_ref() == Some(&curve.name)) {
+                    whiskers(canvas, curve, look.ink, &points, |error| y(error, spread), 3)?;
+                }
+            }
             if let Some(marker) = look.marker {
                 for at in spaced(&points, i, curves.len()) {
                     canvas.marker(at, marker, look.ink)?;
                 }
             }
             let entry = TOP + 8 + LEGEND_STEP * i32::try_from(i).unwrap_or(64);
-            canvas.line(vec![(LEGEND, entry), (LEGEND + 28, entry)], look.ink, look.width)?;
+            if curve.role == CurveRole::Published {
+                canvas.ring((LEGEND + 14, entry), look.ink)?;
+            } else {
+                canvas.line(vec![(LEGEND, entry), (LEGEND + 28, entry)], look.ink, look.width)?;
+            }
             if let Some(marker) = look.marker {
                 canvas.marker((LEGEND + 14, entry), marker, look.ink)?;
             }
@@ -157,6 +173,24 @@ pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
         }
         Ok(())
     })
+}
+
+/// The standard deviation over splits at each point, `aside` of it.
+fn whiskers(
+    canvas: &Canvas<'_>,
+    curve: &Curve,
+    ink: Ink,
+    points: &[At],
+    y: impl Fn(f64) -> i32,
+    aside: i32,
+) -> Result<(), ReportError> {
+    let Some(spread) = &curve.spread else { return Ok(()) };
+    for ((mean, spread), (x, _)) in curve.mean.iter().zip(spread).zip(points) {
+        // A mean less its deviation may be below 0, which a logarithmic axis does not have.
+        let (low, high) = ((mean - spread).max(0.05 * mean), mean + spread);
+        canvas.line(vec![(x + aside, y(low)), (x + aside, y(high))], ink, 1)?;
+    }
+    Ok(())
 }
 
 /// The points that get a marker: [`APART`] from one another, beginning elsewhere for each curve so that curves that

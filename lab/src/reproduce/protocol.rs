@@ -8,6 +8,9 @@ pub enum Protocol {
     R,
     /// V section III: a fifth of all records for prediction, normalised over all rows, no regularisation.
     V,
+    /// R's figures 8 to 12, of another repository of its authors: a random tenth for prediction and another left out, normalised over
+    /// all rows, the L2 stored there, trained to full convergence (errata 4b).
+    RTradeoff,
     /// Of no paper: 70 % of all records for training, normalised over all rows, categories as ordinal codes, next to no
     /// regularisation.
     Own,
@@ -19,6 +22,8 @@ pub enum Training {
     /// In one place; scores are computed there.
     #[default]
     InOnePlace,
+    /// In one place, to full convergence, the bias free.
+    Converged,
     /// By three parties over sockets, which then serve the scores of the test records.
     OverSockets,
     /// In one place, anew for every split of the features.

@@ -1,6 +1,6 @@
 //! What the papers say of several data sets together, checked where one run has them all.
 
-use super::document::{Check, Document};
+use super::document::{Check, CheckKind, Document};
 use super::{Figure, adversary_model, moments, priors};
 
 /// One figure of each document, and that it is smaller for some data sets than for others.
@@ -65,6 +65,7 @@ pub fn compare(figure: Figure, documents: &mut [Document]) {
             .map(|(s, l)| format!("{} {:.4}, {} {:.4}", s.0, s.1, l.0, l.1))
             .collect();
         let check = Check {
+            kind: CheckKind::Paper,
             claim: said.claim.into(),
             holds: violations.is_empty(),
             comparisons: pairs.len() as u64,

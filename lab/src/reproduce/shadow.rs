@@ -9,9 +9,10 @@ use vfl_active_party::attack::{AuxiliaryRecords, KnownModel, Replacement, Shadow
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::contender::{Wanted, pick};
-use super::document::{Check, Document};
-use super::subject::{Purpose, Subject, generator, scores};
+use super::document::{Check, CheckKind, Document};
+use super::subject::{Purpose, Subject, generator};
 use super::sweep::{Plan, Window, select, sweep};
+use super::trained::scores;
 use super::white_box::{axis, fill, tenths};
 use super::{Figure, Options, ReproduceError, blank};
 
@@ -169,6 +170,7 @@ fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
             .map(|i| format!("d = {}: {low} {:.4}, {high} {:.4}", document.axis.points[i], a.mean[i], b.mean[i]))
             .collect();
         Some(Check {
+            kind: CheckKind::Paper,
             claim,
             holds: violations.is_empty(),
             comparisons: a.mean.len() as u64,
@@ -196,6 +198,7 @@ fn as_good_as_known(document: &Document, dimensions: &[usize]) -> Option<Check> 
         .map(|(d, difference)| format!("d = {d}: {difference:.4} apart"))
         .collect();
     Some(Check {
+        kind: CheckKind::Paper,
         claim: format!(
             "with τ auxiliary records the error is that of the white box, to {ALMOST} (J section 5.3, figure 11a)"
         ),
@@ -225,6 +228,7 @@ fn more_is_better(document: &Document, dimensions: &[usize]) -> Option<Check> {
         }
     }
     Some(Check {
+        kind: CheckKind::Paper,
         claim: "the error falls with the number of auxiliary records (J section 5.3, figure 11a)".into(),
         holds: violations.is_empty(),
         comparisons: ((curves.len() - 1) * dimensions.len()) as u64,

@@ -1,10 +1,10 @@
 //! R figure 14: gradient inversion from zero, from ½ and from a random point.
 
 use super::contender::{Wanted, pick};
-use super::document::{Check, Document};
+use super::document::{Check, CheckKind, Document};
 use super::subject::Subject;
 use super::sweep::{Plan, sweep};
-use super::white_box::{axis, dimensions, fill, inversion};
+use super::white_box::{BEYOND, axis, dimensions, fill, inversion};
 use super::{Figure, Options, ReproduceError, blank};
 
 /// Computes the figure; ½ as a guess beside it.
@@ -12,8 +12,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let drawn = subject.draw(Some(options.inversion_records), options.seed);
     let dimensions = dimensions(subject, options)?;
     let from = |curve, start| inversion(&options.inversion, drawn.records()).with([("start", start)]).called(curve);
-    let wanted =
+    let mut wanted =
         vec![from("from_zero", "zero"), from("from_half", "half"), from("from_random", "random"), Wanted::new("half")];
+    wanted.extend(Wanted::beyond());
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
     let plan = Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig14");
     let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
@@ -22,6 +23,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     document.axis = axis(subject, &dimensions);
     fill(&mut document, &plan, &swept);
     document.notes.extend(notes);
+    document.notes.push(BEYOND.to_owned());
     document.checks.extend(half_is_best(&document, &dimensions, subject.classes()));
     Ok(document)
 }
@@ -43,6 +45,7 @@ fn half_is_best(document: &Document, dimensions: &[usize], classes: usize) -> Op
         .collect();
     let won = open.len() - violations.len();
     Some(Check {
+        kind: CheckKind::Paper,
         claim: "gradient inversion does best from ½, on robot for the most part (R section VIII-E)".into(),
         holds: 2 * won > open.len(),
         comparisons: open.len() as u64,

@@ -17,6 +17,13 @@ pub(super) fn mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Mean {
     Mean { mean, standard_error: if n > 1.0 { (spread / (n - 1.0) / n).sqrt() } else { 0.0 } }
 }
 
+/// √((1 / n) Σ (vᵢ − mean)²): how values spread that are all there are. 0 without a value.
+pub(super) fn deviation(values: &[f64]) -> f64 {
+    let n = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n).sqrt()
+}
+
 /// (mean of `errors`) / (mean of `controls`) over the same records, at least one, and its standard error by the delta method;
 /// 0 for a single record. `None` where the controls have no error.
 pub(super) fn ratio(errors: &[f64], controls: &[f64]) -> Option<Mean> {
@@ -43,6 +50,7 @@ mod tests {
         let m = mean((0..10).map(f64::from));
         assert_eq!((m.mean, m.standard_error), (4.5, (110.0 / 12.0 / 10.0f64).sqrt()));
         assert_eq!(mean([0.25].into_iter()), Mean { mean: 0.25, standard_error: 0.0 });
+        assert_eq!((deviation(&[1.0, 3.0]), deviation(&[2.0]), deviation(&[])), (1.0, 0.0, 0.0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is attacked: a logistic model of a public data set, and its test records.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
@@ -14,12 +14,12 @@ use vfl_shared::data::{
 };
 use vfl_shared::hex;
 use vfl_shared::metrics::accuracy;
-use vfl_shared::model::{TrainingConfig, TrainingValues, train_central};
-use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
+use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_shared::types::ReleasedScores;
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
 use super::protocol::{Protocol, Training};
-use super::sockets::train_and_serve;
+use super::trained::{How, Trained, scores, trained};
 use super::{ModelFileError, ReproduceError};
 
 /// What to attack.
@@ -118,6 +118,15 @@ impl Subject {
     /// # Errors
     /// [`ReproduceError::Data`], [`ReproduceError::Model`] and what else can be wrong with the files.
     pub fn load(spec: &SubjectSpec) -> Result<Self, ReproduceError> {
+        Self::load_kept(spec, None)
+    }
+
+    /// The same. A model that was trained before, on the same data and in the same way, is read from a file of `models`; one that is
+    /// trained now is written there.
+    ///
+    /// # Errors
+    /// As [`Subject::load`]; [`ReproduceError::Write`] if the file cannot be written.
+    pub fn load_kept(spec: &SubjectSpec, models: Option<&Path>) -> Result<Self, ReproduceError> {
         if spec.training == Training::EachSplit && spec.model.is_some() {
             let figure = "a figure that trains a model for every split";
             return Err(ReproduceError::NoChoice { figure, what: "a file of weights" });
@@ -137,26 +146,9 @@ impl Subject {
             }
             None => {
                 let test = test_rows(&dataset, spec.protocol);
-                let train = &dataset.split().train;
-                let labels: Vec<u32> = train.iter().map(|&r| dataset.labels()[r]).collect();
-                let classes = dataset.class_names().len();
-                let fit = train_central(&config, classes, &dataset.x().select_columns(train), &labels);
-                if spec.training == Training::OverSockets {
-                    let served = train_and_serve(&dataset, &config, &test, spec.seed)?;
-                    let here = scores(&served.weights, &served.bias, &dataset.x().select_columns(&test))?;
-                    let origin = ModelOrigin::OverSockets {
-                        config: config.values().clone(),
-                        best_epoch: served.best_epoch,
-                        steps: served.steps,
-                        version: served.version,
-                        off_central: (&served.weights - fit.weights).amax().max((&served.bias - fit.bias).amax()),
-                        off_scores: (&served.scores - here).amax(),
-                    };
-                    (test, origin, served.weights, served.bias, Some(served.scores))
-                } else {
-                    let origin = ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
-                    (test, origin, fit.weights, fit.bias, None)
-                }
+                let how = How { protocol: spec.protocol, training: spec.training, seed: spec.seed, models };
+                let Trained { origin, weights, bias, served } = trained(how, &dataset, &config, &test)?;
+                (test, origin, weights, bias, served)
             }
         };
         let x = dataset.x().select_columns(&test);
@@ -169,7 +161,11 @@ impl Subject {
         let accuracy = accuracy(&released.predicted_labels(), &labels)?;
         let mut is_test = vec![false; dataset.records()];
         test.iter().for_each(|&r| is_test[r] = true);
-        let others: Vec<usize> = (0..dataset.records()).filter(|&r| !is_test[r]).collect();
+        let others: Vec<usize> = match spec.protocol {
+            // What is left out there is no one's.
+            Protocol::RTradeoff => dataset.split().train.clone(),
+            _ => (0..dataset.records()).filter(|&r| !is_test[r]).collect(),
+        };
         Ok(Self {
             dataset: DatasetFacts {
                 name: dataset.name().to_owned(),
@@ -328,17 +324,6 @@ pub(super) fn generator(seed: u64, purpose: Purpose, item: u64) -> ChaCha20Rng {
     rng
 }
 
-/// softmax(W X + b), k × n.
-pub(super) fn scores(
-    weights: &DMatrix<f64>,
-    bias: &DVector<f64>,
-    x: &DMatrix<f64>,
-) -> Result<DMatrix<f64>, ReproduceError> {
-    let mut logits = weights * x;
-    logits.column_iter_mut().for_each(|mut z| z += bias);
-    Ok(ConfidenceScores::softmax(Logits::new(logits)?).into_matrix())
-}
-
 fn test_rows(dataset: &Dataset, protocol: Protocol) -> Vec<usize> {
     match dataset.parts().filter(|_| protocol == Protocol::R) {
         Some(parts) => (0..dataset.records()).filter(|&r| parts[r] == Part::Test).collect(),
@@ -350,11 +335,15 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     let mut data = DatasetSpec::new(spec.dataset, spec.data_dir.clone(), spec.seed);
     data.variant = spec.variant;
     let official = spec.protocol == Protocol::R;
-    let (train, test) = if spec.protocol == Protocol::Own { (0.7, 0.3) } else { (0.8, 0.2) };
+    let (train, left_out, test) = match spec.protocol {
+        Protocol::Own => (0.7, 0.0, 0.3),
+        Protocol::RTradeoff => (0.8, 0.1, 0.1),
+        Protocol::R | Protocol::V => (0.8, 0.0, 0.2),
+    };
     if spec.protocol != Protocol::Own {
         data.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
     }
-    data.split = SplitSpec::new(train, 0.0, test, official).map_err(data::DataError::from)?;
+    data.split = SplitSpec::new(train, left_out, test, official).map_err(data::DataError::from)?;
     if spec.dataset == DatasetName::Satellite && official {
         data.normalisation = Normalisation::PerPart;
     }
@@ -375,14 +364,17 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     Ok(data)
 }
 
-/// Training as in the papers: Adam with early stopping; for R with the regularisation its authors had stored with their models,
+/// Training as in the papers: Adam with early stopping; for R with the regularisation its authors had stored with their models (in
+/// either repository),
 /// for V without, otherwise with next to none and time to converge.
 fn training_config(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError> {
     let l2 = match (spec.protocol, spec.dataset) {
         (Protocol::V, _) => 0.0,
         (Protocol::Own, _) => 6e-7,
-        (Protocol::R, DatasetName::Synthetic) => 1e-7,
-        (Protocol::R, _) => 1e-4,
+        (Protocol::RTradeoff, DatasetName::Satellite) => 2e-4,
+        (Protocol::RTradeoff, DatasetName::Robot) => 1e-3,
+        (Protocol::R | Protocol::RTradeoff, DatasetName::Synthetic) => 1e-7,
+        (Protocol::R | Protocol::RTradeoff, _) => 1e-4,
     };
     let epochs = if spec.protocol == Protocol::Own { 200 } else { 100 };
     let values = TrainingValues { epochs, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::{AdversaryView, KnownModel};
+use vfl_active_party::attack::{AdversaryView, KnownModel, Prior, SideInformation};
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::contender::Contender;
+use super::statistics::deviation;
 use super::subject::{Drawn, Purpose, Subject, generator};
 use super::workers::{cpu_time, in_order};
 use super::{Options, ReproduceError};
@@ -54,6 +55,8 @@ pub(super) struct Point {
     pub(super) d: usize,
     /// Per attack and record: the mean over the splits of its squared error per feature.
     pub(super) errors: Vec<Vec<f64>>,
+    /// Per attack: the standard deviation over the splits of its error.
+    pub(super) spread: Vec<f64>,
     /// The mean over the splits of what `more` gave.
     pub(super) more: Vec<f64>,
     /// Per pair of `order`: how many records of how many splits are out of order.
@@ -144,12 +147,23 @@ pub(super) fn sweep(
     let mut progress = Progress::start(plan.what, pieces as u64);
     let mut cpu = vec![Duration::ZERO; plan.contenders.len()];
     let mut points: Vec<Point> = Vec::new();
+    // Per attack: the mean error of each split of the point at hand.
+    let mut of_splits: Vec<Vec<f64>> = vec![Vec::new(); plan.contenders.len()];
     let scale = 1.0 / total as f64;
     in_order(plan.threads, pieces, work, |piece, done: InWindow| {
         let d = plan.dimensions[piece / total];
         cpu.iter_mut().zip(&done.cpu).for_each(|(sum, t)| *sum += *t);
+        of_splits.iter_mut().zip(&done.errors).for_each(|(all, errors)| {
+            all.push(errors.iter().sum::<f64>() / errors.len().max(1) as f64);
+        });
         match points.last_mut().filter(|_| piece % total != 0) {
-            None => points.push(Point { d, errors: done.errors, more: done.more, disorder: done.disorder }),
+            None => points.push(Point {
+                d,
+                errors: done.errors,
+                spread: Vec::new(),
+                more: done.more,
+                disorder: done.disorder,
+            }),
             Some(point) => {
                 let add = |to: &mut [f64], from: &[f64]| to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
                 point.errors.iter_mut().zip(&done.errors).for_each(|(to, from)| add(to, from));
@@ -161,6 +175,7 @@ pub(super) fn sweep(
             && let Some(point) = points.last_mut()
         {
             point.errors.iter_mut().flatten().chain(&mut point.more).for_each(|v| *v *= scale);
+            point.spread = of_splits.iter_mut().map(|all| deviation(&std::mem::take(all))).collect();
         }
         progress.at(piece as u64 + 1, &format!("d = {d}"));
         Ok(())
@@ -186,8 +201,18 @@ fn attack(
     let start = cpu_time();
     let other = plan.knowledge.map_or(Ok(None), |model| model(window, place))?;
     let model = other.as_ref().unwrap_or(&window.model);
+    let prior = match contender.informed {
+        true => Some(prior(plan.subject, window)?),
+        false => None,
+    };
+    let side = SideInformation { prior: prior.as_ref(), ..SideInformation::default() };
     let view = AdversaryView::new(model, &y, released, settings.replacement()).map_err(failed)?;
-    let found = contender.method.build(settings).reconstruct(&view, &mut rng).map_err(failed)?;
+    let view = view.with_side_information(side);
+    let mut found = contender.method.build(settings).reconstruct(&view, &mut rng).map_err(failed)?;
+    if contender.informed {
+        // Whoever knows the moments knows the range.
+        found.estimates.apply(|x| *x = x.clamp(0.0, 1.0));
+    }
     let cpu = cpu_time().saturating_sub(start);
     let errors = squared_error_by_record(&found.estimates, &select(&plan.drawn.x, &window.passive, n))?;
     if errors.iter().all(|e| e.is_finite()) {
@@ -196,6 +221,15 @@ fn attack(
         Err(ReproduceError::NotFinite { curve: contender.curve.to_owned(), d: window.d, k0: window.k0 })
     }
 }
+
+/// Means and covariances of the features in a split, from the records that are not of the test set.
+fn prior(subject: &Subject, window: &Window) -> Result<Prior, ReproduceError> {
+    let of = |rows: &[usize]| select(&subject.others, rows, subject.others.ncols().min(PRIOR_RECORDS));
+    Ok(Prior::of_records(&of(&window.passive), &of(&window.active))?)
+}
+
+/// Records that moments are taken of at most: more tell them no better, and take their time in every split.
+const PRIOR_RECORDS: usize = 5000;
 
 /// Rows of the first `n` columns.
 pub(super) fn select(x: &DMatrix<f64>, rows: &[usize], n: usize) -> DMatrix<f64> {

@@ -45,7 +45,7 @@ pub fn render_table(document: &Document, width: usize) -> String {
     }
     for check in &document.checks {
         let verdict = if check.holds { "holds" } else { "DOES NOT HOLD" };
-        line(&wrapped(&format!("{verdict}: {}; {}", check.claim, check.detail), PROSE, 2));
+        line(&wrapped(&format!("{verdict} ({}): {}; {}", check.kind.as_str(), check.claim, check.detail), PROSE, 2));
         for violation in &check.violations {
             line(&format!("    {}", printable(violation)));
         }
@@ -73,6 +73,9 @@ pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
         ModelOrigin::EachSplit { config } => format!(
             "one for each split, trained for this run, seed {}, L2 {}, {} epochs at most",
             config.seed, config.l2, config.epochs
+        ),
+        ModelOrigin::Converged { l2, iterations, gradient_norm } => format!(
+            "trained to full convergence in one place: L2 {l2:.0e}, {iterations} steps, largest entry of the gradient {gradient_norm:.0e}"
         ),
         ModelOrigin::None {} => "none, the figure is of the data alone".into(),
         ModelOrigin::File { sha256 } => format!("from a file, sha256 {}", short(sha256)),

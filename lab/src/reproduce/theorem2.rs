@@ -5,7 +5,7 @@ use vfl_passive_party::assess::assess;
 use vfl_shared::types::FeatureBlock;
 
 use super::contender::{Wanted, pick};
-use super::document::{Check, Curve, CurveRole, Document};
+use super::document::{Check, CheckKind, Curve, CurveRole, Document};
 use super::subject::{Drawn, Subject};
 use super::sweep::{Plan, Window, select, sweep};
 use super::white_box::{axis, dimensions, fill};
@@ -55,6 +55,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
             x: swept.points.iter().map(|p| p.d as f64 / total).collect(),
             mean: swept.points.iter().map(|p| p.more[i]).collect(),
             standard_error: None,
+            spread: None,
         });
     }
     for attack in ["least_squares", "half_star"] {
@@ -75,6 +76,7 @@ fn checks(document: &Document, dimensions: &[usize], attack: &str) -> Vec<Check>
     let of = |what: &str| values(&format!("{attack}_{what}"));
     let (measured, exact) = (values(attack), of("closed_form"));
     let check = |claim: String, worst: f64, what: &str, violations: Vec<String>| Check {
+        kind: CheckKind::Theorem,
         claim,
         holds: violations.is_empty(),
         comparisons: dimensions.len() as u64,

@@ -131,6 +131,8 @@ impl TryFrom<pb::AttackResult> for Found {
                     status: status(&result),
                     nearest_consistent: result.nearest_consistent,
                     step_limit: result.step_limit,
+                    // A hostile number is no figure.
+                    score_mismatch: result.score_mismatch.filter(|x| x.is_finite() && *x >= 0.0),
                     blocks: std::mem::take(&mut result.blocks)
                         .into_iter()
                         .map(block)

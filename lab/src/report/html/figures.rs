@@ -8,6 +8,7 @@ use crate::page::said;
 use crate::report::defense;
 use crate::report::document::Report;
 use crate::report::facts;
+use crate::report::inference;
 use crate::report::private;
 
 /// What a policy costs and what it leaves, which features suffer, and how that goes with the number of passive features.
@@ -27,6 +28,36 @@ pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
             }
         }
         (private_trainings(report))
+        (inferences(report))
+    }
+}
+
+/// What is inferred beside features, a row for each attack.
+fn inferences(report: &Report) -> Markup {
+    let lines = inference::lines(report);
+    html! {
+        @if !lines.is_empty() {
+            section {
+                h2 { "What else is inferred" }
+                (scroll("What else is inferred", &html! {
+                    table {
+                        caption { (inference::HEADING) ". " (inference::READING) }
+                        thead { tr {
+                            @for title in ["inferred", "from", "by", "comes to", "share", "95 %", "without"] { th scope="col" { (title) } }
+                        } }
+                        tbody {
+                            @for line in &lines {
+                                tr {
+                                    th scope="row" { (line.of) }
+                                    @for cell in [&line.against, &line.attack, &line.verdict] { td { (said(cell)) } }
+                                    @for cell in [&line.value, &line.interval, &line.without] { td class="n" { (cell) } }
+                                }
+                            }
+                        }
+                    }
+                }))
+            }
+        }
     }
 }
 

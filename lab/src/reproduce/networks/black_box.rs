@@ -7,7 +7,7 @@ use vfl_active_party::attack::{
 };
 
 use super::super::contender::Wanted;
-use super::super::document::{Check, Document};
+use super::super::document::{Check, CheckKind, Document};
 use super::super::subject::{Purpose, Subject, generator};
 use super::super::{Figure, Options, ReproduceError};
 use super::checks::Found;
@@ -218,6 +218,7 @@ impl Found<'_> {
             })
             .collect();
         Some(Check {
+            kind: CheckKind::Paper,
             claim,
             holds: violations.is_empty(),
             comparisons: points as u64,

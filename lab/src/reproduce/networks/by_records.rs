@@ -1,7 +1,7 @@
 //! J figure 8: attacks on a perceptron by how many records they have the scores of.
 
 use super::super::contender::{Contender, pick};
-use super::super::document::{Axis, Check, Document};
+use super::super::document::{Axis, Check, CheckKind, Document};
 use super::super::statistics::{Mean, mean};
 use super::super::subject::Subject;
 use super::super::sweep::starts;
@@ -120,6 +120,7 @@ fn more_records(contenders: &[Contender], found: &[Vec<Vec<f64>>]) -> Option<Che
     let ((few, many, grn), (one, all, gia)) = (of("grn")?, of("gia")?);
     let allowed = |fall: Mean| 2.0 * fall.standard_error;
     Some(Check {
+        kind: CheckKind::Paper,
         claim: "the generative regression network needs many records and gradient inversion does not (J section 5.2.2, figure 8; there \
                 of attack accuracy)"
             .into(),

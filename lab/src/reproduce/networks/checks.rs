@@ -1,7 +1,7 @@
 //! What J says of figures 7, 9 and 10, checked.
 
 use super::super::contender::Contender;
-use super::super::document::{Check, Document};
+use super::super::document::{Check, CheckKind, Document};
 use super::super::statistics::{Mean, mean};
 
 /// Curves of figure 9, of J's settings.
@@ -46,6 +46,7 @@ impl Found<'_> {
             })
             .collect();
         Some(Check {
+            kind: CheckKind::Paper,
             claim,
             holds: violations.is_empty(),
             comparisons: of_a.len() as u64,
@@ -108,6 +109,7 @@ fn near_zero(document: &Document, name: &str, total: usize) -> Option<Check> {
         .map(|&i| format!("d = {}: {:.4}", points[i], curve.mean[i]))
         .collect();
     (!few.is_empty()).then(|| Check {
+        kind: CheckKind::Paper,
         claim: format!(
             "{name}: with a tenth of the features passive, the error is near 0 (J section 5.2.2; here: at most {NEAR_ZERO})"
         ),
@@ -129,6 +131,7 @@ pub(super) fn below(document: &Document, low: &str, high: &str, claim: &str) -> 
         })
         .collect();
     Some(Check {
+        kind: CheckKind::Paper,
         claim: claim.into(),
         holds: violations.is_empty(),
         comparisons: a.mean.len() as u64,

@@ -16,7 +16,7 @@ use self::line::{Line, Shadow, converged, of_paper};
 use self::split::{Architecture, Split};
 use super::contender::{Contender, Wanted, pick};
 use super::document::{Axis, Document, ModelOrigin};
-use super::statistics::{Mean, mean};
+use super::statistics::{Mean, deviation, mean};
 use super::subject::Subject;
 use super::sweep::starts;
 use super::workers::{cpu_time, in_order};
@@ -163,11 +163,20 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
+/// Accuracy on the test records of J's perceptrons, the first `d` columns passive.
+pub(super) fn accuracy(subject: &Subject, options: &Options, d: usize) -> Result<f64, ReproduceError> {
+    let records = subject.own_records(options.own_records, options.seed);
+    Ok(Split::train(subject, &Architecture::J.training(options.seed)?, &records, 0, d)?.accuracy)
+}
+
 /// Curves (by contender and point, a value for each split) and facts of the attacks.
 fn fill(document: &mut Document, contenders: &[Contender], x: &[f64], found: &[Vec<Vec<f64>>], cpu: &[f64]) {
     for ((contender, of_points), cpu) in contenders.iter().zip(found).zip(cpu) {
         let means: Vec<Mean> = of_points.iter().map(|values| mean(values.iter().copied())).collect();
         super::white_box::put(document, contender, x, &means, *cpu);
+        if let Some(curve) = document.curves.last_mut() {
+            curve.spread = Some(of_points.iter().map(|values| deviation(values)).collect());
+        }
     }
 }
 

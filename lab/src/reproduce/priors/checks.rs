@@ -1,7 +1,7 @@
 //! What is said of adversaries that know something, held against the figures.
 
 use super::experiment::{Known, POINTS, Point};
-use crate::reproduce::document::{Check, Document};
+use crate::reproduce::document::{Check, CheckKind, Document};
 use crate::reproduce::statistics::mean;
 use crate::reproduce::sweep::EQUAL;
 
@@ -37,6 +37,7 @@ pub(super) fn never_worse(points: &[Point], of: &str) -> Check {
         }
     }
     Check {
+        kind: CheckKind::Ours,
         claim: format!(
             "{of}, with moments, never has more error than its control by more than the standard error of the difference"
         ),
@@ -66,6 +67,7 @@ pub(in crate::reproduce) fn together(documents: &[Document]) -> Option<Check> {
     let factor = |(_, _, blind, told): &(String, usize, f64, f64)| blind / told;
     let largest = factors.iter().map(factor).reduce(f64::max)?;
     Some(Check {
+        kind: CheckKind::Ours,
         claim: format!(
             "who knows means and covariances learns up to {FACTOR} times more from exact scores than half_star, within {:.0} %, \
              where half_star does better than the column means",

@@ -8,7 +8,7 @@
 
 use vfl_shared::data::DatasetName;
 
-use crate::reproduce::document::{Check, Document};
+use crate::reproduce::document::{Check, CheckKind, Document};
 
 /// The curves whose errors [`Row::errors`] has, in its order.
 const CURVES: [&str; 7] = [
@@ -71,6 +71,7 @@ impl Row {
         let said = |(curve, here, there): &(&str, f64, f64)| format!("{curve} {there:.4}, here {here:.4}");
         let violations: Vec<String> = pairs.iter().filter(off).map(said).collect();
         Check {
+            kind: CheckKind::Ours,
             claim: format!(
                 "{}, {} of {} passive: the errors of an independent computation (scikit-learn, in one place, another split), \
                  within {:.0} % or {ABSOLUTE}",

@@ -109,6 +109,7 @@ fn fill(document: &mut Document, points: &[Point], cpu: &[Duration], records: us
             x: points.iter().map(|p| p.d as f64).collect(),
             mean: means.iter().map(|m| m.mean).collect(),
             standard_error: Some(means.iter().map(|m| m.standard_error).collect()),
+            spread: None,
         });
         document.attacks.push(AttackFacts {
             curve: line.curve.into(),

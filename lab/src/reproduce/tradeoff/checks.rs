@@ -1,7 +1,7 @@
 //! What V claims of its trade-offs, held against the figures.
 
 use super::experiment::{Case, EXAMINED, Found, LEVELS, Line, SHARES, average};
-use crate::reproduce::document::{Check, Document};
+use crate::reproduce::document::{Check, CheckKind, Document};
 use crate::reproduce::sweep::EQUAL;
 
 pub(super) fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
@@ -14,6 +14,7 @@ pub(super) fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
         .collect();
     let (first, last) = (values.first().copied().unwrap_or_default(), values.last().copied().unwrap_or_default());
     Check {
+        kind: CheckKind::Paper,
         claim: format!("{name}: the error rises with the distance (V section VI-B)"),
         holds: violations.is_empty(),
         comparisons: values.len().saturating_sub(1) as u64,
@@ -38,6 +39,35 @@ pub(super) fn shows(name: &str, points: &[&Vec<Found>]) -> String {
     )
 }
 
+/// Share of the variance of the errors that a straight line is to leave unexplained at most.
+const BENT: f64 = 0.05;
+
+/// Below ½ the error is almost a line of the distance. `None` with fewer than three distances there.
+pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check> {
+    let of = |of: &&Vec<Found>| (average(of, |f| f.distance), average(of, |f| f.error.mean), average(of, |f| f.half));
+    let below: Vec<(f64, f64)> =
+        points.iter().map(of).filter(|(_, error, half)| error <= half).map(|(g, error, _)| (g, error)).collect();
+    if below.len() < 3 {
+        return None;
+    }
+    let n = below.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| below.iter().map(of).sum::<f64>() / n;
+    let (g, e) = (mean(|p| p.0), mean(|p| p.1));
+    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| below.iter().map(of).sum::<f64>();
+    let (gg, ge, ee) = (sum(&|p| (p.0 - g).powi(2)), sum(&|p| (p.0 - g) * (p.1 - e)), sum(&|p| (p.1 - e).powi(2)));
+    let left = 1.0 - ge * ge / (gg * ee).max(f64::MIN_POSITIVE);
+    Some(Check {
+        kind: CheckKind::Paper,
+        claim: format!(
+            "{name}: below ½ the error is almost linear in the distance (V section VI-B; here: a line leaves at most {BENT} of its variance)"
+        ),
+        holds: left <= BENT,
+        comparisons: below.len() as u64,
+        detail: format!("a line leaves {left:.4} of the variance of {} points", below.len()),
+        violations: Vec::new(),
+    })
+}
+
 /// A small distance is to give as much as ½ leaves: V's region of interest.
 pub(super) fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
     let at = points.iter().position(|of| average(of, |f| f.error.mean) >= average(of, |f| f.half));
@@ -50,6 +80,7 @@ pub(super) fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
         None => "not reached".into(),
     };
     Check {
+        kind: CheckKind::Paper,
         claim: format!("{name}: a distance below that of W_n = 0 makes the attack as bad as ½ (V section VI-B)"),
         holds: at.is_some(),
         comparisons: points.len() as u64,
@@ -62,6 +93,7 @@ pub(super) fn as_told(all: &[&Found]) -> Check {
     let off = |f: &Found| (f.error.mean - f.told).abs() / f.told.abs().max(1.0);
     let worst = all.iter().map(|f| off(f)).fold(0.0, f64::max);
     Check {
+        kind: CheckKind::Theorem,
         claim: "the error is what the moments tell (V (38), (47), (49), (53); half_star with A_n for A)".into(),
         holds: worst <= 1e-9,
         comparisons: all.len() as u64,
@@ -80,6 +112,7 @@ pub(super) fn at_distance(all: &[&Found]) -> Check {
     let worst = aimed.iter().map(|f| off(f)).fold(0.0, f64::max);
     let far = aimed.iter().filter(|f| off(f) > 0.1).count();
     Check {
+        kind: CheckKind::Ours,
         claim: "the distance is the one aimed at, within 10 %".into(),
         holds: far == 0,
         comparisons: aimed.len() as u64,
@@ -119,6 +152,7 @@ pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec
     let ordered = gaps.windows(2).all(|g| (g[1].1 - 1.0).abs() <= (g[0].1 - 1.0).abs() + 1e-6);
     vec![
         Check {
+            kind: CheckKind::Paper,
             claim: "case iv gives at least the error of case i at the same distance (V section VI-B)".into(),
             holds: violations.is_empty(),
             comparisons,
@@ -126,6 +160,7 @@ pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec
             violations,
         },
         Check {
+            kind: CheckKind::Paper,
             claim: "the two come together as d grows (V section VI-B)".into(),
             holds: ordered,
             comparisons: gaps.len().saturating_sub(1) as u64,
@@ -154,6 +189,7 @@ pub(super) fn above_true(document: &Document) -> Check {
         }
     }
     Check {
+        kind: CheckKind::Paper,
         claim: "the attack does worse on rewritten than on true parameters (V section VI-B)".into(),
         holds: violations.is_empty(),
         comparisons,
@@ -178,6 +214,7 @@ pub(super) fn levels_rise(found: &[Vec<Vec<Found>>], dimensions: &[usize], windo
         }
     }
     Check {
+        kind: CheckKind::Paper,
         claim: "a larger distance gives a larger error at every number of passive features (V figure 12)".into(),
         holds: violations.is_empty(),
         comparisons,

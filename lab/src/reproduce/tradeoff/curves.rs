@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::checks::{as_told, at_distance, more_general, reached, rises, shows};
-use super::experiment::{Case, Experiment, Found, Line, SHARES, average, common_note};
+use super::checks::{almost_linear, as_told, at_distance, more_general, reached, rises, shows};
+use super::experiment::{Case, Distance, Experiment, Found, Line, SHARES, average, common_note};
 use crate::progress::Progress;
 use crate::reproduce::document::{AttackFacts, Axis, Curve, CurveRole, Document};
 use crate::reproduce::subject::Subject;
@@ -60,7 +60,7 @@ pub(in crate::reproduce) fn run(
     };
     let work = |piece: usize| {
         let (line, share, k0) = of(piece);
-        experiment.at(lines[line].case, lines[line].d, k0, SHARES[share])
+        experiment.at(lines[line].case, lines[line].d, k0, Distance::Share(SHARES[share]))
     };
     let mut found: Vec<Vec<Vec<Found>>> = vec![vec![Vec::new(); SHARES.len()]; lines.len()];
     let mut refused = 0u64;
@@ -87,6 +87,9 @@ pub(in crate::reproduce) fn run(
         push(&mut document, line, &whole, drawn.records());
         document.checks.push(rises(&line.name(), &whole));
         document.checks.push(reached(&line.name(), &whole));
+        if figure == Figure::VFig10 {
+            document.checks.extend(almost_linear(&line.name(), &whole));
+        }
         document.notes.push(shows(&line.name(), &whole));
     }
     let all: Vec<&Found> = found.iter().flatten().flatten().collect();
@@ -115,6 +118,7 @@ fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: u
         x: x.clone(),
         mean: points.iter().map(|of| average(of, value)).collect(),
         standard_error: None,
+        spread: None,
     };
     document.curves.push(curve(name.clone(), CurveRole::Attack, None, |f| f.error.mean));
     document.curves.push(curve(format!("{name}_closed_form"), CurveRole::ClosedForm, Some(name.clone()), |f| f.told));

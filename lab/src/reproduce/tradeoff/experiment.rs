@@ -18,9 +18,28 @@ use crate::reproduce::{ReproduceError, undo};
 /// Distances as shares of the mean square of a weight: squares in equal steps, since ‖W_n − W_pas‖ is their root.
 pub(super) const SHARES: [f64; 9] = [0.0, 0.01, 0.04, 0.09, 0.16, 0.25, 0.36, 0.49, 0.64];
 
+/// A distance g to aim at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Distance {
+    /// A share of the mean square of a weight in the split.
+    Share(f64),
+    /// ε itself, the same in every split.
+    Epsilon(f64),
+}
+
 /// The three levels of figure 12.
-pub(super) const LEVELS: [(f64, &str); 3] =
-    [(0.02, "epsilon_2_percent"), (0.1, "epsilon_10_percent"), (0.4, "epsilon_40_percent")];
+pub(super) const LEVELS: [(Distance, &str); 3] = [
+    (Distance::Share(0.02), "epsilon_2_percent"),
+    (Distance::Share(0.1), "epsilon_10_percent"),
+    (Distance::Share(0.4), "epsilon_40_percent"),
+];
+
+/// V's own levels on satellite, the only ones that its text prints.
+pub(super) const PRINTED: [(Distance, &str); 3] = [
+    (Distance::Epsilon(0.001), "epsilon_0.001"),
+    (Distance::Epsilon(0.01), "epsilon_0.01"),
+    (Distance::Epsilon(0.022), "epsilon_0.022"),
+];
 
 /// One curve of a figure of trade-offs.
 pub(super) struct Line {
@@ -120,14 +139,16 @@ pub(super) struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// At a distance that is this share of the mean square of a weight in the split. `None` where the case has no rewrite so far
-    /// away: the error would have no bound.
-    pub(super) fn at(&self, case: Case, d: usize, k0: usize, share: f64) -> Result<Option<Found>, ReproduceError> {
+    /// At a distance. `None` where the case has no rewrite so far away: the error would have no bound.
+    pub(super) fn at(&self, case: Case, d: usize, k0: usize, aim: Distance) -> Result<Option<Found>, ReproduceError> {
         let window = Window::new(self.subject, k0, d)?;
         let failed = |error| ReproduceError::Attack { curve: case.name().into(), d, k0, error };
         let w_pas = window.model.passive_weights().map_err(failed)?;
         let weights = w_pas.len() as f64;
-        let epsilon = share * w_pas.norm_squared() / weights;
+        let epsilon = match aim {
+            Distance::Share(share) => share * w_pas.norm_squared() / weights,
+            Distance::Epsilon(epsilon) => epsilon,
+        };
         let n = self.drawn.records();
         let truth = select(&self.drawn.x, &window.passive, n);
         let x = FeatureBlock::new(truth.clone())?;

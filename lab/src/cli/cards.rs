@@ -1,0 +1,86 @@
+//! `cloison reproduce --all`.
+
+use std::io::Write;
+use std::path::Path;
+
+use vfl_shared::cli::CliError;
+use vfl_shared::files::write_atomic;
+
+use super::reproduce::ReproduceArgs;
+use crate::progress::say;
+use crate::reproduce::Options;
+use crate::reproduce::cards::{Made, Plan, Summary, Verdict, make, read_folder, shelf, summary};
+
+/// The seconds that cards took when they were computed, which differ from run to run and are in no other file.
+const TIMES: &str = "times.json";
+
+/// Computes all cards, and makes the page once all are there.
+pub(super) fn all_cards(args: &ReproduceArgs) -> Result<(), CliError> {
+    let shelf = match &args.cards {
+        Some(folder) => read_folder(folder),
+        None => shelf(),
+    };
+    let shelf = shelf.map_err(CliError::input)?;
+    let plan = Plan {
+        out: args.out.clone(),
+        data_dir: args.data_dir.clone(),
+        quick: args.quick,
+        seed: args.seed,
+        threads: args.threads.unwrap_or(Options::default().threads),
+        shard: args.shard,
+    };
+    let Made { documents, computed, kept, failed, left_out, elsewhere } =
+        make(&shelf.cards, &plan).map_err(|e| CliError::Failed(e.to_string()))?;
+    let seconds = computed.iter().fold(0.0, |sum, (_, seconds)| sum + seconds);
+    say(&format!("cards computed: {} in {seconds:.0} s; there already: {kept}", computed.len()));
+    keep_times(&args.out, &computed)?;
+    for (id, why) in &left_out {
+        say(&format!("left out by --quick: {id}: {why}"));
+    }
+    for (id, why) in &failed {
+        say(&format!("not computed: {id}: {why}"));
+    }
+    if elsewhere > 0 {
+        say(&format!(
+            "{elsewhere} cards of other parts are not there: the page is made once all parts are in {}",
+            args.out.display()
+        ));
+        return Ok(());
+    }
+    let Summary { verdicts, html, markdown, json, wrong } =
+        summary(&shelf, &documents, args.quick).map_err(CliError::failed)?;
+    for (name, text) in [("index.html", &html), ("README.md", &markdown), ("results.json", &json)] {
+        write(&args.out.join(name), text)?;
+    }
+    let mut out = std::io::stdout();
+    for verdict in Verdict::ALL {
+        let count = verdicts.iter().filter(|v| **v == verdict).count();
+        // A reader that has seen enough (`| head`) is no failure.
+        let _ = writeln!(out, "{:<16}{count:>4}", verdict.as_str());
+    }
+    say(&format!("written: {}", args.out.join("index.html").display()));
+    wrong.iter().for_each(|what| say(what));
+    match (failed.len(), wrong.len()) {
+        (0, 0) => Ok(()),
+        (0, n) => Err(CliError::Failed(format!("{n} things are to be put right in the cards, see above"))),
+        (n, _) => Err(CliError::Failed(format!("{n} cards could not be computed; the page says \"not made\" of them"))),
+    }
+}
+
+/// Adds the times of this run to those of earlier ones.
+fn keep_times(out: &Path, computed: &[(String, f64)]) -> Result<(), CliError> {
+    if computed.is_empty() {
+        return Ok(());
+    }
+    let path = out.join(TIMES);
+    let read = |text: String| serde_json::from_str::<std::collections::BTreeMap<String, f64>>(&text).ok();
+    let mut times = std::fs::read_to_string(&path).ok().and_then(read).unwrap_or_default();
+    times.extend(computed.iter().cloned());
+    let text = serde_json::to_string_pretty(&times).map_err(CliError::failed)?;
+    write(&path, &format!("{text}\n"))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    write_atomic(path, text.as_bytes(), false)
+        .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))
+}

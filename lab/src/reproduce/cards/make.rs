@@ -1,0 +1,210 @@
+//! Computes cards, one file for each, so that what was stopped goes on where it was.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use vfl_shared::data::DatasetName;
+use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
+
+use super::card::Card;
+use crate::progress::say;
+use crate::reproduce::compute::run;
+use crate::reproduce::version::SCHEMA_VERSION;
+use crate::reproduce::{Document, Figure, Options, ReproduceError, Subject, SubjectSpec};
+
+/// What is to be computed.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Where the files go.
+    pub out: PathBuf,
+    /// Where the public data sets are.
+    pub data_dir: Option<PathBuf>,
+    /// Whether the cards' smaller settings are taken.
+    pub quick: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Threads; no result depends on it.
+    pub threads: usize,
+    /// A part of the cards; `None`: all.
+    pub shard: Option<Shard>,
+}
+
+/// One of several parts of the cards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which, from 1.
+    pub part: usize,
+    /// Of how many.
+    pub of: usize,
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((part, of)) if 1 <= part && part <= of => Ok(Self { part, of }),
+            _ => Err("expected i/n with 1 ≤ i ≤ n, as 2/4".into()),
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// The documents that are there, by the place of their card.
+    pub documents: Vec<Option<Document>>,
+    /// Cards computed now, with the seconds each took.
+    pub computed: Vec<(String, f64)>,
+    /// Cards that were there already.
+    pub kept: usize,
+    /// Cards that could not be computed, and why.
+    pub failed: Vec<(String, String)>,
+    /// Cards that --quick leaves out, and why.
+    pub left_out: Vec<(String, String)>,
+    /// Cards that other shards compute and that are not there.
+    pub elsewhere: usize,
+}
+
+/// A document as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// What it was computed from.
+    key: String,
+    document: Document,
+}
+
+/// A card to compute.
+struct Job<'a> {
+    place: usize,
+    card: &'a Card,
+    figure: Figure,
+    spec: SubjectSpec,
+    options: Options,
+    key: String,
+}
+
+/// Computes the cards that are not there, and reads the others. A card that cannot be computed is told in [`Made::failed`]; the others
+/// are computed nevertheless.
+///
+/// # Errors
+/// [`ReproduceError::Write`] if a file cannot be written.
+pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
+    let mut made = Made { documents: vec![None; cards.len()], ..Made::default() };
+    let mut jobs = Vec::new();
+    for (place, card) in cards.iter().enumerate() {
+        if let (true, Some(why)) = (plan.quick, &card.quick.skip) {
+            made.left_out.push((card.id.clone(), why.clone()));
+            continue;
+        }
+        match job(place, card, plan) {
+            Ok(job) => jobs.extend(job),
+            Err(why) => made.failed.push((card.id.clone(), why)),
+        }
+    }
+    let ours = |i: usize| plan.shard.is_none_or(|shard| i % shard.of == shard.part - 1);
+    let mut missing = Vec::new();
+    for (i, job) in jobs.into_iter().enumerate() {
+        match kept(&file(&plan.out, job.card), &job.key) {
+            Some(document) => {
+                made.documents[job.place] = Some(document);
+                made.kept += 1;
+            }
+            None if ours(i) => missing.push(job),
+            None => made.elsewhere += 1,
+        }
+    }
+    // Cards of one model stand together, so that it is trained once.
+    missing.sort_by_cached_key(|job| (subject_key(&job.spec), job.figure as usize, job.key.clone(), job.place));
+    let mut held: Option<(String, Subject)> = None;
+    // Several tables of one paper come of one computation.
+    let mut last: Option<(String, Document)> = None;
+    let all = missing.len();
+    for (i, job) in missing.into_iter().enumerate() {
+        say(&format!("card {} of {all}: {}, {}", i + 1, job.card.id, job.card.title));
+        let start = Instant::now();
+        let same = last.take().filter(|(key, _)| *key == job.key).map(|(_, document)| Ok(document));
+        match same.unwrap_or_else(|| compute(&job, &mut held, &plan.out.join("models"))) {
+            Ok(document) => {
+                let kept = Kept { key: job.key, document };
+                let path = file(&plan.out, job.card);
+                let mut text = serde_json::to_string(&kept)?;
+                text.push('\n');
+                write_atomic(&path, text.as_bytes(), false).map_err(|source| ReproduceError::Write { path, source })?;
+                last = Some((kept.key, kept.document.clone()));
+                made.documents[job.place] = Some(kept.document);
+                made.computed.push((job.card.id.clone(), start.elapsed().as_secs_f64()));
+            }
+            Err(why) => made.failed.push((job.card.id.clone(), why.to_string())),
+        }
+    }
+    Ok(made)
+}
+
+fn file(out: &Path, card: &Card) -> PathBuf {
+    out.join("cards").join(format!("{}.json", card.id))
+}
+
+/// The document in a file, if it is whole and of this key.
+fn kept(path: &Path, key: &str) -> Option<Document> {
+    let kept: Kept = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
+    (kept.key == key).then_some(kept.document)
+}
+
+/// What a card needs; `None` if nothing computes it.
+fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>, String> {
+    let Some((figure, dataset)) = card.computed()? else { return Ok(None) };
+    let variant = match &card.variant {
+        Some(text) => dataset.variant(text).map_err(|e| e.to_string())?,
+        None => figure.default_variant(dataset),
+    };
+    let (seed, threads) = (plan.seed, plan.threads);
+    let options = Options { seed, threads, ..card.options(plan.quick)? };
+    let data_dir = if DatasetName::is_included(dataset) { None } else { plan.data_dir.clone() };
+    let spec = SubjectSpec {
+        dataset,
+        data_dir,
+        variant,
+        model: None,
+        seed,
+        protocol: figure.protocol(),
+        training: figure.training(),
+    };
+    let Options { records, inversion_records, inversion, attacks, dimensions, windows, own_records, .. } = &options;
+    let settings = serde_json::json!({
+        "schema": SCHEMA_VERSION,
+        "program": env!("CARGO_PKG_VERSION"),
+        "figure": figure.as_str(),
+        "subject": subject_key(&spec),
+        "records": records,
+        "inversion_records": inversion_records,
+        "inversion": inversion,
+        "attacks": attacks,
+        "dimensions": dimensions,
+        "windows": windows,
+        "own_records": own_records,
+    });
+    let key = hex(Sha256::digest(settings.to_string().as_bytes()));
+    Ok(Some(Job { place, card, figure, spec, options, key }))
+}
+
+/// What tells one model from another.
+fn subject_key(spec: &SubjectSpec) -> String {
+    format!("{} {} {:?} {:?} {}", spec.dataset, spec.variant, spec.protocol, spec.training, spec.seed)
+}
+
+/// The document of a card, without what differs from run to run.
+fn compute(job: &Job<'_>, held: &mut Option<(String, Subject)>, models: &Path) -> Result<Document, ReproduceError> {
+    let key = subject_key(&job.spec);
+    if held.as_ref().is_none_or(|(of, _)| *of != key) {
+        // The old one goes first: two image sets are too much.
+        *held = None;
+        *held = Some((key, Subject::load_kept(&job.spec, Some(models))?));
+    }
+    let Some((_, subject)) = held else { return Err(ReproduceError::NothingToRun { notes: String::new() }) };
+    Ok(run(job.figure, subject, &job.options)?.without_times())
+}

@@ -1,0 +1,149 @@
+//! The model of a figure: trained, or read from where an earlier run kept it.
+
+use std::path::Path;
+
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use vfl_shared::data::Dataset;
+use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
+use vfl_shared::model::{TrainingConfig, train_central, train_converged};
+use vfl_shared::numerics::Lbfgs;
+use vfl_shared::types::{ConfidenceScores, Logits};
+
+use super::ReproduceError;
+use super::document::ModelOrigin;
+use super::protocol::{Protocol, Training};
+use super::sockets::train_and_serve;
+
+/// Where full convergence ends.
+pub(super) const CONVERGED: Lbfgs = Lbfgs { memory: 20, max_iterations: 5000, gradient_tolerance: 1e-10 };
+
+/// Of the program: another version may train otherwise.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A model, with the scores of the test records where parties served them.
+pub(super) struct Trained {
+    pub(super) origin: ModelOrigin,
+    /// W, k × d_t.
+    pub(super) weights: DMatrix<f64>,
+    /// b, k.
+    pub(super) bias: DVector<f64>,
+    /// k × n.
+    pub(super) served: Option<DMatrix<f64>>,
+}
+
+/// How to come by a model.
+#[derive(Clone, Copy)]
+pub(super) struct How<'a> {
+    pub(super) protocol: Protocol,
+    pub(super) training: Training,
+    pub(super) seed: u64,
+    /// Where models are kept; `None`: nowhere.
+    pub(super) models: Option<&'a Path>,
+}
+
+/// A model as it is kept: matrices by columns.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    origin: ModelOrigin,
+    classes: usize,
+    weights: Vec<f64>,
+    bias: Vec<f64>,
+    served: Option<Vec<f64>>,
+}
+
+impl Kept {
+    fn of(trained: &Trained) -> Self {
+        Self {
+            origin: trained.origin.clone(),
+            classes: trained.weights.nrows(),
+            weights: trained.weights.as_slice().to_vec(),
+            bias: trained.bias.as_slice().to_vec(),
+            served: trained.served.as_ref().map(|served| served.as_slice().to_vec()),
+        }
+    }
+
+    /// The model, if it is one for `features` features and `records` test records.
+    fn model(self, features: usize, records: usize) -> Option<Trained> {
+        let k = self.classes;
+        let right = self.weights.len() == k * features
+            && self.bias.len() == k
+            && self.served.as_ref().is_none_or(|served| served.len() == k * records);
+        right.then(|| Trained {
+            origin: self.origin,
+            weights: DMatrix::from_vec(k, features, self.weights),
+            bias: DVector::from_vec(self.bias),
+            served: self.served.map(|served| DMatrix::from_vec(k, records, served)),
+        })
+    }
+}
+
+/// The model of a data set whose scores are wanted for the rows `test`.
+///
+/// # Errors
+/// If training fails, or a model cannot be kept.
+pub(super) fn trained(
+    how: How<'_>,
+    dataset: &Dataset,
+    config: &TrainingConfig,
+    test: &[usize],
+) -> Result<Trained, ReproduceError> {
+    let place = how.models.map(|folder| {
+        let of =
+            (dataset.data_hash(), config.values(), format!("{:?} {:?}", how.protocol, how.training), test, VERSION);
+        serde_json::to_vec(&of).map(|of| folder.join(format!("{}.json", hex(Sha256::digest(of)))))
+    });
+    let place = place.transpose()?;
+    // A file that is damaged is as good as none.
+    let read = |path: &std::path::PathBuf| serde_json::from_slice::<Kept>(&std::fs::read(path).ok()?).ok();
+    if let Some(found) = place.as_ref().and_then(read).and_then(|kept| kept.model(dataset.x().nrows(), test.len())) {
+        return Ok(found);
+    }
+    let trained = train(how, dataset, config, test)?;
+    if let Some(path) = place {
+        let text = serde_json::to_vec(&Kept::of(&trained))?;
+        write_atomic(&path, &text, false).map_err(|source| ReproduceError::Write { path, source })?;
+    }
+    Ok(trained)
+}
+
+fn train(how: How<'_>, dataset: &Dataset, config: &TrainingConfig, test: &[usize]) -> Result<Trained, ReproduceError> {
+    let train = &dataset.split().train;
+    let labels: Vec<u32> = train.iter().map(|&r| dataset.labels()[r]).collect();
+    let (classes, x) = (dataset.class_names().len(), dataset.x().select_columns(train));
+    if how.training == Training::Converged {
+        let l2 = config.values().l2;
+        let fit = train_converged(classes, &x, &labels, l2, CONVERGED)?;
+        let origin = ModelOrigin::Converged { l2, iterations: fit.iterations, gradient_norm: fit.gradient_norm };
+        return Ok(Trained { origin, weights: fit.weights, bias: fit.bias, served: None });
+    }
+    let fit = train_central(config, classes, &x, &labels);
+    if how.training != Training::OverSockets {
+        let origin = ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
+        return Ok(Trained { origin, weights: fit.weights, bias: fit.bias, served: None });
+    }
+    let served = train_and_serve(dataset, config, test, how.seed)?;
+    let here = scores(&served.weights, &served.bias, &dataset.x().select_columns(test))?;
+    let origin = ModelOrigin::OverSockets {
+        config: config.values().clone(),
+        best_epoch: served.best_epoch,
+        steps: served.steps,
+        version: served.version,
+        off_central: (&served.weights - fit.weights).amax().max((&served.bias - fit.bias).amax()),
+        off_scores: (&served.scores - here).amax(),
+    };
+    Ok(Trained { origin, weights: served.weights, bias: served.bias, served: Some(served.scores) })
+}
+
+/// softmax(W X + b), k × n.
+pub(super) fn scores(
+    weights: &DMatrix<f64>,
+    bias: &DVector<f64>,
+    x: &DMatrix<f64>,
+) -> Result<DMatrix<f64>, ReproduceError> {
+    let mut logits = weights * x;
+    logits.column_iter_mut().for_each(|mut z| z += bias);
+    Ok(ConfidenceScores::softmax(Logits::new(logits)?).into_matrix())
+}

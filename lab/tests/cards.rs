@@ -1,0 +1,323 @@
+//! Cards: every one is whole, what they hold cannot be changed unnoticed, and computing them can be stopped and shared out.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use vfl_lab::reproduce::cards::{
+    Card, Found, Plan, R_CURVES, Shard, Shelf, Test, Verdict, judge, make, published, read_folder, shelf, summary,
+};
+use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document};
+use vfl_shared::hex;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cards")
+}
+
+#[test]
+fn every_file_is_a_card_of_a_paper() {
+    let Shelf { papers, cards } = shelf().unwrap();
+    let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let names: BTreeSet<String> = files
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .filter(|name| name != "papers")
+        .collect();
+    assert_eq!(cards.iter().map(|card| card.id.clone()).collect::<BTreeSet<_>>(), names);
+    let letters: Vec<String> = papers.into_iter().map(|paper| paper.letter).collect();
+    for card in &cards {
+        assert!(letters.contains(&card.paper) && card.id.starts_with(&card.paper.to_lowercase()), "{}", card.id);
+        for named in &card.published {
+            let curve = published(&card.id, named).unwrap();
+            assert!(!curve.values.is_empty() && (curve.points.len() == curve.values.len() || curve.points.is_empty()));
+        }
+        assert!(card.options(true).is_ok() && card.options(false).is_ok(), "{}", card.id);
+    }
+    // The figures and tables of the issue's list, R 4 to 14, J's and V's figures, P's tables.
+    for (paper, items) in [("R", 4..=14), ("J", 5..=15), ("V", 2..=13)] {
+        for n in items {
+            let item = format!("figure {n}");
+            let there = |card: &&Card| card.paper == paper && card.item.trim_end_matches(char::is_alphabetic) == item;
+            assert!(cards.iter().any(|card| there(&card)), "{paper}, {item}");
+        }
+    }
+    for n in 1..=12 {
+        assert!(cards.iter().any(|card| card.paper == "P" && card.item == format!("table {n}")), "P, table {n}");
+    }
+}
+
+/// What was published, and the words of the papers, stand as they were typed. A change is made here too, with a reason in its commit.
+#[test]
+fn published_values_and_quotes_are_unchanged() {
+    assert_eq!(hex(Sha256::digest(R_CURVES)), R_CURVES_SHA256);
+    let mut typed = Sha256::new();
+    for card in shelf().unwrap().cards {
+        for named in card.published.iter().filter(|named| named.source.is_some()) {
+            typed.update(format!("{} {} {:?} {:?}\n", card.id, named.curve, named.points, named.values));
+        }
+        for claim in &card.claim {
+            typed.update(format!("{} {} {}\n", card.id, claim.quote, claim.place));
+        }
+    }
+    assert_eq!(hex(typed.finalize()), TYPED_SHA256);
+}
+
+const R_CURVES_SHA256: &str = "7cad2e866e8cb44e15dcdb7171b9f9c790e99aa22652f3fc35f2464a5f24ba99";
+const TYPED_SHA256: &str = "ea132586ef8b6d899034c96823a7a2b144ee31500e07e9802429e9f029d358b4";
+
+/// The page in `docs/results` is what the cards and the documents beside it give: no verdict, value or label was changed by hand.
+#[test]
+fn the_page_is_what_its_documents_give() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
+    let shelf = shelf().unwrap();
+    let documents: Vec<Option<Document>> = shelf.cards.iter().map(|card| kept(&results, &card.id)).collect();
+    let there = documents.iter().flatten().count();
+    assert!(there >= 80, "{there} documents in {}", results.display());
+    let made = summary(&shelf, &documents, true).unwrap();
+    for (name, text) in [("index.html", &made.html), ("README.md", &made.markdown), ("results.json", &made.json)] {
+        let on_disk = std::fs::read_to_string(results.join(name)).unwrap();
+        assert!(
+            on_disk == *text,
+            "docs/results/{name} is not what `cloison reproduce --all --quick` makes of the documents there"
+        );
+    }
+    // Every curve that a card names is there, and whoever is not reproduced says why.
+    assert_eq!(made.wrong, Vec::<String>::new());
+}
+
+/// The document kept for a card.
+fn kept(results: &Path, id: &str) -> Option<Document> {
+    let text = std::fs::read_to_string(results.join("cards").join(format!("{id}.json"))).ok()?;
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    Some(Document::from_json(&value["document"].take().to_string()).unwrap())
+}
+
+const SMALL: &str = r#"
+paper = "R"
+item = "figure 4"
+title = "On generated data"
+figure = "r-fig4"
+dataset = "synthetic"
+setup = "Of no paper."
+
+[full]
+records = 40
+windows = 2
+dimensions = [1, 4]
+attacks = ["half_star", "half", "random"]
+
+[[published]]
+curve = "half_star"
+source = "nowhere"
+points = [1, 4]
+values = [0.0, 1000.0]
+
+[[claim]]
+quote = "it is better"
+where = "nowhere"
+test = { kind = "below", curve = "half_star", than = "half" }
+"#;
+
+fn small_cards(folder: &Path) {
+    for (name, text) in [
+        ("r-one", SMALL.to_owned()),
+        ("r-two", SMALL.replace("dimensions = [1, 4]", "dimensions = [2]")),
+        ("r-three", SMALL.replace("\"r-fig4\"", "\"r-fig6\"").split("[full]").next().unwrap().to_owned()),
+    ] {
+        std::fs::write(folder.join(format!("{name}.toml")), text).unwrap();
+    }
+}
+
+/// What one run makes, parts make together, and so does a run that was stopped in the middle of a file.
+#[test]
+fn parts_and_stopped_runs_end_with_the_same_bytes() {
+    let temporary = tempfile::tempdir().unwrap();
+    let at = |name: &str| temporary.path().join(name);
+    std::fs::create_dir(at("cards")).unwrap();
+    small_cards(&at("cards"));
+    let shelf = read_folder(&at("cards")).unwrap();
+    let cards = &shelf.cards;
+    assert_eq!(cards.len(), 3);
+    let plan = |out: &str, shard, threads| Plan { out: at(out), data_dir: None, quick: false, seed: 7, threads, shard };
+    let pages = |made: &vfl_lab::reproduce::cards::Made| {
+        let summary = summary(&shelf, &made.documents, false).unwrap();
+        (summary.html, summary.markdown, summary.json)
+    };
+    let whole = make(cards, &plan("whole", None, 2)).unwrap();
+    assert_eq!((whole.computed.len(), whole.kept, whole.failed.len()), (3, 0, 0));
+
+    for part in 1..=2 {
+        let made = make(cards, &plan("parts", Some(Shard { part, of: 2 }), 1)).unwrap();
+        assert!(!made.computed.is_empty());
+    }
+    let merged = make(cards, &plan("parts", None, 1)).unwrap();
+    assert_eq!((merged.computed.len(), merged.kept), (0, 3));
+    assert!(pages(&merged) == pages(&whole));
+
+    let file = at("whole").join("cards/r-one.json");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let again = make(cards, &plan("whole", None, 2)).unwrap();
+    assert_eq!((again.computed.len(), again.kept), (1, 2));
+    assert!(std::fs::read(&file).unwrap() == bytes && pages(&again) == pages(&whole));
+
+    // Other settings are another card.
+    let quick = make(cards, &Plan { seed: 8, ..plan("whole", None, 2) }).unwrap();
+    assert_eq!(quick.computed.len(), 3);
+}
+
+fn document(values: &[(&str, &[f64])]) -> Document {
+    let text = serde_json::json!({
+        "schema_version": vfl_lab::reproduce::SCHEMA_VERSION, "figure": "r-fig4", "title": "t", "source": "s", "program": "p",
+        "dataset": { "name": "synthetic", "sha256": "", "features": 10, "classes": 2, "test_records": 1 },
+        "model": { "origin": { "none": {} }, "accuracy": 0.9 }, "seed": 1, "records": 1,
+        "axis": { "label": "l", "symbol": "d", "points": [1, 2, 4], "determined_up_to": null },
+        "attacks": [], "curves": [], "checks": [], "notes": []
+    });
+    let mut document: Document = serde_json::from_value(text).unwrap();
+    document.curves = values
+        .iter()
+        .map(|(name, mean)| Curve {
+            name: (*name).into(),
+            role: CurveRole::Attack,
+            of: None,
+            x: vec![0.1, 0.2, 0.4],
+            mean: mean.to_vec(),
+            standard_error: None,
+            spread: None,
+        })
+        .collect();
+    document
+}
+
+fn test(text: &str) -> Test {
+    #[derive(serde::Deserialize)]
+    struct Holder {
+        test: Test,
+    }
+    toml::from_str::<Holder>(&format!("test = {text}")).unwrap().test
+}
+
+/// Each kind of test can hold, and can fail.
+#[test]
+fn tests_tell_what_holds() {
+    let mut document = document(&[("a", &[0.1, 0.2, 0.3]), ("b", &[0.1, 0.4, 0.2])]);
+    document.checks.push(Check {
+        kind: CheckKind::Paper,
+        claim: "a is a".into(),
+        holds: true,
+        comparisons: 1,
+        detail: "it is".into(),
+        violations: Vec::new(),
+    });
+    let holds = |text: &str| match test(text).on(&document) {
+        Found::Holds(_) => Some(true),
+        Found::Fails(_) => Some(false),
+        Found::Untested(_) => None,
+    };
+    for (text, want) in [
+        (r#"{ kind = "below", curve = "a", than = "b" }"#, Some(false)),
+        (r#"{ kind = "below", curve = "a", than = "b", to = 2 }"#, Some(true)),
+        (r#"{ kind = "below", curve = "a", than = "b", share = 0.6 }"#, Some(true)),
+        (r#"{ kind = "below", curve = "a", than = "b", factor = 1.5 }"#, Some(true)),
+        (r#"{ kind = "near", curve = "a", than = "b", within = 0.5 }"#, Some(true)),
+        (r#"{ kind = "near", curve = "a", than = "b", within = 0.4 }"#, Some(false)),
+        (r#"{ kind = "at_most", curve = "a", value = 0.2, to = 2 }"#, Some(true)),
+        (r#"{ kind = "at_most", curve = "a", value = 0.2 }"#, Some(false)),
+        (r#"{ kind = "at_least", curve = "a", value = 0.2, from = 2 }"#, Some(true)),
+        (r#"{ kind = "at_least", curve = "a", value = 0.2 }"#, Some(false)),
+        (r#"{ kind = "rises", curve = "a" }"#, Some(true)),
+        (r#"{ kind = "rises", curve = "b" }"#, Some(false)),
+        (r#"{ kind = "rises", curve = "b", slack = 0.5 }"#, Some(true)),
+        (r#"{ kind = "falls", curve = "b", from = 2 }"#, Some(true)),
+        (r#"{ kind = "falls", curve = "b" }"#, Some(false)),
+        (r#"{ kind = "ratio", curve = "a", than = "b", low = 0.9, high = 1.1 }"#, Some(true)),
+        (r#"{ kind = "ratio", curve = "a", than = "b", low = 1.1, high = 2.0 }"#, Some(false)),
+        (r#"{ kind = "check", claim = "a is" }"#, Some(true)),
+        (r#"{ kind = "check", claim = "b is" }"#, None),
+        (r#"{ kind = "at_most", curve = "c", value = 1.0 }"#, None),
+        (r#"{ kind = "at_most", curve = "a", value = 1.0, from = 9 }"#, None),
+        (r#"{ kind = "none", why = "no" }"#, None),
+    ] {
+        assert_eq!(holds(text), want, "{text}");
+    }
+}
+
+/// The verdict follows from values, order and sentences.
+#[test]
+fn verdicts_follow_from_values_and_sentences() {
+    let card = |published: &str, claims: &str| {
+        let head = "paper = \"R\"\nitem = \"figure 4\"\ntitle = \"t\"\nfigure = \"r-fig4\"\ndataset = \"synthetic\"\nsetup = \"s\"\n";
+        Card::read("x", &format!("{head}{published}{claims}")).unwrap()
+    };
+    let value = |curve: &str, values: &str| {
+        format!("[[published]]\ncurve = \"{curve}\"\nsource = \"s\"\npoints = [1, 2, 4]\nvalues = {values}\n")
+    };
+    let claim = |value: f64| {
+        format!(
+            "[[claim]]\nquote = \"q\"\nwhere = \"w\"\ntest = {{ kind = \"at_most\", curve = \"a\", value = {value:?} }}\n"
+        )
+    };
+    let document = document(&[("a", &[0.1, 0.2, 0.3]), ("b", &[0.5, 0.6, 0.7])]);
+    let of = |published: String, claims: String| judge(&card(&published, &claims), Some(&document)).unwrap().verdict;
+    let close = value("a", "[0.1, 0.22, 0.3]");
+    let far = value("a", "[0.2, 0.4, 0.6]") + &value("b", "[1.0, 1.2, 1.4]");
+    let crossed = value("a", "[2.0, 2.0, 2.0]") + &value("b", "[1.0, 1.0, 1.0]");
+    assert_eq!(of(close.clone(), claim(1.0)), Verdict::Reproduced);
+    assert_eq!(of(far.clone(), claim(1.0)), Verdict::OrderOnly);
+    assert_eq!(of(crossed, claim(1.0)), Verdict::NotReproduced);
+    assert_eq!(of(close, claim(0.1)), Verdict::NotReproduced, "one curve has no order");
+    assert_eq!(of(String::new(), claim(1.0)), Verdict::Reproduced);
+    assert_eq!(of(String::new(), claim(1.0) + &claim(0.1)), Verdict::OrderOnly);
+    assert_eq!(of(String::new(), claim(0.1)), Verdict::NotReproduced);
+    assert_eq!(of(String::new(), String::new()), Verdict::NotTested);
+    let judged = judge(&card(&far, ""), Some(&document)).unwrap();
+    assert_eq!(judged.comparisons[0].median_ratio, Some(0.5));
+    assert_eq!(judge(&card(&far, ""), None).unwrap().verdict, Verdict::NotMade);
+}
+
+/// A card that is wrong is refused by name.
+#[test]
+fn wrong_cards_are_named() {
+    let wrong = |from: &str, to: &str| Card::read("it", &SMALL.replacen(from, to, 1)).unwrap_err().to_string();
+    assert!(wrong("figure = \"r-fig4\"", "figure = \"r-fig99\"").contains("card it: `r-fig99` is no figure"));
+    assert!(wrong("figure = \"r-fig4\"\n", "").contains("has no `figure`"));
+    assert!(wrong("\"synthetic\"", "\"mnist\"").contains("mnist"));
+    assert!(wrong("points = [1, 4]", "points = [1]").contains("as many `points` as `values`"));
+    assert!(wrong("source = \"nowhere\"", "").contains("either `file` or `source`"));
+    assert!(wrong("records = 40", "records = \"many\"").contains("`many` is no number of records"));
+    assert!(wrong("kind = \"below\"", "kind = \"beneath\"").contains("beneath"));
+    assert!(wrong("setup =", "set_up =").contains("set_up"));
+    let named = "file = { group = \"pps3\", data = \"satellite\", quantity = \"nothing\" }";
+    let text = SMALL.replace("source = \"nowhere\"\npoints = [1, 4]\nvalues = [0.0, 1000.0]", named);
+    let card = Card::read("it", &text).unwrap();
+    assert!(judge(&card, None).unwrap_err().to_string().contains("no curve `nothing` of satellite"));
+    let folder = tempfile::tempdir().unwrap();
+    let refused = || read_folder(folder.path()).unwrap_err().to_string();
+    assert!(refused().contains("has no card"));
+    std::fs::write(folder.path().join("x-one.toml"), SMALL).unwrap();
+    assert!(refused().contains("is to be called r-NAME.toml"), "{}", refused());
+    std::fs::write(folder.path().join("x-one.toml"), SMALL.replace("paper = \"R\"", "paper = \"X\"")).unwrap();
+    assert!(refused().contains("is in no entry of papers.toml"), "{}", refused());
+    let papers = |letter: &str| {
+        std::fs::write(folder.path().join("papers.toml"), format!("[[paper]]\nletter = {letter:?}\nname = \"a\"\n"))
+    };
+    papers("X").unwrap();
+    assert_eq!(read_folder(folder.path()).unwrap().papers.len(), 5);
+    papers("R").unwrap();
+    assert!(refused().contains("the letter R is taken by"), "{}", refused());
+}
+
+/// A curve that is not there is told, and the command is that of the card.
+#[test]
+fn curves_are_known_and_commands_complete() {
+    let card =
+        Card::read("r-x", &SMALL.replace("curve = \"half_star\", than", "curve = \"half_stars\", than")).unwrap();
+    let document = document(&[("half_star", &[0.1, 0.2, 0.3]), ("half", &[0.1, 0.4, 0.2])]);
+    assert_eq!(card.unknown(&document), ["card r-x: the document has no curve `half_stars`; it has: half_star, half"]);
+    let want = "cloison reproduce r-fig4 --dataset synthetic --records 40 --windows 2 --dimensions 1,4 --attacks half_star,half,random";
+    assert_eq!(card.command(false).unwrap(), want);
+    let quick = Card::read("r-x", &SMALL.replace("[[published]]", "[quick]\nrecords = 7\n\n[[published]]")).unwrap();
+    assert_eq!(quick.command(true).unwrap(), want.replace("--records 40", "--records 7"));
+}
