@@ -175,7 +175,7 @@ fn documents_are_read_back_and_shown() {
     assert_eq!(Document::from_json(&text).unwrap(), document);
     assert_eq!(std::fs::read_to_string(html).unwrap(), render_page(&document).unwrap());
     let newer = text.replacen("\"schema_version\": 2", "\"schema_version\": 3", 1);
-    assert!(matches!(Document::from_json(&newer), Err(ReproduceError::Version { got: 2 })));
+    assert!(matches!(Document::from_json(&newer), Err(ReproduceError::Version { got: 3 })));
 
     // Documents from before there were variants are read too.
     let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -6,34 +6,20 @@ use std::path::Path;
 use vfl_shared::cli::CliError;
 use vfl_shared::files::write_atomic;
 
-use super::reproduce::ReproduceArgs;
 use crate::progress::say;
-use crate::reproduce::Options;
 use crate::reproduce::cards::{Made, Plan, Summary, Verdict, make, read_folder, shelf, summary};
 
 /// The seconds that cards took when they were computed, which differ from run to run and are in no other file.
 const TIMES: &str = "times.json";
 
-/// Computes all cards, and makes the page once all are there.
-pub(super) fn all_cards(args: &ReproduceArgs) -> Result<(), CliError> {
-    let shelf = match &args.cards {
-        Some(folder) => read_folder(folder),
-        None => shelf(),
-    };
-    let shelf = shelf.map_err(CliError::input)?;
-    let plan = Plan {
-        out: args.out.clone(),
-        data_dir: args.data_dir.clone(),
-        quick: args.quick,
-        seed: args.seed,
-        threads: args.threads.unwrap_or(Options::default().threads),
-        shard: args.shard,
-    };
+/// Computes all cards, those of a folder or of the program, and makes the page once all are there.
+pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliError> {
+    let shelf = folder.map_or_else(shelf, read_folder).map_err(CliError::input)?;
     let Made { documents, computed, kept, failed, left_out, elsewhere } =
-        make(&shelf.cards, &plan).map_err(|e| CliError::Failed(e.to_string()))?;
+        make(&shelf.cards, plan).map_err(|e| CliError::Failed(e.to_string()))?;
     let seconds = computed.iter().fold(0.0, |sum, (_, seconds)| sum + seconds);
     say(&format!("cards computed: {} in {seconds:.0} s; there already: {kept}", computed.len()));
-    keep_times(&args.out, &computed)?;
+    keep_times(&plan.out, &computed)?;
     for (id, why) in &left_out {
         say(&format!("left out by --quick: {id}: {why}"));
     }
@@ -43,14 +29,14 @@ pub(super) fn all_cards(args: &ReproduceArgs) -> Result<(), CliError> {
     if elsewhere > 0 {
         say(&format!(
             "{elsewhere} cards of other parts are not there: the page is made once all parts are in {}",
-            args.out.display()
+            plan.out.display()
         ));
         return Ok(());
     }
     let Summary { verdicts, html, markdown, json, wrong } =
-        summary(&shelf, &documents, args.quick).map_err(CliError::failed)?;
+        summary(&shelf, &documents, plan.quick).map_err(CliError::failed)?;
     for (name, text) in [("index.html", &html), ("README.md", &markdown), ("results.json", &json)] {
-        write(&args.out.join(name), text)?;
+        write(&plan.out.join(name), text)?;
     }
     let mut out = std::io::stdout();
     for verdict in Verdict::ALL {
@@ -58,7 +44,7 @@ pub(super) fn all_cards(args: &ReproduceArgs) -> Result<(), CliError> {
         // A reader that has seen enough (`| head`) is no failure.
         let _ = writeln!(out, "{:<16}{count:>4}", verdict.as_str());
     }
-    say(&format!("written: {}", args.out.join("index.html").display()));
+    say(&format!("written: {}", plan.out.join("index.html").display()));
     wrong.iter().for_each(|what| say(what));
     match (failed.len(), wrong.len()) {
         (0, 0) => Ok(()),

@@ -10,7 +10,7 @@ use vfl_shared::data::DatasetName;
 
 use super::cards::all_cards;
 use crate::progress::say;
-use crate::reproduce::cards::Shard;
+use crate::reproduce::cards::{Plan, Shard};
 use crate::reproduce::{
     Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
 };
@@ -94,19 +94,19 @@ pub struct ReproduceArgs {
     all: bool,
     /// With --all: fewer records, windows and points, and no image sets.
     #[arg(long, requires = "all")]
-    pub(super) quick: bool,
+    quick: bool,
     /// With --all: only part I of N of the cards, as 2/4. Parts that end up in one folder are put together by --all on it.
     #[arg(long, requires = "all", value_name = "I/N")]
-    pub(super) shard: Option<Shard>,
+    shard: Option<Shard>,
     /// With --all: the cards in this folder instead of those that come with the program.
     #[arg(long, requires = "all", value_name = "DIR")]
-    pub(super) cards: Option<PathBuf>,
+    cards: Option<PathBuf>,
     /// Data set; `list` says which a figure is of. Default: the figure's first, or all of them where the figure shows several.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Where the public data sets are (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
-    pub(super) data_dir: Option<PathBuf>,
+    data_dir: Option<PathBuf>,
     /// Columns of the data set, where papers take different ones. bank: without_duration, authors, all; adult: all,
     /// without_education; grid: without_stab, with_stab. Default: what the figure's paper takes.
     #[arg(long, value_name = "NAME", alias = "bank-columns")]
@@ -143,13 +143,13 @@ pub struct ReproduceArgs {
     over_sockets: Option<bool>,
     /// Seed of training, draws and attacks.
     #[arg(long, value_name = "N", default_value_t = 7)]
-    pub(super) seed: u64,
+    seed: u64,
     /// Threads; no result depends on it. Default: one per core.
     #[arg(long, value_name = "N", value_parser = positive)]
-    pub(super) threads: Option<usize>,
+    threads: Option<usize>,
     /// Where the files go.
     #[arg(long, value_name = "DIR", default_value = "out")]
-    pub(super) out: PathBuf,
+    out: PathBuf,
     /// Print the document as JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -167,7 +167,15 @@ impl ReproduceArgs {
 
     fn compute(self) -> Result<(), CliError> {
         if self.all {
-            return all_cards(&self);
+            let plan = Plan {
+                out: self.out,
+                data_dir: self.data_dir,
+                quick: self.quick,
+                seed: self.seed,
+                threads: self.threads.unwrap_or(Options::default().threads),
+                shard: self.shard,
+            };
+            return all_cards(&plan, self.cards.as_deref());
         }
         let Some(Choice::One(figure)) = self.figure else {
             print(&list());

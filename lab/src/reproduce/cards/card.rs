@@ -194,7 +194,7 @@ impl Card {
             (None, None) => return Err(wrong("has no `figure`: name one, or say why in `not_made`".into())),
             _ => {}
         }
-        card.computed().map_err(|reason| wrong(reason))?;
+        card.computed().map_err(&wrong)?;
         for published in &card.published {
             let curve = &published.curve;
             if published.file.is_some() == published.source.is_some() {
@@ -212,7 +212,7 @@ impl Card {
         }
         for settings in [&card.full, &card.quick] {
             let figure = card.figure_named().map(|(figure, _)| figure);
-            settings.apply(figure, Options::default()).map_err(|reason| wrong(reason))?;
+            settings.apply(figure, Options::default()).map_err(&wrong)?;
         }
         Ok(card)
     }
