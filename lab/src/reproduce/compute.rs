@@ -27,12 +27,13 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     };
     use Figure as F;
     let attacks = matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14)
-        || figure != F::JTable1 && figure.as_str().starts_with('j');
+        || figure.as_str().starts_with('j') && !matches!(figure, F::JTable1 | F::JFig14 | F::JFig15);
     fixed("attacks", !attacks && !options.attacks.is_empty())?;
     let of_data = figure.training() == Training::None;
     fixed(
         "numbers of passive features",
-        (of_data || matches!(figure, F::RFig7 | F::VFig10 | F::JTable1)) && !options.dimensions.is_empty(),
+        (of_data || matches!(figure, F::RFig7 | F::VFig10 | F::JTable1 | F::JFig14 | F::JFig15))
+            && !options.dimensions.is_empty(),
     )?;
     fixed(
         "windows",
@@ -60,6 +61,7 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::VFig12 => tradeoff::by_features(subject, options),
         Figure::Priors => priors::run(subject, options),
         Figure::JTable1 => table1::run(subject, options),
+        Figure::JFig14 | Figure::JFig15 => networks::defended(figure, subject, options),
         Figure::PTables => privee::run(subject, options),
     }?;
     if document.curves.is_empty() && document.heat_map.is_none() {

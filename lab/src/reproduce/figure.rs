@@ -102,6 +102,10 @@ figures! {
         "J (Jiang, Zhou, Grossklags), figure 12, section 5.3.1", [Robot, Bank, Satellite, Drive], false, "some minutes";
     JFig13 = "j-fig13", "Black box on perceptrons by the architecture that is guessed",
         "J (Jiang, Zhou, Grossklags), figure 13, section 5.3.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
+    JFig14 = "j-fig14", "Accuracy of model and attack behind each defense, softmax regression",
+        "J (Jiang, Zhou, Grossklags), figure 14, section 6.2", [Bank, Satellite, Robot, Drive], false, "half a minute";
+    JFig15 = "j-fig15", "Accuracy of model and attack behind each defense, perceptrons",
+        "J (Jiang, Zhou, Grossklags), figure 15, section 6.2", [Bank, Satellite, Robot, Drive], false, "a minute";
     JTable1 = "j-table1", "Accuracy of softmax regression and of perceptrons",
         "J (Jiang, Zhou, Grossklags), table 1, section 5.1", [Satellite, Robot, Bank, Drive], true,
         "a minute for all four sets";
@@ -195,10 +199,16 @@ impl Figure {
             | Self::JFig5
             | Self::JFig11a
             | Self::JFig12
+            | Self::JFig14
             | Self::JTable1 => Training::InOnePlace,
-            Self::JFig7 | Self::JFig8 | Self::JFig9 | Self::JFig10 | Self::JFig11b | Self::JFig13 | Self::PTables => {
-                Training::EachSplit
-            }
+            Self::JFig7
+            | Self::JFig8
+            | Self::JFig9
+            | Self::JFig10
+            | Self::JFig11b
+            | Self::JFig13
+            | Self::JFig15
+            | Self::PTables => Training::EachSplit,
             _ => Training::OverSockets,
         }
     }

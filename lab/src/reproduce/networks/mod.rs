@@ -5,10 +5,12 @@
 mod black_box;
 mod by_records;
 mod checks;
+mod defended;
 mod line;
 mod split;
 
 pub(super) use by_records::run as by_records;
+pub(super) use defended::run as defended;
 
 use self::black_box::BlackBox;
 use self::checks::{Found, LAYERS};

@@ -64,7 +64,7 @@ fn failed(d: usize, k0: usize, reason: String) -> ReproduceError {
 pub(super) struct Split {
     pub(super) k0: usize,
     pub(super) d: usize,
-    passive: Vec<usize>,
+    pub(super) passive: Vec<usize>,
     active: Vec<usize>,
     own: Arc<dyn SubModel>,
     part: Arc<dyn SubModel>,
@@ -108,7 +108,7 @@ impl Split {
     }
 
     /// The adversary's features of records (d_t × n), its own outputs below them, and the exact scores.
-    fn served(&self, x: &DMatrix<f64>) -> Result<(FeatureBlock, ReleasedScores), ReproduceError> {
+    pub(super) fn served(&self, x: &DMatrix<f64>) -> Result<(FeatureBlock, ReleasedScores), ReproduceError> {
         let y = select(x, &self.active, x.ncols());
         let outputs = [self.own.outputs(&y)?, self.part.outputs(&select(x, &self.passive, x.ncols()))?];
         let (own, rows) = (outputs[0].matrix(), y.nrows());
