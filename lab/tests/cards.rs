@@ -267,7 +267,11 @@ fn verdicts_follow_from_values_and_sentences() {
     assert_eq!(of(close.clone(), claim(1.0)), Verdict::Reproduced);
     assert_eq!(of(far.clone(), claim(1.0)), Verdict::OrderOnly);
     assert_eq!(of(crossed, claim(1.0)), Verdict::NotReproduced);
-    assert_eq!(of(close, claim(0.1)), Verdict::NotReproduced, "one curve has no order");
+    assert_eq!(of(close, claim(0.1)), Verdict::OrderOnly, "values that agree stand in order");
+    assert_eq!(of(value("a", "[0.2, 0.4, 0.6]"), claim(1.0)), Verdict::NotReproduced, "one curve has no order");
+    // Round-off has no order.
+    let exact = value("a", "[1e-20, 0.4, 0.6]") + &value("b", "[1e-25, 1.2, 1.4]");
+    assert_eq!(of(exact, claim(1.0)), Verdict::OrderOnly);
     assert_eq!(of(String::new(), claim(1.0)), Verdict::Reproduced);
     assert_eq!(of(String::new(), claim(1.0) + &claim(0.1)), Verdict::OrderOnly);
     assert_eq!(of(String::new(), claim(0.1)), Verdict::NotReproduced);

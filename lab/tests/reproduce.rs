@@ -755,7 +755,12 @@ fn the_trade_off_recipe_gives_the_published_curves() {
             12,
             [("least_squares", 0.0229251, 0.01004), ("least_squares_after", 0.161564, 0.009728)],
         ),
-        (Figure::RFig10, DatasetName::Robot, 12, [("least_squares", 0.124792, 0.02056), ("half_star", 0.0897668, 0.0147)]),
+        (
+            Figure::RFig10,
+            DatasetName::Robot,
+            12,
+            [("least_squares", 0.124792, 0.02056), ("half_star", 0.0897668, 0.0147)],
+        ),
     ] {
         let subject = of_figure(figure, dataset);
         let ModelOrigin::Converged { gradient_norm, .. } = subject.model().origin else {
