@@ -21,6 +21,7 @@ fn spec(dataset: DatasetName) -> SubjectSpec {
         variant: Figure::RFig4.default_variant(dataset),
         model: None,
         seed: 7,
+        l2: None,
         protocol: Protocol::R,
         training: Training::InOnePlace,
     }

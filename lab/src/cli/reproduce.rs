@@ -141,6 +141,9 @@ pub struct ReproduceArgs {
     /// Whether the model is trained, and the test scores are served, by three parties over sockets. Default: by figure.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     over_sockets: Option<bool>,
+    /// Weight of the squared norm of all weights in the training of the figure's model. Default: that of the figure's paper.
+    #[arg(long, value_name = "X")]
+    l2: Option<f64>,
     /// Seed of training, draws and attacks.
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -233,6 +236,7 @@ impl ReproduceArgs {
             variant,
             model: self.model.clone(),
             seed: self.seed,
+            l2: self.l2,
             protocol: figure.protocol(),
             training,
         };

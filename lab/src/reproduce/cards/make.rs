@@ -171,6 +171,7 @@ fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>,
         variant,
         model: None,
         seed,
+        l2: None,
         protocol: figure.protocol(),
         training: figure.training(),
     };
