@@ -26,7 +26,7 @@ use vfl_shared::types::{RecordIds, ReleasedScores, RowStatus};
 use event::{Attacked, Target};
 use job::{Job, Task};
 use oracle::Session;
-use supply::Supply;
+use supply::{Ran, Supply};
 
 use crate::attack::adaptive::average;
 use crate::attack::{AttackError, Averaged, Method};
@@ -38,7 +38,7 @@ use crate::scoring::{ModelDescription, Scored, Scorer};
 pub(crate) use asked::Asked;
 pub(crate) use event::Event;
 
-/// The fewest records that an accuracy is told of: one of fewer says whether single records were predicted well.
+/// The fewest records that an accuracy, or a loss, is told of: one of fewer says whether single records were predicted well.
 const MIN_ACCURACY_RECORDS: usize = 100;
 
 /// A passive party's address that cannot be used.
@@ -152,6 +152,7 @@ impl Reconstructor {
         let method = task.method;
         let auxiliary_records = if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
         let summed = supply.session.model.combiner() == Combiner::Sum;
+        let records = supply.y.records();
         let methods = [task.method, task.effective_method()];
         let of_sums = methods.contains(&Method::ShadowModel).then_some("a linear part").or_else(|| {
             // Without the top model's parameters no score tells a party's part apart.
@@ -166,6 +167,9 @@ impl Reconstructor {
             supply.run(&*task.method.build(&task.settings), task.settings.replacement(), seed)
         };
         let ended = tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))?;
+        // As an accuracy: of few records, or to all digits, it would say much of single scores.
+        let told = |loss: Option<f64>| loss.filter(|_| records >= MIN_ACCURACY_RECORDS).map(three_significant_digits);
+        let ended = ended.map(|ran| Ran { score_mismatch: told(ran.score_mismatch), ..ran });
         Ok(Attacked { method, targets, auxiliary_records, ended })
     }
 

@@ -17,8 +17,6 @@ const LABELS: (usize, usize, [u32; 2], usize) = (2000, 5, [1, 20], 10);
 const PROPERTIES: (usize, usize, usize) = (250, 300, 150);
 /// Epochs of each of its trainings, and how much training sets differ.
 const PROPERTIES_TRAINING: (u32, f64) = (50, 1.0);
-/// The half-width of a 95 % interval in standard errors.
-const NORMAL_95: f64 = 1.96;
 
 /// What to infer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -187,7 +185,7 @@ fn of_members(report: &membership::MembershipReport) -> Vec<Inference> {
             attack: attack.to_owned(),
             value: estimate.mean,
             low: estimate.low(),
-            high: estimate.mean + NORMAL_95 * estimate.standard_error,
+            high: estimate.high(),
             without,
             verdict: figures.verdict.as_str().to_owned(),
         };
@@ -210,7 +208,7 @@ fn of_labels(report: &labels::LabelsReport) -> Vec<Inference> {
                 attack: row.attack.as_str().to_owned(),
                 value: accuracy.mean,
                 low: accuracy.low(),
-                high: accuracy.mean + NORMAL_95 * accuracy.standard_error,
+                high: accuracy.high(),
                 without: accuracy.mean - row.added.accuracy.mean,
                 verdict: row.verdict.as_str().to_owned(),
             }

@@ -80,7 +80,8 @@ Examples:
 
 The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
 what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 11a, 12 train in one place
-unless asked, r-fig8 to 12 to full convergence; j-fig7 to 10, 11b and 13 train perceptrons in one place, anew for every split, and take no model file.
+unless asked, r-fig8 to 12 to full convergence; j-fig7 to 10, 11b,
+13, 15 and p-tables train networks in one place, anew for every split, and take no model file.
 Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot; for another --variant
 than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is JSON with `W`, one row of weights per class,
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
@@ -90,7 +91,13 @@ pub struct ReproduceArgs {
     figure: Option<Choice>,
     /// Compute all cards: every figure and table of the papers beside what was published, with a verdict on each. Writes index.html,
     /// README.md and results.json into --out. What is there already is not computed again.
-    #[arg(long, conflicts_with = "figure")]
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "figure", "dataset", "variant", "model", "records", "gia_records", "gia", "attacks", "dimensions", "windows", "own_records",
+            "over_sockets", "l2", "json",
+        ]
+    )]
     all: bool,
     /// With --all: fewer records, windows and points, and no image sets.
     #[arg(long, requires = "all")]

@@ -27,6 +27,12 @@ impl Estimate {
         Self { mean, standard_error: (variance / n).sqrt() }
     }
 
+    /// The upper end of the 95 % interval.
+    #[must_use]
+    pub fn high(&self) -> f64 {
+        self.mean + NORMAL_95 * self.standard_error
+    }
+
     /// The lower end of the 95 % interval.
     #[must_use]
     pub fn low(&self) -> f64 {
@@ -146,5 +152,6 @@ mod tests {
         // Variance 14/3, of a mean of four 14/12.
         assert!((found.standard_error - (14.0f64 / 12.0).sqrt()).abs() < 1e-15);
         assert!((found.low() - (3.0 - 1.96 * (14.0f64 / 12.0).sqrt())).abs() < 1e-12);
+        assert!((found.high() + found.low() - 6.0).abs() < 1e-12);
     }
 }

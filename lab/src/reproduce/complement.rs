@@ -1,8 +1,8 @@
-//! R figures 8 to 11: the errors of six attacks before and after the passive features x become 1 − x for training.
+//! R figures 8 to 11: the errors of seven attacks before and after the passive features x become 1 − x for training.
 //!
 //! Where training has converged the new model is the old one rewritten (R proposition 4, errata R6): W_pas becomes −W_pas and b
-//! becomes b + W_pas 1, and every score is as before. The adversary knows the new model and not the transform; it takes what it
-//! finds for x. [`super::retrained`] trains the two models and compares them.
+//! becomes b + W_pas 1, and every score is as before. A model that was trained to full convergence is trained again in every split; another
+//! is rewritten. The adversary knows the new model and not the transform; it takes what it finds for x.
 
 use std::collections::BTreeMap;
 

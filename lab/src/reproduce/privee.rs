@@ -9,7 +9,7 @@ use vfl_coordinator::defense::{DefenseError, Grants, Noise, Pipeline};
 use vfl_shared::data::{DatasetName, VerticalSplit};
 use vfl_shared::metrics::{accuracy, squared_error_by_record};
 use vfl_shared::model::{Combiner, ModelConfig, PartyLearner, SubModel, TrainingConfig, TrainingValues};
-use vfl_shared::policy::Policy;
+use vfl_shared::policy::{Policy, gaussian_scale};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores};
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin};
@@ -38,8 +38,8 @@ const DEFENSES: [(&str, &str); 8] = [
 
 /// The adversary who knows that PRIVEE is on: it divides by the mean scale of each rank.
 const AWARE: &str = "privee_dp_aware";
-/// σ of P (9) with ε = 0.1, δ = 1e-5 and Δf = 0.1, and the end of the interval that the authors' code draws from.
-const SIGMA: f64 = 4.844_805_262_605_598;
+/// ε, δ and Δf of P (9) as the policy has them, and the end of the interval that the authors' code draws from.
+const SCALE: (f64, f64, f64) = (0.1, 1e-5, 0.1);
 const UP_TO: f64 = 3.0;
 
 /// P's attacks: "GRN" as its code has it, which optimises inputs from normal numbers, and gradient inversion.
@@ -305,13 +305,13 @@ fn numbers(released: ReleasedScores) -> ReleasedScores {
 
 /// PRIVEE divided out in the mean: p + 2/K = c (1 + σ u), u from the part of [0, 3] that belongs to the rank of c.
 fn undone(p: &DMatrix<f64>) -> DMatrix<f64> {
-    let k = p.nrows() as f64;
+    let (k, sigma) = (p.nrows() as f64, gaussian_scale(SCALE.0, SCALE.1, SCALE.2));
     let mut out = p.clone();
     for mut column in out.column_iter_mut() {
         let mut order: Vec<usize> = (0..column.len()).collect();
         order.sort_by(|a, b| column[*a].total_cmp(&column[*b]));
         for (rank, at) in order.into_iter().enumerate() {
-            let scale = 1.0 + SIGMA * UP_TO * (rank as f64 + 0.5) / k;
+            let scale = 1.0 + sigma * UP_TO * (rank as f64 + 0.5) / k;
             column[at] = ((column[at] + 2.0 / k) / scale).max(0.0);
         }
         let sum = column.sum();

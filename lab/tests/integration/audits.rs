@@ -67,6 +67,16 @@ async fn least_squares_is_exact_up_to_k_minus_1_features_and_a_label_stops_it() 
     assert!(exact < 1e-12, "undefended: {exact:e}");
     let hidden = errors(label, Method::LeastSquares).mse;
     assert!(hidden > 1e-4, "behind a label: {hidden:e}");
+    // What the adversary sees of it: exact estimates give the released scores, clipped ones do not give rounded scores, a guess looks at
+    // none, and behind a label there is none. It is told to three digits.
+    let loss = |audit: &Audit, attack: Method| {
+        audit.attacks.iter().find(|a| a.name == attack.as_str()).unwrap().score_mismatch
+    };
+    let rounded = loss(&findings.audits[1], Method::ClampedLeastSquares).unwrap();
+    let solved = loss(none, Method::LeastSquares).unwrap();
+    assert!(solved < 1e-20 && rounded > 1e-6, "{solved:e} {rounded:e}");
+    assert_eq!(rounded, three_significant_digits(rounded));
+    assert_eq!((loss(none, Method::Half), loss(label, Method::LeastSquares)), (None, None));
     let half = errors(none, Method::Half);
     assert_eq!(half, &none.baselines.half, "the attack `half` is the scorer's baseline");
     assert!(none.baselines.column_mean.mse <= none.baselines.half.mse);
