@@ -20,6 +20,8 @@ ENV CARGO_PROFILE_RELEASE_STRIP=debuginfo CARGO_PROFILE_DIST_STRIP=debuginfo CAR
 COPY Cargo.toml Cargo.lock ./
 COPY shared/Cargo.toml shared/
 COPY shared/numerics/Cargo.toml shared/numerics/
+COPY shared/postgres/Cargo.toml shared/postgres/
+COPY shared/stores/Cargo.toml shared/stores/
 COPY coordinator/Cargo.toml coordinator/
 COPY passive-party/Cargo.toml passive-party/
 COPY active-party/Cargo.toml active-party/
@@ -27,7 +29,7 @@ COPY lab/Cargo.toml lab/
 COPY lab/structure/Cargo.toml lab/structure/
 COPY fuzz/targets/Cargo.toml fuzz/targets/
 RUN set -eu; \
-    for crate in shared shared/numerics coordinator passive-party active-party lab lab/structure fuzz/targets; do \
+    for crate in shared shared/numerics shared/postgres shared/stores coordinator passive-party active-party lab lab/structure fuzz/targets; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \

@@ -27,3 +27,7 @@ demo:
 # What reads bytes from outside, each target for a minute.
 fuzz:
     scripts/fuzz.sh
+
+# The Python package, against the release binaries.
+python:
+    scripts/python-tests.sh

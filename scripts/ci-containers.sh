@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Brings up docker-compose.yml for real and checks what it promises: the demo exits 0 and leaves a report that belongs
-# to the owner of the output directory, each party sees its own key and data only, and nothing runs with privileges.
+# to the owner of the output directory, each party sees its own key and data only, and nothing runs with privileges. Then
+# the profiles: the second deployment gives the same scores, also after either of its coordinators is killed, and Prometheus
+# reads all its parties.
 # Makes the base images first where they are missing and cannot be pulled. Removes the containers, volumes and images
 # of its own project afterwards.
 #
-#   usage: scripts/ci-containers.sh [--no-build]     --no-build: the images cloison/*:$CLOISON_TAG exist already
+#   usage: scripts/ci-containers.sh [--no-build]     --no-build: the images cloison/*:$CLOISON_TAG of the services without a
+#                                                    profile exist already, and the base images
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,10 +27,11 @@ case "${1:-}" in
   *) die "unknown argument '$1' (known: --no-build)" ;;
 esac
 
+profiles=()
 if docker compose version >/dev/null 2>&1; then
-  compose() { docker compose --ansi never "$@"; }
+  compose() { docker compose --ansi never "${profiles[@]}" "$@"; }
 elif command -v docker-compose >/dev/null; then
-  compose() { docker-compose --ansi never "$@"; }
+  compose() { docker-compose --ansi never "${profiles[@]}" "$@"; }
 else
   die "neither 'docker compose' nor 'docker-compose' is installed"
 fi
@@ -43,11 +47,19 @@ fi
 
 clean() {
   local status=$?
+  profiles=(--profile postgres --profile observed)
   if ((status != 0)); then compose logs --tail=40 || true; fi
-  if $build; then compose down --volumes --remove-orphans --rmi all; else compose down --volumes --remove-orphans; fi \
-    >/dev/null 2>&1 || true
+  compose down --volumes --remove-orphans >/dev/null 2>&1 || true
+  # Images of the project alone: the base images are kept for the next run.
+  if $build; then
+    docker image ls --filter "reference=cloison/*:$CLOISON_TAG" --format '{{.Repository}}:{{.Tag}}' |
+      xargs -r docker image rm >/dev/null 2>&1 || true
+  else
+    docker image rm "${twins[@]}" >/dev/null 2>&1 || true
+  fi
   rm -rf "$CLOISON_OUT"
 }
+twins=()
 trap clean EXIT
 
 container() { # service: the id of its container, running or not
@@ -59,6 +71,7 @@ expect() { # what, found, expected
 }
 
 compose config -q
+compose --profile postgres --profile observed config -q
 say "compose file is valid for $(compose version --short 2>/dev/null || echo compose)"
 
 if $build; then
@@ -70,7 +83,7 @@ if $build; then
   done
   say 'building the images'
   build_log=$(mktemp)
-  timeout 2400 bash -c "$(declare -f compose); compose build" >"$build_log" 2>&1 || {
+  timeout 2400 bash -c "$(declare -f compose); profiles=(); compose build" >"$build_log" 2>&1 || {
     tail -n 60 "$build_log"
     die "the images could not be built"
   }
@@ -93,6 +106,8 @@ for file in report.json report.html report.csv scores.csv; do
   expect "owner of $file" "$(stat -c '%u:%g' "$CLOISON_OUT/$file")" "$owner"
 done
 
+cp "$CLOISON_OUT/scores.csv" "$CLOISON_OUT/first.csv"
+
 listing() { docker exec "$(container "$1")" ls "$2" | sort | tr '\n' ' '; }
 expect 'keys the coordinator sees' "$(listing coordinator /etc/cloison/tls)" 'ca.pem coordinator.key coordinator.pem '
 expect 'keys the passive party sees' "$(listing passive-1 /etc/cloison/tls)" 'ca.pem passive-1.key passive-1.pem '
@@ -101,16 +116,24 @@ expect 'data the coordinator sees' "$(listing coordinator /var/lib/cloison/data)
 expect 'data the passive party sees' "$(listing passive-1 /var/lib/cloison/data)" 'passive-1.csv passive-1.schema.toml '
 expect 'data the active party sees' "$(listing active /var/lib/cloison/data)" 'active.csv active.schema.toml '
 
+confined() { # service, user id: runs without privileges, and nothing of it is published
+  local id
+  id=$(container "$1")
+  expect "user of $1" "$(docker exec "$id" id -u)" "$2"
+  expect "capabilities of $1" "$(docker exec "$id" sed -n 's/^CapEff:\t//p' /proc/1/status)" 0000000000000000
+  expect "no new privileges in $1" "$(docker exec "$id" sed -n 's/^NoNewPrivs:\t//p' /proc/1/status)" 1
+  if docker exec "$id" sh -c ': >/usr/local/written' 2>/dev/null; then die "$1 can write to its root file system"; fi
+  expect "read-only root of $1" "$(docker inspect --format '{{.HostConfig.ReadonlyRootfs}}' "$id")" true
+  expect "ports of $1 on the host" "$(docker port "$id")" ''
+}
+
+health() { docker inspect --format '{{.State.Health.Status}}' "$(container "$1")"; } # service
+
 for service in coordinator passive-1 active; do
-  id=$(container "$service")
-  expect "user of $service" "$(docker exec "$id" id -u)" 10001
-  expect "capabilities of $service" "$(docker exec "$id" sed -n 's/^CapEff:\t//p' /proc/1/status)" 0000000000000000
-  expect "no new privileges in $service" "$(docker exec "$id" sed -n 's/^NoNewPrivs:\t//p' /proc/1/status)" 1
-  if docker exec "$id" sh -c ': >/usr/local/written' 2>/dev/null; then die "$service can write to its root file system"; fi
-  docker exec "$id" sh -c ': >/var/lib/cloison/state/.probe && rm /var/lib/cloison/state/.probe' ||
+  confined "$service" 10001
+  docker exec "$(container "$service")" sh -c ': >/var/lib/cloison/state/.probe && rm /var/lib/cloison/state/.probe' ||
     die "$service cannot write to its state"
-  expect "health of $service" "$(docker inspect --format '{{.State.Health.Status}}' "$id")" healthy
-  expect "ports of $service on the host" "$(docker port "$id")" ''
+  expect "health of $service" "$(health "$service")" healthy
 done
 
 say 'a second time, with the certificates, data and models that are there'
@@ -143,4 +166,92 @@ docker logs "$(container operator)"
 expect 'exit code of the demo with perceptrons' "$status" 0
 docker exec "$(container coordinator)" sh -c 'cat /var/lib/cloison/state/models/*.json' | grep -q '"mlp"' ||
   die 'the model in service is not of perceptrons'
-say 'demo exits 0 three times, the report belongs to the owner of the output directory, the parties are apart'
+
+say 'the second deployment, beside the first: --profile postgres'
+began=$SECONDS
+twin() { # image, a further name of it
+  docker tag "cloison/$1:$CLOISON_TAG" "cloison/$2:$CLOISON_TAG"
+  twins+=("cloison/$2:$CLOISON_TAG")
+}
+twin coordinator coordinator-a
+twin coordinator coordinator-b
+twin passive-party passive-1-postgres
+twin active-party active-postgres
+twin operator operator-postgres
+twin demo demo-postgres
+profiles=(--profile postgres)
+# Its last job. Without a name, the jobs of the first deployment would run once more.
+compose up -d --no-build demo-postgres
+status=$(timeout 300 docker wait "$(container demo-postgres)") || die 'the demo with PostgreSQL did not end within 300 s'
+docker logs "$(container features)"
+docker logs "$(container operator-postgres)"
+expect 'exit code of the demo with PostgreSQL' "$status" 0
+for file in report.json report.html report.csv scores.csv; do
+  [[ -s "$CLOISON_OUT/postgres/$file" ]] || die "no $file of the demo with PostgreSQL"
+  expect "owner of postgres/$file" "$(stat -c '%u:%g' "$CLOISON_OUT/postgres/$file")" "$owner"
+done
+cmp "$CLOISON_OUT/first.csv" "$CLOISON_OUT/postgres/scores.csv" || die 'the scores are not those of the first deployment'
+
+for service in coordinator-a coordinator-b passive-1-postgres active-postgres; do confined "$service" 10001; done
+confined postgres 999
+for service in coordinator-a coordinator-b; do
+  expect "keys $service sees" "$(listing "$service" /etc/cloison/tls)" 'ca.pem coordinator.key coordinator.pem '
+  expect "what $service has of the database" "$(listing "$service" /etc/cloison/ledger)" 'ca.pem pgpass '
+done
+expect 'data the passive party sees' "$(listing passive-1-postgres /var/lib/cloison/data)" ''
+expect 'what the passive party has of the database' "$(listing passive-1-postgres /etc/cloison/features)" \
+  'ca.pem features.url passive-1.schema.toml '
+
+sql() { docker exec "$(container postgres)" psql -X -A -t -v ON_ERROR_STOP=1 -d "$1" -c "$2"; } # database, query
+expect 'coordinators on the ledger' "$(sql ledger "SELECT count(DISTINCT client_addr) FROM pg_stat_activity WHERE usename = 'ledger'")" 2
+expect 'sessions without TLS' "$(sql ledger 'SELECT count(*) FROM pg_stat_activity JOIN pg_stat_ssl USING (pid)
+  WHERE client_addr IS NOT NULL AND NOT ssl')" 0
+expect 'what the coordinators may do with the features' "$(sql features "SELECT has_database_privilege('ledger', 'features', 'CONNECT')")" f
+expect 'what the passive party may do with the ledger' "$(sql features "SELECT has_database_privilege('reader', 'ledger', 'CONNECT')")" f
+expect 'rights of the passive party on its features' "$(sql features "SELECT string_agg(privilege_type, ' ')
+  FROM information_schema.role_table_grants WHERE grantee = 'reader'")" SELECT
+if docker exec "$(container postgres)" psql -X -c 'SELECT 1' \
+  "host=postgres dbname=ledger user=ledger password=$(docker exec "$(container postgres)" cat /etc/cloison/postgres/ledger.password) sslmode=disable" \
+  >/dev/null 2>&1; then die 'PostgreSQL answers without TLS'; fi
+
+predict() { # what: as the operator of the active party; the scores are those of before
+  docker exec "$(container active-postgres)" active-party predict --config /etc/cloison/active-party.toml \
+    --ids /var/lib/cloison/ids/test.ids --out /tmp/scores.csv >/dev/null || die "no prediction $1"
+  docker exec "$(container active-postgres)" cat /tmp/scores.csv | cmp - "$CLOISON_OUT/first.csv" || die "other scores $1"
+  say "the same scores $1"
+}
+for service in coordinator-a coordinator-b; do
+  docker kill "$(container "$service")" >/dev/null
+  predict "without $service"
+  docker start "$(container "$service")" >/dev/null
+  until=$((SECONDS + 60))
+  until [[ "$(health "$service")" == healthy ]]; do
+    ((SECONDS < until)) || die "$service does not come back"
+    sleep 0.2
+  done
+done
+for job in postgres-setup features; do
+  docker start "$(container "$job")" >/dev/null
+  expect "second run of $job" "$(docker wait "$(container "$job")")" 0
+  docker logs --tail 1 "$(container "$job")" 2>&1 | grep -q 'nothing to do' || die "$job did its work again"
+done
+
+say 'watched: --profile observed'
+profiles=(--profile observed)
+compose up -d --no-build --no-recreate prometheus
+confined prometheus 65534
+ask() { docker exec "$(container prometheus)" promtool query instant http://127.0.0.1:9090 "$1"; } # expression
+for expression in 'sum(up{job="cloison"}) == 4' 'count(count by (party) (up{job="cloison"} == 1)) == 3' \
+  'max by (party) (cloison_rows_total{party="passive-1", status="ok"}) > 0'; do
+  until=$((SECONDS + 40))
+  until answer=$(ask "$expression" 2>&1) && [[ "$answer" == *'=>'* ]]; do
+    ((SECONDS < until)) || die "not so: $expression; Prometheus says: $answer"
+    sleep 0.5
+  done
+  say "Prometheus: $answer"
+done
+answer=$(docker exec "$(container prometheus)" promtool check config /etc/prometheus/prometheus.yml)
+[[ "$answer" == *'1 rule files found'* ]] || die "Prometheus has no rules: $answer"
+say "the profiles took $((SECONDS - began)) s"
+
+say 'demo exits 0 four times, the reports belong to the owner of the output directory, the parties are apart'

@@ -5,11 +5,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
+use vfl_shared::alignment::{Frame, Frames};
 use vfl_shared::model::{ModelSpec, ShownModel, SubModel, SubModelSpec, TrainingConfig};
+use vfl_shared::monitoring::{Hop, Monitor, traces};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_statuses, pb, peer_failure};
-use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, decode_statuses, pb, peer_failure};
+use vfl_shared::service::{Credentials, MOST_CALLS, Peer, TlsError, channel, pause, twice, unanswered, until_answered};
 use vfl_shared::training::messages::{PublishCommand, PublishReply};
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
@@ -21,7 +23,13 @@ pub struct Coordinator {
     peer: Peer,
     client: CoordinatorClient<Channel>,
     timeout: Duration,
+    hop: Hop,
 }
+
+/// The calls whose time is measured.
+const DESCRIBE: &str = "Coordinator/DescribeModel";
+const PREDICT: &str = "Coordinator/Predict";
+const PREDICT_STREAM: &str = "Coordinator/PredictStream";
 
 /// One message of a prediction.
 #[derive(Debug, Clone)]
@@ -55,7 +63,13 @@ impl Coordinator {
         let client = CoordinatorClient::new(channel(credentials, &peer)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { peer, client, timeout })
+        Ok(Self { peer, client, timeout, hop: Hop::default() })
+    }
+
+    /// The same, measured: how long the coordinator takes for predictions, and how it fails.
+    #[must_use]
+    pub fn measured(self, monitor: &Monitor) -> Self {
+        Self { hop: monitor.hop(self.peer.name.as_str(), &[DESCRIBE, PREDICT, PREDICT_STREAM]), ..self }
     }
 
     /// Who and where.
@@ -91,8 +105,19 @@ impl Coordinator {
     /// # Errors
     /// FAILED_PRECONDITION when none is; otherwise what the coordinator said.
     pub(crate) async fn describe(&self) -> Result<ModelDescription, Refusal> {
-        let mut client = self.client.clone();
-        let answer = self.within(client.describe_model(pb::DescribeModelRequest {})).await?.into_inner();
+        let asked = self.hop.time(DESCRIBE, self.described());
+        traces::asking(traces::Name::DescribeModel, &self.peer.name, asked).await
+    }
+
+    async fn described(&self) -> Result<ModelDescription, Refusal> {
+        let client = self.client.clone();
+        let answer = self
+            .within(twice(|| {
+                let mut client = client.clone();
+                async move { client.describe_model(pb::DescribeModelRequest {}).await }
+            }))
+            .await?
+            .into_inner();
         let k = answer.class_names.len();
         if k < 2 {
             return Err(Refusal::internal(format!("{} describes a model of {k} classes", self.peer)));
@@ -109,34 +134,114 @@ impl Coordinator {
     }
 
     /// Asks: with one call if there is one question, over a stream if there are more. Gives the answers in order, as they come; `k`
-    /// is the number of classes.
+    /// is the number of classes. Where the connection breaks, or the coordinator is stopping or without its database, questions with a
+    /// request id are asked again: that costs nothing, and gets the same.
     ///
     /// # Errors
     /// What the coordinator says, or that it is silent, stops early or answers with nonsense.
     pub(crate) async fn predict(
+        &self,
+        questions: Vec<Question>,
+        k: usize,
+        take: impl FnMut(Scored) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        if questions.is_empty() {
+            return Ok(());
+        }
+        let method = if questions.len() == 1 { PREDICT } else { PREDICT_STREAM };
+        let asked = self.hop.time(method, self.answers(questions, k, take));
+        traces::asking(traces::Name::CoordinatorCall, &self.peer.name, asked).await
+    }
+
+    async fn answers(
         &self,
         mut questions: Vec<Question>,
         k: usize,
         mut take: impl FnMut(Scored) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let records: Vec<usize> = questions.iter().map(|question| question.ids.len()).collect();
-        let mut client = self.client.clone();
+        traces::note_rows(records.iter().sum());
+        let named = questions.iter().all(|question| !question.request_id.is_empty());
         if questions.len() <= 1 {
             let Some(question) = questions.pop() else { return Ok(()) };
-            // The time left travels with the call: a coordinator that cannot make it stops working on it.
-            let mut request = tonic::Request::new(question.into());
-            request.set_timeout(self.timeout);
-            let answer = self.within(client.predict(request)).await?.into_inner();
+            let question = pb::PredictRequest::from(question);
+            let ask = |question: pb::PredictRequest| {
+                let mut client = self.client.clone();
+                // The time left travels with the call: a coordinator that cannot make it stops working on it.
+                let mut request = tonic::Request::new(question);
+                request.set_timeout(self.timeout);
+                traces::carry(request.metadata_mut());
+                async move { client.predict(request).await }
+            };
+            let asked = async {
+                match named {
+                    true => until_answered(|| ask(question.clone())).await,
+                    false => ask(question).await.map_err(|status| self.not_again(status)),
+                }
+            };
+            let answer = self.within(asked).await?.into_inner();
             return take(self.scored(&answer, records[0], k)?);
         }
+        let mut done = 0;
+        for _ in 1..MOST_CALLS {
+            let (left, sizes) = (&questions[done..], &records[done..]);
+            match self.stream(left, sizes, &mut done, k, &mut take).await? {
+                Err(status) if named && unanswered(&status) => pause().await,
+                Err(status) if named => return Err(self.refused(&status)),
+                Err(status) => return Err(self.refused(&self.not_again(status))),
+                Ok(()) => return Ok(()),
+            }
+        }
+        let (left, sizes) = (&questions[done..], &records[done..]);
+        self.stream(left, sizes, &mut done, k, &mut take).await?.map_err(|status| self.refused(&status))
+    }
+
+    /// A question without a name is not asked again when the connection breaks on the way, and whoever asked it is told why. (Where no
+    /// connection came about, nothing was asked.)
+    fn not_again(&self, status: Status) -> Status {
+        if !broken(&status) || status.code() == Code::Unavailable {
+            return status;
+        }
+        Status::unavailable(format!(
+            "{} was lost on the way: the request may have been recorded, and asking again costs again; a request with an id is asked \
+             again by itself, at no cost",
+            self.peer
+        ))
+    }
+
+    /// Asks over a stream, and counts the answers in `done`. The inner error is the stream's.
+    async fn stream(
+        &self,
+        questions: &[Question],
+        records: &[usize],
+        done: &mut usize,
+        k: usize,
+        take: &mut impl FnMut(Scored) -> Result<(), Refusal>,
+    ) -> Result<Result<(), Status>, Refusal> {
+        let questions: Vec<Question> = questions.to_vec();
         let outgoing = tokio_stream::iter(questions.into_iter().map(pb::PredictRequest::from));
-        let mut answers = self.within(client.predict_stream(outgoing)).await?.into_inner();
-        for n in records {
-            let answer = self.within(answers.message()).await?;
+        let mut outgoing = tonic::Request::new(outgoing);
+        traces::carry(outgoing.metadata_mut());
+        let mut client = self.client.clone();
+        let late = |_| {
+            let message = format!("{} did not answer in {} ms", self.peer, self.timeout.as_millis());
+            Refusal::new(RefusalKind::DeadlineExceeded, message)
+        };
+        let opened = tokio::time::timeout(self.timeout, client.predict_stream(outgoing)).await.map_err(late)?;
+        let mut answers = match opened {
+            Ok(opened) => opened.into_inner(),
+            Err(status) => return Ok(Err(status)),
+        };
+        for &n in records {
+            let answer = match tokio::time::timeout(self.timeout, answers.message()).await.map_err(late)? {
+                Ok(answer) => answer,
+                Err(status) => return Ok(Err(status)),
+            };
             let ended = || Refusal::unavailable(format!("{} ended the stream early", self.peer));
             take(self.scored(&answer.ok_or_else(ended)?, n, k)?)?;
+            *done += 1;
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     fn scored(&self, answer: &pb::PredictResponse, records: usize, k: usize) -> Result<Scored, Refusal> {
@@ -176,6 +281,22 @@ impl Coordinator {
         let mut client = self.client.clone();
         let opened = client.train(outgoing(replies)).await;
         opened.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
+    }
+
+    /// Opens an alignment: `frames` go to the coordinator, what it says comes back.
+    ///
+    /// # Errors
+    /// What the coordinator says.
+    pub(crate) async fn align(&self, frames: mpsc::Receiver<Result<Frame, Refusal>>) -> Result<Frames, Refusal> {
+        let mut client = self.client.clone();
+        let frames = tokio_stream::wrappers::ReceiverStream::new(frames).filter_map(Result::ok);
+        let opened = client.align(frames.map(pb::AlignmentFrame::from)).await;
+        let answers = opened.map_err(|status| self.refused(&status))?.into_inner();
+        let coordinator = self.clone();
+        Ok(Box::pin(answers.map(move |frame| {
+            let frame = frame.map_err(|status| coordinator.refused(&status))?;
+            Frame::try_from(frame).map_err(|e| Refusal::internal(format!("{} sent {e}", coordinator.peer)))
+        })))
     }
 
     /// Opens a publication of imported parameters.

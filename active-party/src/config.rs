@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
 use vfl_shared::cli::PartySettings;
-use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
-use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable};
+use vfl_shared::data::{FeatureTable, Features};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};
+use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Peer, Role};
+use vfl_shared::state_dir::StateDir;
+use vfl_stores::DataConfig;
 
 /// The file as it stands.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,8 +33,14 @@ pub struct ConfigValues {
     /// What callers may hold of this service.
     #[serde(default)]
     pub limits: Limits,
+    /// Where metrics are served. Default nowhere.
+    #[serde(default)]
+    pub metrics: MetricsTable,
+    /// Where spans of predictions are sent. Default nowhere.
+    #[serde(default)]
+    pub traces: TracesTable,
     /// Features and labels.
-    pub data: DataFiles,
+    pub data: DataConfig,
     /// The coordinator.
     pub coordinator: PeerAddress,
     /// Passive parties that may be asked for the parameters they release, in an audit. Default none.
@@ -39,6 +49,9 @@ pub struct ConfigValues {
     /// What auditors may do here.
     #[serde(default)]
     pub audit: AuditTable,
+    /// With which passive parties records are aligned.
+    #[serde(default)]
+    pub alignment: AlignmentTable,
     /// How models are trained.
     #[serde(default)]
     pub training: TrainingTable,
@@ -51,16 +64,6 @@ pub struct ConfigValues {
 
 fn default_peer_timeout_ms() -> u64 {
     30_000
-}
-
-/// `[data]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DataFiles {
-    /// Record ids, features and labels.
-    pub csv: PathBuf,
-    /// What the columns are, and their public ranges.
-    pub schema: PathBuf,
 }
 
 /// `[audit]`.
@@ -92,6 +95,52 @@ impl AuditTable {
     }
 }
 
+/// `[alignment]`: finding out which records a passive party holds too. The passive party learns the same.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AlignmentTable {
+    /// Whether this party aligns at all, when its operator asks for it (`active-party align`). Default false: each run tells the passive
+    /// party which ids of a list of its own choice are held here.
+    pub allowed: bool,
+    /// Runs with each passive party over the life of the state directory. One that was cut off counts once anything depends on this
+    /// party's ids. Default 1.
+    pub max_runs: u32,
+    /// The most ids of either party. Default 10 000 000.
+    pub max_records: u64,
+    /// A file with the ids of the only records that are aligned, one a line. Default all records; where the features are behind an HTTP
+    /// feature service, which cannot list them, those that `active-party align --ids` names. It is read when a run begins.
+    pub ids: Option<PathBuf>,
+}
+
+impl Default for AlignmentTable {
+    fn default() -> Self {
+        Self { allowed: false, max_runs: 1, max_records: MAX_RECORDS, ids: None }
+    }
+}
+
+impl AlignmentTable {
+    /// The rules of a run. The passive party has the result first, so that a least number of common ids is its to ask for.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        Rules { max_runs: self.max_runs, max_records: self.max_records, least_common: 0, out: None }
+    }
+
+    /// The ids that are aligned, of these features.
+    #[must_use]
+    pub fn own_ids(&self, features: &Features) -> OwnIds {
+        OwnIds::new(features.clone(), self.ids.clone())
+    }
+
+    /// Checks the table, for a party of these features.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it.
+    pub fn check(&self, features: &Features) -> Result<(), String> {
+        self.own_ids(features).check()?;
+        self.rules().check()
+    }
+}
+
 /// `[training]`: the values of a training configuration, and the records.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -112,6 +161,8 @@ pub struct TrainingTable {
     pub patience: u32,
     /// See [`TrainingValues`].
     pub seed: u64,
+    /// See [`TrainingValues`].
+    pub shuffle_block: u32,
     /// Differential privacy of this party's parameters: see [`privacy`](vfl_shared::model::privacy). Default none.
     pub privacy: Option<PrivacyConfig>,
 }
@@ -128,6 +179,7 @@ impl Default for TrainingTable {
             validation_share: v.validation_share,
             patience: v.patience,
             seed: v.seed,
+            shuffle_block: v.shuffle_block,
             privacy: None,
         }
     }
@@ -143,6 +195,7 @@ impl TrainingTable {
             validation_share: self.validation_share,
             patience: self.patience,
             seed: self.seed,
+            shuffle_block: self.shuffle_block,
             model: model.clone(),
         })
     }
@@ -163,10 +216,12 @@ pub struct Settings {
     pub credentials: Credentials,
     /// What callers may hold of this service.
     pub limits: Limits,
+    /// Who is told how this party does.
+    pub monitoring: Monitoring,
     /// Where this party's parameters are kept.
     pub state_dir: PathBuf,
     /// Features and labels.
-    pub table: Arc<FeatureTable>,
+    pub features: Features,
     /// The coordinator.
     pub coordinator: Peer,
     /// Passive parties that may be asked for the parameters they release.
@@ -179,6 +234,8 @@ pub struct Settings {
     pub known: Option<Arc<FeatureTable>>,
     /// How this party keeps its parameters private in trainings.
     pub privacy: Option<PrivacyConfig>,
+    /// With which passive parties records are aligned.
+    pub alignment: AlignmentTable,
 }
 
 /// What the commands `train` and `predict` need: they are clients of the running service.
@@ -203,14 +260,14 @@ impl Settings {
         let file = ConfigFile::<ConfigValues>::read(path)?;
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::ActiveParty)?;
-        let table =
-            FeatureTable::from_csv(&v.data.schema, &v.data.csv).map_err(|e| file.error(format!("[data]: {e}")))?;
-        let (Some(_), Some(label)) = (table.labels(), table.schema().label()) else {
+        let features = v.data.open().map_err(|e| file.error(format!("[data]: {e}")))?;
+        let Some(label) = features.schema().label() else {
             return Err(file.error("[data]: the schema declares no label; the active party holds the labels"));
         };
         let classes = u32::try_from(label.classes.len()).unwrap_or(u32::MAX);
         v.model.sub_model(classes).map_err(|e| file.error(format!("[model]: {e}")))?;
         v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
+        v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
         let known = v.audit.known().map_err(|e| file.error(format!("[audit]: {e}")))?;
         if v.peer_timeout_ms == 0 {
             return Err(file.error("peer_timeout_ms must be at least 1"));
@@ -218,14 +275,16 @@ impl Settings {
         let settings = Self {
             credentials,
             limits: file.limits(&v.limits)?,
+            monitoring: file.monitoring(&v.metrics, &v.traces, v.listen)?,
             state_dir: v.state_dir.clone(),
-            table: Arc::new(table),
+            features,
             coordinator: v.coordinator.peer(Role::Coordinator),
             passive_parties: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
             audits_allowed: v.audit.allowed,
             known: known.map(Arc::new),
             privacy: v.training.privacy,
+            alignment: v.alignment.clone(),
         };
         Ok((v.listen, settings))
     }
@@ -240,8 +299,12 @@ impl PartySettings for Settings {
         &self.credentials
     }
 
-    fn state_dir(&self) -> &Path {
-        &self.state_dir
+    fn state_dir(&self) -> StateDir {
+        (&self.state_dir).into()
+    }
+
+    async fn reach(&self) -> Result<(), String> {
+        self.features.check().await.map_err(|e| format!("[data]: {e}"))
     }
 }
 

@@ -27,14 +27,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod align;
 pub mod attack;
 pub mod cli;
 pub mod client;
 pub mod config;
+mod inference;
 mod invert_transform;
 mod own_part;
 mod parameters;
 mod passive_party;
+mod predict;
 pub mod publish;
 pub mod reconstruct;
 pub mod scoring;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::data::FeatureTable;
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::model::Combiner;
 use vfl_shared::numerics::three_significant_digits;
@@ -124,11 +124,16 @@ impl Reconstructor {
         let Known { released: known, lent, undone } =
             Known::ask(&self.scorer, &self.passive, model, target, lenders).await?;
         let share = self.scorer.share(&model.version)?;
-        let y = self.scorer.table.fetch(&job.ids).map_err(|e| Refusal::internal(e.to_string()))?;
+        let y = self.scorer.features.fetch(&job.ids).await.map_err(|e| e.told("this active party"))?;
         let y = Arc::new(own_part::features(&share, y)?);
-        let labelled = match job.tasks.iter().any(|t| t.needs.labelled.wanted()) {
-            true => Some(Arc::new(supply::labelled(&self.scorer.table, &share, &job.ids)?)),
-            false => None,
+        let table = self.scorer.features.memory();
+        let labelled = match (job.tasks.iter().any(|t| t.needs.labelled.wanted()), table) {
+            (true, Some(table)) => Some(Arc::new(supply::labelled(table, &share, &job.ids)?)),
+            (true, None) => {
+                tracing::info!("attacks that learn from labelled records get none: the features are not in memory");
+                None
+            }
+            (false, _) => None,
         };
         let (released, mean) = match released {
             Some(released) => self.repeated(model, job, released).await?,
@@ -228,7 +233,10 @@ impl Reconstructor {
     /// Accuracy of the released scores, where labels are known: of at least [`MIN_ACCURACY_RECORDS`] records, and of sets that are
     /// equal or have no record in common. The accuracies of two sets that differ in one record would tell of that record.
     async fn accuracy(&self, ids: &RecordIds, scored: &Scored) -> Option<f64> {
-        let labels = self.scorer.labels(ids).filter(|labels| labels.len() >= MIN_ACCURACY_RECORDS)?;
+        let labels = self.scorer.labels(ids).await.inspect_err(|error| {
+            tracing::warn!(%error, "no accuracy is told: the labels cannot be read");
+        });
+        let labels = labels.ok()?.ok().filter(|labels| labels.len() >= MIN_ACCURACY_RECORDS)?;
         let (sets, ids) = (self.sets.clone(), ids.clone());
         let admit = move || sets.lock().unwrap_or_else(PoisonError::into_inner).admit(&ids);
         match tokio::task::spawn_blocking(admit).await.ok()? {

@@ -5,9 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::data::{Features, StoreError};
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShareStore, StoredShare};
+use vfl_shared::monitoring::{Monitor, traces};
 use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
 use vfl_shared::service::{Credentials, Peer, TlsError};
 use vfl_shared::training::max_batch;
@@ -20,7 +21,7 @@ pub use crate::served::{ModelDescription, Scored};
 #[derive(Debug)]
 pub struct Scorer {
     /// Features and labels.
-    pub table: Arc<FeatureTable>,
+    pub features: Features,
     /// This party's disk.
     pub store: ShareStore,
     coordinator: Coordinator,
@@ -35,12 +36,18 @@ impl Scorer {
     pub fn new(
         credentials: &Credentials,
         coordinator: Peer,
-        table: Arc<FeatureTable>,
+        features: Features,
         store: ShareStore,
         timeout: Duration,
     ) -> Result<Self, TlsError> {
         let coordinator = Coordinator::new(credentials, coordinator, timeout)?;
-        Ok(Self { table, store, coordinator, loaded: RwLock::default() })
+        Ok(Self { features, store, coordinator, loaded: RwLock::default() })
+    }
+
+    /// The same, with the coordinator's answers measured.
+    #[must_use]
+    pub fn measured(self, monitor: &Monitor) -> Self {
+        Self { coordinator: self.coordinator.measured(monitor), ..self }
     }
 
     /// The coordinator.
@@ -52,7 +59,7 @@ impl Scorer {
     /// Names of this party's features, in the order of the weights' columns.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
-        self.table.schema().features().iter().map(|f| f.name.clone()).collect()
+        self.features.schema().features().iter().map(|f| f.name.clone()).collect()
     }
 
     /// The model in service.
@@ -97,27 +104,35 @@ impl Scorer {
         audit_session: &str,
         request_id: &str,
     ) -> Result<Scored, Refusal> {
+        let own = self.questions(model, ids, audit_session, request_id);
+        let (held, questions) = traces::within(traces::Name::OwnShare, own).await?;
+        self.answers(questions, &held, vec![RowStatus::NotFound; ids.len()], model.class_names.len()).await
+    }
+
+    /// Which of the records this party holds, and what is asked of them.
+    async fn questions(
+        &self,
+        model: &ModelDescription,
+        ids: &RecordIds,
+        audit_session: &str,
+        request_id: &str,
+    ) -> Result<(Vec<usize>, Vec<Question>), Refusal> {
         let share = self.share(&model.version)?;
+        traces::note_version(&model.version);
         let k = model.class_names.len();
-        let row_status = vec![RowStatus::NotFound; ids.len()];
-        let mut positions = Vec::with_capacity(ids.len());
-        let mut held = Vec::with_capacity(ids.len());
-        for (i, id) in ids.iter().enumerate() {
-            if let Some(position) = self.table.position(id) {
-                held.push(i);
-                positions.push(position);
-            }
-        }
+        let found = async { self.features.lookup(ids).await.map_err(|e| e.refusal()) };
+        let found = traces::within(traces::Name::StoreLookUp, found).await?;
+        let (held, rows) = (found.held, found.block.matrix());
         let mut requests = Vec::new();
         // Each message is a request of its own to the coordinator.
         let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
         // Half a message is for outputs, or for the scores that answer them, however wide they are.
         let width = (share.model().spec().width() as usize).max(k);
         let chunk = STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1);
-        for (held, positions) in held.chunks(chunk).zip(positions.chunks(chunk)) {
-            let block = self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()))?;
-            let (own, n) = (share.model(), block.records());
-            let logits = heavy(own.work() * n as u64, || own.outputs(block.matrix()));
+        for (part, held) in held.chunks(chunk).enumerate() {
+            let (own, n) = (share.model(), held.len());
+            let block = rows.columns(part * chunk, n).into_owned();
+            let logits = heavy(own.work() * n as u64, || own.outputs(&block));
             let logits = logits.map_err(|e| Refusal::internal(e.to_string()))?;
             requests.push(Question {
                 version: model.version.clone(),
@@ -127,7 +142,7 @@ impl Scorer {
                 request_id: name(requests.len()),
             });
         }
-        self.answers(requests, &held, row_status, k).await
+        Ok((held, requests))
     }
 
     /// Asks a session for records with logit shares (k × n) of the caller's own choice, as an adversary may.
@@ -178,11 +193,13 @@ impl Scorer {
         Ok(Scored { row_status, released })
     }
 
-    /// The labels of records, where this party holds them.
-    #[must_use]
-    pub fn labels(&self, ids: &RecordIds) -> Option<Vec<u32>> {
-        let all = self.table.labels()?;
-        ids.iter().map(|id| self.table.position(id).map(|p| all[p])).collect()
+    /// The labels of records that this party must hold all of; otherwise how many it does not hold.
+    ///
+    /// # Errors
+    /// [`StoreError`] when they cannot be read.
+    pub async fn labels(&self, ids: &RecordIds) -> Result<Result<Vec<u32>, usize>, StoreError> {
+        let (missing, labels) = self.features.labels(ids).await?;
+        Ok(if missing == 0 && labels.len() == ids.len() { Ok(labels) } else { Err(missing) })
     }
 }
 

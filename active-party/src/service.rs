@@ -2,38 +2,45 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
+use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
-use tonic::{Request, Response, Status};
-use vfl_shared::data::FeatureStore;
+use tonic::{Request, Response, Status, Streaming};
+use vfl_shared::alignment::Progress;
+use vfl_shared::data::{Features, StoreError as FeatureError};
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{ShareStore, Staging, StoreError, TrainingConfig};
+use vfl_shared::monitoring::traces::{Context, Traces};
+use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
 use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
-use vfl_shared::rpc::pb::train_job_event;
+use vfl_shared::rpc::pb::{align_job_event, train_job_event};
 use vfl_shared::rpc::{
     LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, encode_statuses, pb, require,
 };
-use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve};
+use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve_with_health};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::training::messages::{Labelled, Published, Reply, Start};
-use vfl_shared::training::{Importer, Participant, TrainingEvent};
+use vfl_shared::training::{Importer, Participant, RecordSource, Rows, TrainingEvent, TrainingRecords};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
+use crate::align::Alignments;
+use crate::client::Coordinator;
 use crate::config::Settings;
+use crate::inference::{Inference, follow};
+pub use crate::predict::MAX_SCORE_RECORDS;
+use crate::predict::{Predictor, check_answer};
 use crate::publish::publish;
 use crate::reconstruct::{Asked, Reconstructor, ReconstructorError};
-use crate::scoring::{Scorer, ended_early};
+use crate::scoring::{ModelDescription, Scorer, ended_early};
 
-/// The most records of one call of `Predict`; the command line sends more in several calls.
-pub const MAX_SCORE_RECORDS: usize = 65_536;
-
-/// The longest name of a request, in bytes; what goes on to the coordinator is a little longer.
-const MAX_REQUEST_ID: usize = 100;
+/// How long the next ids of an alignment may take to come.
+const LIST_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a second training or publication is told.
 const BUSY: &str = "another training or publication is under way; try again when it has ended";
@@ -44,15 +51,24 @@ pub enum RunError {
     /// The state directory.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The features.
+    #[error("[data]: {0}")]
+    Features(#[from] FeatureError),
     /// An address or a certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The record of alignments.
+    #[error("the record of alignments: {0}")]
+    Alignments(StateFileError),
     /// The sets of records whose accuracy was told.
     #[error("the sets of earlier audits: {0}")]
     Audits(StateFileError),
     /// A passive party's address.
     #[error(transparent)]
     Reconstructor(#[from] ReconstructorError),
+    /// The address for metrics.
+    #[error(transparent)]
+    Metrics(#[from] EndpointError),
     /// The transport.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -60,14 +76,16 @@ pub enum RunError {
 
 struct Service {
     identity: PeerIdentity,
+    predictor: Arc<Predictor>,
     scorer: Arc<Scorer>,
     reconstructor: Arc<Reconstructor>,
     audits_allowed: bool,
+    alignments: Arc<Alignments>,
     importer: Arc<Importer>,
     class_names: Vec<String>,
     training: Arc<tokio::sync::Mutex<()>>,
     privacy: Option<PrivacyConfig>,
-    stop: tokio_util::sync::CancellationToken,
+    stop: CancellationToken,
 }
 
 /// Serves on a bound listener until `shutdown` completes.
@@ -79,12 +97,19 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
+    let identity = settings.credentials.identity();
+    let monitor = Monitor::new(identity.role().as_str(), identity.name().as_str());
+    let traced = settings.monitoring.traces.as_ref();
+    let traces = Traces::open(traced, identity.role().as_str(), identity.name().as_str(), &monitor);
     let store = ShareStore::open(&settings.state_dir)?;
-    let class_names = settings.table.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
-    tracing::info!(records = settings.table.len(), features = settings.table.schema().len(), "the active party starts");
+    settings.features.check().await?;
+    let class_names = settings.features.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
+    tracing::info!(features = ?settings.features, "the active party starts");
     let credentials = &settings.credentials;
-    let scorer =
-        Arc::new(Scorer::new(credentials, settings.coordinator, settings.table, store, settings.peer_timeout)?);
+    let coordinator = Coordinator::new(credentials, settings.coordinator.clone(), settings.peer_timeout)?;
+    let alignments = Arc::new(Alignments::open(&settings, coordinator).map_err(RunError::Alignments)?);
+    let scorer = Scorer::new(credentials, settings.coordinator, settings.features, store, settings.peer_timeout)?;
+    let scorer = Arc::new(scorer.measured(&monitor));
     let sets = DisjointSets::open(&settings.state_dir.join("audited.sets")).map_err(RunError::Audits)?;
     let (passive, timeout) = (&settings.passive_parties, settings.peer_timeout);
     let reconstructor = Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?;
@@ -92,35 +117,39 @@ pub async fn run(
     let staging = Staging::of(&settings.state_dir);
     let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.feature_names()));
     let identity = credentials.identity().clone();
+    let (measured, tracer) = (monitor.predictions().clone(), traces.tracer());
+    let predictor = Arc::new(Predictor::new(identity.clone(), scorer.clone(), measured, tracer));
     let service = |stop| Service {
         identity,
+        predictor: predictor.clone(),
         scorer,
         reconstructor,
         audits_allowed: settings.audits_allowed,
+        alignments,
         importer,
         class_names,
         training: Arc::default(),
         privacy: settings.privacy,
         stop,
     };
-    let routes = |stop| {
+    let routes = |stop: CancellationToken, health| {
+        tokio::spawn(follow(predictor.clone(), health, stop.clone()));
         Routes::new(
             ActivePartyServer::new(service(stop))
                 .max_decoding_message_size(MAX_MESSAGE_BYTES)
                 .max_encoding_message_size(MAX_MESSAGE_BYTES),
         )
+        .add_service(Inference::serve(predictor.clone()))
     };
-    Ok(serve(listener, credentials, &settings.limits, routes, shutdown).await?)
+    let _metrics = Endpoint::open(settings.monitoring.metrics, &monitor).await?;
+    let served = serve_with_health(listener, credentials, &settings.limits, &monitor, routes, shutdown).await;
+    traces.close().await;
+    Ok(served?)
 }
 
 impl Service {
-    /// The role is not enough: another active party of the deployment has no business with this one's records.
     fn own(&self, caller: &PeerIdentity) -> Result<(), Refusal> {
-        if *caller == self.identity {
-            return Ok(());
-        }
-        let message = format!("this service is for {} alone, the caller is {}", self.identity.words(), caller.words());
-        Err(Refusal::new(RefusalKind::PermissionDenied, message))
+        self.predictor.own(caller)
     }
 }
 
@@ -130,30 +159,20 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl ActiveParty for Service {
     async fn predict(&self, request: Request<pb::ScoreRequest>) -> Result<Response<pb::ScoreResponse>, Status> {
         self.own(&caller(&request)?)?;
+        let parent = Context::of(request.metadata());
         let request = request.into_inner();
-        let ids = RecordIds::try_from(require("ids", request.ids)?)?;
-        if request.request_id.len() > MAX_REQUEST_ID {
-            let reason = "at most 100 bytes";
-            return Err(WireError::Range { field: "request_id", reason }.into());
-        }
-        if !(1..=MAX_SCORE_RECORDS).contains(&ids.len()) {
-            let message = format!("a request takes 1 to {MAX_SCORE_RECORDS} records, {} came", ids.len());
-            return Err(Refusal::invalid(message).into());
-        }
-        let asked = async {
-            let model = self.scorer.describe().await?;
-            let scored = self.scorer.score(&model, &ids, "", &request.request_id).await?;
-            Ok((model, scored))
+        let work = async {
+            let ids = RecordIds::try_from(require("ids", request.ids)?)?;
+            let admit = |model: &ModelDescription| check_answer(ids.len(), &model.class_names);
+            let (model, scored) = self.predictor.predict(&ids, &request.request_id, admit).await?;
+            Ok(Response::new(pb::ScoreResponse {
+                model_version: model.version.as_str().to_owned(),
+                class_names: model.class_names,
+                row_status: encode_statuses(&scored.row_status),
+                release: Some((&scored.released).into()),
+            }))
         };
-        let (model, scored) = asked.await.inspect_err(|refusal: &Refusal| {
-            tracing::warn!(records = ids.len(), reason = %refusal, "records were not scored");
-        })?;
-        Ok(Response::new(pb::ScoreResponse {
-            model_version: model.version.as_str().to_owned(),
-            class_names: model.class_names,
-            row_status: encode_statuses(&scored.row_status),
-            release: Some((&scored.released).into()),
-        }))
+        self.predictor.traced(parent, work).await
     }
 
     type TrainStream = Responses<pb::TrainJobEvent>;
@@ -164,10 +183,9 @@ impl ActiveParty for Service {
         let config = TrainingConfig::try_from(&require("config", request.config)?)?;
         let ids = match request.ids {
             Some(ids) if !ids.ends.is_empty() => RecordIds::try_from(ids)?,
-            _ => self.scorer.table.ids().clone(),
+            _ => self.scorer.features.ids().await.map_err(|e| e.refusal())?,
         };
-        let labels = self.scorer.labels(&ids).ok_or_else(|| {
-            let missing = ids.iter().filter(|id| self.scorer.table.position(id).is_none()).count();
+        let labels = self.scorer.labels(&ids).await.map_err(|e| e.refusal())?.map_err(|missing| {
             let message = format!("{missing} of the {} training records are not held here", ids.len());
             Refusal::new(RefusalKind::NotFound, message)
         })?;
@@ -207,7 +225,7 @@ impl ActiveParty for Service {
             None => RecordIds::default(),
         };
         let _busy = self.training.try_lock().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
-        let unknown = ids.iter().filter(|id| self.scorer.table.position(id).is_none()).count();
+        let unknown = self.scorer.features.missing(&ids).await.map_err(|e| e.refusal())?;
         let name = self.identity.name();
         let ended = tokio::select! {
             ended = publish(&self.scorer, &self.importer, name, &self.class_names, &ids) => ended,
@@ -220,6 +238,31 @@ impl ActiveParty for Service {
             published: Some(published.into()),
             unknown_training_ids: unknown as u32,
         }))
+    }
+
+    type AlignStream = Responses<pb::AlignJobEvent>;
+
+    async fn align(
+        &self,
+        request: Request<Streaming<pb::AlignJobRequest>>,
+    ) -> Result<Response<Self::AlignStream>, Status> {
+        self.own(&caller(&request)?)?;
+        self.alignments.allows()?;
+        let mut messages = request.into_inner();
+        let (events, outgoing) = mpsc::channel(64);
+        let (alignments, stop) = (self.alignments.clone(), self.stop.clone());
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = align(&alignments, &mut messages, &events) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
+                () = events.closed() => Err(Refusal::unavailable("nobody waits for the alignment any more")),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(reason = %refusal, "an alignment ended early");
+                let _ = events.send(Err(refusal.into())).await;
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
     type ReconstructStream = Responses<pb::ReconstructEvent>;
@@ -252,6 +295,50 @@ impl ActiveParty for Service {
     }
 }
 
+/// One alignment: reads whom to align with and which ids, then tells how far it is and what came of it.
+async fn align(
+    alignments: &Alignments,
+    messages: &mut Streaming<pb::AlignJobRequest>,
+    events: &mpsc::Sender<Result<pb::AlignJobEvent, Status>>,
+) -> Result<(), Refusal> {
+    let mut next = async || {
+        let message = tokio::time::timeout(LIST_PATIENCE, messages.message()).await;
+        let message = message.map_err(|_| {
+            let reason = format!("no further ids came in {} s", LIST_PATIENCE.as_secs());
+            Refusal::new(RefusalKind::DeadlineExceeded, reason)
+        })?;
+        message.map_err(|status| Refusal::new(RefusalKind::from_code(status.code()), status.message()))
+    };
+    let first = next().await?.ok_or_else(|| Refusal::invalid("an alignment begins with the passive party's name"))?;
+    let passive = WireError::party_name("passive_party", first.passive_party)?;
+    let (mut list, mut chunk) = (alignments.list(), first.ids);
+    loop {
+        if let Some(ids) = chunk {
+            list.take(&RecordIds::try_from(ids)?).await?;
+        }
+        let Some(message) = next().await? else { break };
+        if !message.passive_party.is_empty() {
+            return Err(Refusal::invalid("whom to align with stands in the first message alone"));
+        }
+        chunk = message.ids;
+    }
+    let ids = list.finish().await?;
+    let event = |event| Ok(pb::AlignJobEvent { event: Some(event) });
+    let mut tell = |progress: Progress| {
+        // A client too slow to read the progress misses some of it; the alignment does not wait for it.
+        let _ = events.try_send(event(align_job_event::Event::Progress(progress.into())));
+    };
+    let completed = alignments.run(&passive, &ids, &mut tell).await?;
+    let gone = |_| Refusal::unavailable("nobody waits for the ids any more; they are in the state directory");
+    let common = &completed.common.ids;
+    for from in (0..common.len()).step_by(LIST_CHUNK_RECORDS) {
+        let ids = common.slice(from, from + LIST_CHUNK_RECORDS);
+        events.send(event(align_job_event::Event::Common(ids.into()))).await.map_err(gone)?;
+    }
+    let done = align_job_event::Event::Done(completed.summary.into());
+    events.send(event(done)).await.map_err(gone)
+}
+
 /// One training: opens the coordinator's stream, sends the records and labels, then answers as any party does. Gives what
 /// was published.
 async fn train(
@@ -278,16 +365,12 @@ async fn train(
         }
     };
     let names = scorer.feature_names();
-    let source = |ids: &RecordIds| -> Result<FeatureBlock, Refusal> {
-        let block = scorer.table.fetch(ids);
-        block.map_err(|e| WireError::Content { field: "records", reason: e.to_string() }.into())
-    };
     let participant = Participant {
         coordinator: scorer.coordinator().peer().to_string(),
         store: &scorer.store,
         feature_names: &names,
         known_records: Some(ids.clone()),
-        source: &source,
+        source: scorer,
         gate: None,
         privacy,
     };
@@ -302,4 +385,20 @@ async fn train(
     let outcome = outcome?;
     tracing::info!(version = %outcome.version, "this party's share is stored and in service");
     Ok(outcome.published)
+}
+
+/// The records of a training: a block in memory, or a batch at a time. Labels were read before, and so every record is held.
+impl RecordSource for Scorer {
+    fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords> {
+        Box::pin(async move {
+            match &self.features {
+                Features::Memory(_) => Ok(TrainingRecords::Here(self.fetch(ids).await?)),
+                Features::Remote(store) => Ok(TrainingRecords::Elsewhere { features: store.schema().len() }),
+            }
+        })
+    }
+
+    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock> {
+        Box::pin(async move { self.features.fetch(ids).await.map_err(|e| e.refusal()) })
+    }
 }

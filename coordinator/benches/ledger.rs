@@ -1,4 +1,6 @@
-//! Rows per second of the durable SQLite ledger: every figure includes the synchronisation of the disk.
+//! Rows per second of the durable ledger: every figure includes the synchronisation of the disk. In SQLite, and, where
+//! `CLOISON_POSTGRES_URL` names a server, in PostgreSQL: for one coordinator alone, one that would share the ledger, and two that
+//! do.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -77,5 +79,54 @@ fn ledger(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, ledger);
+/// `coordinators` on one ledger, with as many callers in all as there are in the other groups.
+async fn opened(config: &LedgerConfig, coordinators: usize) -> Vec<Arc<Ledger>> {
+    let mut ledgers = Vec::new();
+    for _ in 0..coordinators {
+        ledgers.push(Arc::new(Ledger::open(config, "bench").await.expect("a ledger")));
+    }
+    ledgers
+}
+
+fn postgres(c: &mut Criterion) {
+    let Ok(server) = std::env::var("CLOISON_POSTGRES_URL") else { return };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    for (name, shared, coordinators) in [("alone", false, 1), ("shared, one", true, 1), ("shared, two", true, 2)] {
+        let mut group = c.benchmark_group(format!("ledger/postgres/{name}"));
+        group.sample_size(10).sampling_mode(SamplingMode::Flat);
+        let config = LedgerConfig { budgets: Budgets::UNLIMITED, shared, ..LedgerConfig::new(&server) };
+        let ledgers = runtime.block_on(opened(&config, coordinators));
+        // Of no other group: the tables stay.
+        let next = AtomicU64::new(rand::random_range(0..u64::MAX / 2));
+        for (rows, callers) in [(16_384, CALLERS), (1, 64)] {
+            group.throughput(Throughput::Elements(callers * rows));
+            group.bench_function(format!("new records, {rows} rows, {callers} callers"), |b| {
+                b.iter_custom(|times| {
+                    runtime.block_on(async {
+                        let mut taken = Duration::ZERO;
+                        for _ in 0..times {
+                            let spends: Vec<Spend> =
+                                (0..callers).map(|_| spend(next.fetch_add(rows, Ordering::Relaxed), rows)).collect();
+                            let start = Instant::now();
+                            let mut tasks = tokio::task::JoinSet::new();
+                            for (spend, ledger) in spends.into_iter().zip(ledgers.iter().cycle()) {
+                                let ledger = ledger.clone();
+                                tasks.spawn(async move { black_box(ledger.spend(spend).await.expect("granted")) });
+                            }
+                            tasks.join_all().await;
+                            taken += start.elapsed();
+                        }
+                        taken
+                    })
+                });
+            });
+        }
+        for ledger in ledgers {
+            runtime.block_on(Arc::into_inner(ledger).expect("the last owner").close());
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, ledger, postgres);
 criterion_main!(benches);

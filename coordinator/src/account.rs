@@ -8,8 +8,8 @@ use vfl_shared::hex;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
-use crate::ledger::{Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, Summary};
-use crate::share::ShareHash;
+use crate::ledger::{Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, Spend, Summary};
+use crate::share::{ShareHash, ShareHashKind};
 
 /// How long the ledger may take over one request.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,8 +22,10 @@ const LONGEST_POLICY: usize = 1000;
 #[derive(Debug)]
 pub struct Account {
     kept: bool,
+    share_hash: ShareHashKind,
     limited: bool,
     readers: Semaphore,
+    meter: LedgerMeter,
     /// What the rate's clock counts from.
     started: Instant,
     /// Taken when the service has ended.
@@ -61,7 +63,9 @@ impl Account {
         };
         let limited = config.is_some_and(|c| c.budgets.records.is_some() || c.budgets.rows_per_minute.is_some());
         let (readers, started) = (Semaphore::new(READERS), Instant::now());
-        Ok(Self { kept: ledger.is_some(), limited, readers, started, ledger: RwLock::new(ledger) })
+        let share_hash = ledger.as_ref().map_or(ShareHashKind::Blake3, Ledger::share_hash);
+        let meter = config.map(|c| c.meter.clone()).unwrap_or_default();
+        Ok(Self { kept: ledger.is_some(), share_hash, limited, readers, meter, started, ledger: RwLock::new(ledger) })
     }
 
     /// Records a request and returns when that is on disk: a verdict for each row.
@@ -92,10 +96,29 @@ impl Account {
         };
         let spent = async {
             let ledger = self.ledger.read().await;
-            ledger.as_ref().ok_or_else(stopping)?.spend(spend).await.map_err(refusal)
+            let answer = ledger.as_ref().ok_or_else(stopping)?.spend(spend).await;
+            self.meter.decided(entry.ids.len(), &answer);
+            answer.map_err(refusal)
         };
         // A database that neither answers nor refuses must not hold requests, or a stop, for ever.
         tokio::time::timeout(PATIENCE, spent).await.map_err(|_| refusal(LedgerError::Storage("no answer".into())))?
+    }
+
+    /// Whether there is a ledger.
+    #[must_use]
+    pub fn kept(&self) -> bool {
+        self.kept
+    }
+
+    /// How the ledger wants logit shares hashed.
+    #[must_use]
+    pub fn share_hash(&self) -> ShareHashKind {
+        self.share_hash
+    }
+
+    /// See [`Ledger::registry_changes`]; 0 if no ledger is kept.
+    pub async fn registry_changes(&self) -> u64 {
+        self.ledger.read().await.as_ref().map_or(0, Ledger::registry_changes)
     }
 
     /// Whether a request may be refused as a whole, so that it is better asked of the ledger before anybody works for it.
@@ -152,7 +175,7 @@ fn unread(error: LedgerError) -> Refusal {
 }
 
 fn stopping() -> Refusal {
-    Refusal::unavailable("the coordinator is stopping")
+    Refusal::unavailable("the coordinator is stopping").worth_again()
 }
 
 /// A hash of all that makes a request but its name. Lengths are hashed too, so that no two requests run together.
@@ -177,7 +200,8 @@ fn refusal(error: LedgerError) -> Refusal {
         LedgerError::RequestId => RefusalKind::InvalidArgument,
         _ => {
             tracing::error!(%error, "the ledger cannot be written; nothing is released");
-            return Refusal::unavailable("the coordinator's ledger is not available; nothing is released without it");
+            let message = "the coordinator's ledger is not available; nothing is released without it";
+            return Refusal::unavailable(message).worth_again();
         }
     };
     Refusal::new(kind, error.to_string())

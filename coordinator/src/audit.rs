@@ -25,7 +25,7 @@ use crate::share::ShareHash;
 pub const MIN_AUDIT_RECORDS: usize = 100;
 
 /// Records whose shares are bound by sessions, of all models. Beyond it no session of new records is opened.
-const MAX_BOUND: usize = 1 << 20;
+pub(crate) const MAX_BOUND: usize = 1 << 20;
 
 /// The first logit share of each record asked for in sessions about one set of passive parameters, hashed.
 type Bound = Arc<Mutex<HashMap<Box<str>, ShareHash, RandomState>>>;
@@ -85,6 +85,49 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
+    /// A session that was opened elsewhere: nothing is counted here.
+    pub(crate) fn new(
+        model_version: ModelVersion,
+        active_party: PartyName,
+        policy: ReadyPolicy,
+        ids: &RecordIds,
+        rows: u64,
+    ) -> Self {
+        Self {
+            model_version,
+            active_party,
+            policy: Arc::new(policy),
+            ids: ids.iter().map(Box::from).collect(),
+            rows_left: AtomicU64::new(rows),
+            bound: Bound::default(),
+            opened: Instant::now(),
+            measured: Mutex::default(),
+        }
+    }
+
+    /// Why so many rows are refused where so many are left.
+    pub(crate) fn spent(left: u64, rows: u64) -> Refusal {
+        let message = format!("the audit session has {left} rows left, {rows} were asked for; open another session");
+        Refusal::new(RefusalKind::ResourceExhausted, message)
+    }
+
+    /// What the releases of the rows `first` cost.
+    pub(crate) fn cost_of(
+        first: &[usize],
+        scores: &ConfidenceScores,
+        released: &ReleasedScores,
+    ) -> Option<UtilityTotals> {
+        let cost = if first.len() == scores.records() {
+            UtilityTotals::of(scores, released)
+        } else {
+            // Columns of scores are scores.
+            let scores = ConfidenceScores::new(scores.matrix().select_columns(first)).ok()?;
+            UtilityTotals::of(&scores, &released.select(first))
+        };
+        // A defect of the defense; the figures of the session then stand for the other rows.
+        cost.inspect_err(|error| tracing::error!(%error, "the utility of a release is not counted")).ok()
+    }
+
     /// Whether the session is about this record.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
@@ -97,11 +140,7 @@ impl Session {
     /// RESOURCE_EXHAUSTED when fewer are left; nothing is taken then.
     pub fn spend(&self, rows: u64) -> Result<(), Refusal> {
         let taken = self.rows_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(rows));
-        taken.map(drop).map_err(|left| {
-            let message =
-                format!("the audit session has {left} rows left, {rows} were asked for; open another session");
-            Refusal::new(RefusalKind::ResourceExhausted, message)
-        })
+        taken.map(drop).map_err(|left| Self::spent(left, rows))
     }
 
     /// Binds the logit shares of records: `false` for a record that was asked for before with another share, which then must not
@@ -133,17 +172,8 @@ impl Session {
         measured.rows += ids.len() as u64;
         let first: Vec<usize> =
             ids.iter().enumerate().filter(|(_, id)| measured.records.insert((*id).into())).map(|(at, _)| at).collect();
-        let cost = if first.len() == ids.len() {
-            UtilityTotals::of(scores, released)
-        } else {
-            // Columns of scores are scores.
-            let Ok(scores) = ConfidenceScores::new(scores.matrix().select_columns(&first)) else { return };
-            UtilityTotals::of(&scores, &released.select(&first))
-        };
-        match cost {
-            Ok(cost) => measured.utility += cost,
-            // A defect of the defense; the figures of the session then stand for the other rows.
-            Err(error) => tracing::error!(%error, "the utility of a release is not counted"),
+        if let Some(cost) = Self::cost_of(&first, scores, released) {
+            measured.utility += cost;
         }
     }
 
@@ -156,32 +186,47 @@ impl Session {
 
     /// The means, if they are over all of the session's records, and over a set that may be summarised; otherwise why not.
     fn cost(&self, measured: &Measured, sets: &Mutex<DisjointSets>) -> Result<Result<Cost, String>, Refusal> {
-        let records = measured.records.len();
-        // Of fewer records the auditor would choose which ones: sets that differ in a record would tell of it.
-        if records < self.ids.len() || records < MIN_AUDIT_RECORDS {
-            let all = self.ids.len();
-            return Ok(Err(format!(
-                "{records} of the session's {all} records were released; a summary takes all of them"
-            )));
+        let records = measured.records.len() as u64;
+        if let Err(partial) = Closed::over_all(records, self.ids.len()) {
+            return Ok(Err(partial));
         }
         let ids = RecordIds::new(&self.ids).map_err(|e| Refusal::internal(e.to_string()))?;
         let admitted = sets.lock().unwrap_or_else(PoisonError::into_inner).admit(&ids).map_err(|error| {
             tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
             Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
         })?;
+        Ok(Closed::cost(&measured.utility, records, admitted))
+    }
+}
+
+impl Closed {
+    /// Of a session whose auditor wants no summary.
+    pub(crate) fn silent() -> Self {
+        Self { rows: 0, records: 0, cost: Err("no summary was asked for".into()) }
+    }
+
+    /// Of fewer records than all, the auditor would choose which ones: sets that differ in a record would tell of it.
+    pub(crate) fn over_all(records: u64, all: usize) -> Result<(), String> {
+        if records < all as u64 || records < MIN_AUDIT_RECORDS as u64 {
+            return Err(format!("{records} of the session's {all} records were released; a summary takes all of them"));
+        }
+        Ok(())
+    }
+
+    /// The means, over a set that may be summarised; otherwise why not.
+    pub(crate) fn cost(totals: &UtilityTotals, records: u64, admitted: Result<(), usize>) -> Result<Cost, String> {
         if let Err(known) = admitted {
-            return Ok(Err(format!(
+            return Err(format!(
                 "{} of the {records} records were summarised before as part of another set; name that very set, or records \
                  apart from it",
                 rough(known)
-            )));
+            ));
         }
-        let totals = &measured.utility;
-        Ok(Ok(Cost {
+        Ok(Cost {
             kl_divergence: totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits),
             total_variation: totals.total_variation().map(three_significant_digits),
             arg_max_kept: totals.arg_max_kept().map(three_significant_digits),
-        }))
+        })
     }
 }
 
@@ -262,14 +307,30 @@ impl Audits {
         // A session of a model that is no longer in service answers nothing any more.
         sessions.retain(|_, s| s.opened.elapsed() < lifetime && s.model_version == session.model_version);
         if sessions.len() >= limits.max_sessions {
-            let message = format!("{} audit sessions are open; close one first", sessions.len());
-            return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
+            return Err(too_many(sessions.len() as u64));
         }
-        let mut secret = [0u8; 16];
-        rand::rng().fill_bytes(&mut secret);
-        let name = hex(secret);
+        let name = new_name();
         sessions.insert(name.clone(), Arc::new(session));
         Ok((name, budget))
+    }
+
+    /// Keeps what does not change of a session that was opened elsewhere. As many are kept as may be open; one that is dropped is read
+    /// from the database when it is asked about again.
+    pub(crate) fn enter(&self, name: &str, session: Session) {
+        let lifetime = Duration::from_secs(self.policy.session_lifetime_s);
+        let mut sessions = self.lock();
+        sessions.retain(|_, s| s.opened.elapsed() < lifetime && s.model_version == session.model_version);
+        while sessions.len() >= self.policy.max_sessions.max(1) {
+            let oldest = sessions.iter().min_by_key(|(_, s)| s.opened).map(|(name, _)| name.clone());
+            let Some(oldest) = oldest else { break };
+            sessions.remove(&oldest);
+        }
+        sessions.insert(name.to_owned(), Arc::new(session));
+    }
+
+    /// Gives that up.
+    pub(crate) fn forget(&self, name: &str) {
+        self.lock().remove(name);
     }
 
     /// The shares bound under these passive parameters, if there is room for those of `ids`.
@@ -282,9 +343,7 @@ impl Audits {
             ids.iter().filter(|id| !ours.contains_key(*id)).count()
         };
         if all.values().map(held).sum::<usize>() + new > MAX_BOUND {
-            let message = "the shares of a million records are bound by audits; audit records that were audited before, or restart the \
-                           coordinator, which forgets them";
-            return Err(Refusal::new(RefusalKind::ResourceExhausted, message));
+            return Err(full("or restart the coordinator"));
         }
         all.insert(passive_fingerprint.to_owned(), ours.clone());
         Ok(ours)
@@ -313,7 +372,7 @@ impl Audits {
     pub fn close(&self, name: &str, without_summary: bool) -> Result<Closed, Refusal> {
         let session = self.lock().remove(name).ok_or_else(unknown)?;
         match without_summary {
-            true => Ok(Closed { rows: 0, records: 0, cost: Err("no summary was asked for".into()) }),
+            true => Ok(Closed::silent()),
             false => session.closed(&self.sets),
         }
     }
@@ -323,7 +382,27 @@ impl Audits {
     }
 }
 
-fn unknown() -> Refusal {
+/// A secret name for a session.
+pub(crate) fn new_name() -> String {
+    let mut secret = [0u8; 16];
+    rand::rng().fill_bytes(&mut secret);
+    hex(secret)
+}
+
+pub(crate) fn too_many(open: u64) -> Refusal {
+    let message = format!("{open} audit sessions are open; close one first");
+    Refusal::new(RefusalKind::ResourceExhausted, message)
+}
+
+/// The shares of too many records are bound; `forget` says how that is mended.
+pub(crate) fn full(forget: &str) -> Refusal {
+    let message = format!(
+        "the shares of a million records are bound by audits; audit records that were audited before, {forget}, which forgets them"
+    );
+    Refusal::new(RefusalKind::ResourceExhausted, message)
+}
+
+pub(crate) fn unknown() -> Refusal {
     Refusal::new(RefusalKind::NotFound, "no such audit session is open; the auditor opens one with OpenAudit")
 }
 

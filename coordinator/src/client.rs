@@ -1,28 +1,39 @@
 //! The coordinator's side of one passive party: one long-lived stream over which all predictions ask for logit shares.
 //!
 //! A call per prediction would pay for a stream of HTTP/2 each time; a message on an open stream costs a fraction of it.
-//! Answers come in the order of the questions.
+//! Questions are numbered, and answers come as they are known: a slow one holds up no other, and a refusal is one question's alone.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 use tonic::transport::Channel;
+use vfl_shared::alignment::{Frame, Frames};
+use vfl_shared::monitoring::{Hop, Monitor, traces};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::release_parameters_response::Kind;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require};
-use vfl_shared::service::{Credentials, Peer, TlsError, channel};
+use vfl_shared::rpc::{
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require, stream_refusal,
+};
+use vfl_shared::service::{Credentials, Peer, TlsError, channel, pause};
 use vfl_shared::types::{ModelVersion, ShareAnswer, ShareRequest};
 
 /// Questions waiting for one passive party before callers have to wait.
 const QUEUE: usize = 256;
+/// The call whose time is measured.
+const SHARES: &str = "PassiveParty/ComputeLogitsStream";
 
 struct Question {
     request: pb::ComputeLogitsRequest,
-    answer: oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>,
+    answer: Asker,
 }
+
+/// Whoever waits for an answer, or for why the stream has ended without one.
+type Asker = oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>;
 
 /// A passive party, as the coordinator sees it.
 #[derive(Debug)]
@@ -30,6 +41,7 @@ pub struct PassiveParty {
     peer: Peer,
     client: PassivePartyClient<Channel>,
     timeout: Duration,
+    hop: Hop,
     questions: Mutex<Option<mpsc::Sender<Question>>>,
 }
 
@@ -42,7 +54,13 @@ impl PassiveParty {
         let client = PassivePartyClient::new(channel(credentials, &peer)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { peer, client, timeout, questions: Mutex::new(None) })
+        Ok(Self { peer, client, timeout, hop: Hop::default(), questions: Mutex::new(None) })
+    }
+
+    /// The same, measured: how long the party takes for logit shares, and how it fails.
+    #[must_use]
+    pub fn measured(self, monitor: &Monitor) -> Self {
+        Self { hop: monitor.hop(self.peer.name.as_str(), &[SHARES]), ..self }
     }
 
     /// Who and where.
@@ -63,12 +81,31 @@ impl PassiveParty {
     /// [`Refusal`] naming the party: UNAVAILABLE when it is down, DEADLINE_EXCEEDED when it is silent, INTERNAL when its answer is
     /// not of this size, or what it said.
     pub async fn compute_logits(&self, request: ShareRequest, width: usize) -> Result<ShareAnswer, Refusal> {
-        let records = request.ids.len();
-        let answer = self.ask(request.into()).await?;
-        ShareAnswer::from_wire(&answer, records, width)
-            .map_err(|e| Refusal::internal(format!("{} answered with {e}", self.peer.words())))
+        let asked = self.hop.time(SHARES, self.shares(request, width));
+        traces::asking(traces::Name::Ask, &self.peer.name, asked).await
     }
 
+    async fn shares(&self, request: ShareRequest, width: usize) -> Result<ShareAnswer, Refusal> {
+        let records = request.ids.len();
+        traces::note_rows(records);
+        let question = || pb::ComputeLogitsRequest { trace_context: traces::carried(), ..request.clone().into() };
+        // The same question has the same answer, whoever gives it: where the stream breaks, it is asked once more.
+        let answer = match self.ask(question()).await {
+            Err(refusal) if refusal.kind == RefusalKind::Unavailable => {
+                pause().await;
+                self.ask(question()).await?
+            }
+            answer => answer?,
+        };
+        let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer.words()));
+        match stream_refusal(&answer).map_err(wrong)? {
+            // An answer, and not asked for again: a store that is down has enough to do.
+            Some(said) => Err(Refusal::new(said.kind, format!("{} refused: {said}", self.peer.words()))),
+            None => ShareAnswer::from_wire(&answer, records, width).map_err(wrong),
+        }
+    }
+
+    /// The answer that a question has on the stream. An error is the stream's, or silence.
     async fn ask(&self, request: pb::ComputeLogitsRequest) -> Result<pb::ComputeLogitsResponse, Refusal> {
         let mut used = None;
         let asked = async {
@@ -132,6 +169,21 @@ impl PassiveParty {
         Ok(decode_columns("weights", &weights, classes, None).map_err(wrong)?.transpose())
     }
 
+    /// Opens an alignment: `frames` go to the party, what it says comes back.
+    ///
+    /// # Errors
+    /// What the party says, or UNAVAILABLE when it is down.
+    pub(crate) async fn align(&self, frames: mpsc::Receiver<Frame>) -> Result<Frames, Refusal> {
+        let who = self.peer.words();
+        let mut client = self.client();
+        let opened = client.align(ReceiverStream::new(frames).map(pb::AlignmentFrame::from)).await;
+        let answers = opened.map_err(|status| peer_failure(&who, &status))?.into_inner();
+        Ok(Box::pin(answers.map(move |frame| {
+            let frame = frame.map_err(|status| peer_failure(&who, &status))?;
+            Frame::try_from(frame).map_err(|e| Refusal::internal(format!("{who} sent {e}")))
+        })))
+    }
+
     fn lost(&self) -> Refusal {
         Refusal::unavailable(format!("{} went away", self.peer.words()))
     }
@@ -153,11 +205,12 @@ impl PassiveParty {
 /// Carries questions and answers over one stream until either side ends; then every open question is told why.
 async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut questions: mpsc::Receiver<Question>) {
     let (requests, outgoing) = mpsc::channel(QUEUE);
-    let mut waiting: VecDeque<oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>> = VecDeque::new();
+    let mut waiting: HashMap<u64, Asker> = HashMap::new();
     let refusal = match client.compute_logits_stream(ReceiverStream::new(outgoing)).await {
         Err(status) => peer_failure(&peer, &status),
         Ok(response) => {
             let mut answers = response.into_inner();
+            let mut number = 0;
             loop {
                 tokio::select! {
                     // A place in the queue first, then a question for it: while the queue is full, answers are still
@@ -165,25 +218,27 @@ async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut que
                     (place, question) = async { (requests.reserve().await, questions.recv().await) } => {
                         match (place, question) {
                             (Err(_), question) => {
-                                waiting.extend(question.map(|q| q.answer));
+                                number += 1;
+                                waiting.extend(question.map(|q| (number, q.answer)));
                                 break Refusal::unavailable(format!("{peer} went away"));
                             }
                             (Ok(_), None) => return,
                             // Whoever asked has stopped waiting: the party need not work for nobody.
                             (Ok(_), Some(question)) if question.answer.is_closed() => {}
                             (Ok(place), Some(Question { request, answer })) => {
-                                waiting.push_back(answer);
-                                place.send(request);
+                                number += 1;
+                                waiting.insert(number, answer);
+                                place.send(pb::ComputeLogitsRequest { question: number, ..request });
                             }
                         }
                     },
                     answer = answers.message() => match answer {
-                        Ok(Some(answer)) => match waiting.pop_front() {
+                        Ok(Some(answer)) => match waiting.remove(&answer.question) {
                             Some(asker) => drop(asker.send(Ok(answer))),
                             None => break Refusal::internal(format!("{peer} answered a question that was not asked")),
                         },
                         Ok(None) => break Refusal::unavailable(format!("{peer} ended the stream")),
-                        Err(status) => break peer_failure(&peer, &status),
+                        Err(status) => break ended(&peer, &status),
                     },
                 }
             }
@@ -196,10 +251,22 @@ async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut que
     }
     // New questions find the channel closed and open another stream.
     questions.close();
-    for asker in waiting {
+    for asker in waiting.into_values() {
         let _ = asker.send(Err(refusal.clone()));
     }
     while let Some(Question { answer, .. }) = questions.recv().await {
         let _ = answer.send(Err(refusal.clone()));
+    }
+}
+
+/// What a status that ends an open stream is to the questions under way. It answers none of them, so that they may be asked again; but
+/// not of a party that sends what cannot be read, or has failed by its own word.
+fn ended(peer: &str, status: &Status) -> Refusal {
+    let refusal = peer_failure(peer, status);
+    match refusal.kind {
+        RefusalKind::Unavailable | RefusalKind::Internal => refusal,
+        _ => {
+            Refusal::unavailable(format!("{peer} ended the stream: {}", Refusal::said(refusal.kind, status.message())))
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The coordinator's config file.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,9 +9,11 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use vfl_shared::cli::PartySettings;
-use vfl_shared::config::{ConfigError, ConfigFile, Limits, PeerAddress, TlsFiles};
+use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable};
 use vfl_shared::model::MAX_PASSIVE_PARTIES;
+use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Peer, Role};
+use vfl_shared::state_dir::StateDir;
 use vfl_shared::types::PartyName;
 
 use crate::defense::{DefenseConfig, Pipeline, Policy};
@@ -33,6 +35,12 @@ pub struct ConfigValues {
     /// What callers may hold of this service.
     #[serde(default)]
     pub limits: Limits,
+    /// Where metrics are served. Default nowhere.
+    #[serde(default)]
+    pub metrics: MetricsTable,
+    /// Where spans of predictions are sent. Default nowhere.
+    #[serde(default)]
+    pub traces: TracesTable,
     /// The passive parties, at least one.
     pub passive_parties: Vec<PeerAddress>,
     /// The active party this coordinator serves, by the name in its certificate. Default: the first one to publish a model.
@@ -160,6 +168,8 @@ pub struct LedgerValues {
     pub url: Option<String>,
     /// For how many hours a request id is remembered. Default 24.
     pub request_memory_h: u64,
+    /// Whether several coordinators of one name use it at the same time, PostgreSQL only. Default false.
+    pub shared: bool,
 }
 
 impl std::fmt::Debug for LedgerValues {
@@ -171,7 +181,7 @@ impl std::fmt::Debug for LedgerValues {
 
 impl Default for LedgerValues {
     fn default() -> Self {
-        Self { kept: true, url: None, request_memory_h: 24 }
+        Self { kept: true, url: None, request_memory_h: 24, shared: false }
     }
 }
 
@@ -182,7 +192,8 @@ impl LedgerValues {
         let url = self.url.clone().unwrap_or_else(|| format!("sqlite:{}", state_dir.join("ledger.sqlite").display()));
         let request_memory = Duration::from_secs(self.request_memory_h.saturating_mul(3600));
         let state_dir = Some(state_dir.to_owned());
-        self.kept.then_some(LedgerConfig { budgets, request_memory, state_dir, ..LedgerConfig::new(url) })
+        let shared = self.shared;
+        self.kept.then_some(LedgerConfig { budgets, request_memory, state_dir, shared, ..LedgerConfig::new(url) })
     }
 }
 
@@ -203,6 +214,17 @@ pub struct AuditPolicy {
     pub session_lifetime_s: u64,
 }
 
+impl AuditPolicy {
+    /// All of it, in words.
+    fn words(&self) -> String {
+        let Self { allowed, max_sessions, max_records, rows_per_record, session_lifetime_s } = self;
+        format!(
+            "allowed = {allowed}, max_sessions = {max_sessions}, max_records = {max_records}, rows_per_record = {rows_per_record}, \
+             session_lifetime_s = {session_lifetime_s}"
+        )
+    }
+}
+
 impl Default for AuditPolicy {
     fn default() -> Self {
         Self { allowed: false, max_sessions: 16, max_records: 100_000, rows_per_record: 4, session_lifetime_s: 3600 }
@@ -216,6 +238,8 @@ pub struct Settings {
     pub credentials: Credentials,
     /// What callers may hold of this service.
     pub limits: Limits,
+    /// Who is told how this party does.
+    pub monitoring: Monitoring,
     /// Where published models are kept.
     pub state_dir: PathBuf,
     /// The passive parties, ordered by name: the order in which shares are summed.
@@ -247,6 +271,27 @@ impl Settings {
         Policy { defenses: self.defenses.clone(), ..Policy::default() }
     }
 
+    /// What coordinators behind one name must have in common beside budgets, by name, in words: whoever asks must get the same from
+    /// each.
+    #[must_use]
+    pub fn terms(&self) -> BTreeMap<String, String> {
+        let parties = self.passive_parties.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+        let active = self.active_party.as_ref().map_or("the first to publish", PartyName::as_str);
+        [
+            ("[defense]", self.policy().to_string()),
+            ("[serving] training_records", self.serving.training_records.to_string()),
+            ("[release] to_active_party", format!("{:?}", self.release.to_active_party)),
+            ("[[passive_parties]]", parties),
+            ("active_party", active.to_owned()),
+            ("[training] allowed", self.training.allowed.to_string()),
+            ("[publishing] allowed", self.publishing.allowed.to_string()),
+            ("[audit]", self.audit.words()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
     /// Reads and checks a config file, and gives the address to listen on with it.
     ///
     /// # Errors
@@ -275,6 +320,12 @@ impl Settings {
         if let Some(url) = &v.ledger.url {
             LedgerConfig::new(url.as_str()).check().map_err(|e| file.error(format!("[ledger] url: {e}")))?;
         }
+        if v.ledger.shared && !v.ledger.kept {
+            return Err(file.error("`shared = true` in [ledger] needs the ledger, which `kept = false` switches off"));
+        }
+        if let Some(ledger) = v.ledger.config(&v.state_dir, v.budget) {
+            ledger.check().map_err(|e| file.error(e.to_string()))?;
+        }
         if v.peer_timeout_ms == 0 || v.training.step_timeout_s == 0 {
             return Err(file.error("peer_timeout_ms and step_timeout_s must be at least 1"));
         }
@@ -283,6 +334,7 @@ impl Settings {
         let settings = Self {
             credentials,
             limits: file.limits(&v.limits)?,
+            monitoring: file.monitoring(&v.metrics, &v.traces, v.listen)?,
             state_dir: v.state_dir.clone(),
             passive_parties,
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
@@ -308,8 +360,8 @@ impl PartySettings for Settings {
         &self.credentials
     }
 
-    fn state_dir(&self) -> &Path {
-        &self.state_dir
+    fn state_dir(&self) -> StateDir {
+        (&self.state_dir).into()
     }
 }
 

@@ -1,11 +1,13 @@
 //! One prediction: logit shares in, released scores out.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShownModel, SubModel};
+use vfl_shared::monitoring::traces;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::max_batch;
@@ -14,13 +16,15 @@ use vfl_shared::types::{
 };
 
 use crate::account::{Account, Entry};
-use crate::audit::{Audits, Session};
+use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
 use crate::config::{ServingPolicy, TopGrant, TopRelease};
 use crate::defense::Released;
 use crate::ledger::RowVerdict;
+use crate::meter::Meter;
 use crate::policy::{Policies, ReadyPolicy};
-use crate::registry::{PublishedModel, Registry};
+use crate::registry::PublishedModel;
+use crate::sessions::{Asked, Sessions, replaced};
 use crate::share::{ShareKey, share_hashes};
 
 /// The most records of one message.
@@ -34,13 +38,13 @@ const COSTLY_INLINE_SCORES: usize = 500;
 #[derive(Debug)]
 pub struct Engine {
     /// The model in service.
-    pub registry: Arc<Registry>,
+    pub catalogue: Arc<Catalogue>,
     /// The passive parties, in the order of summation.
     pub passive: Vec<Arc<PassiveParty>>,
     /// The live policy, and those of audits.
     pub policies: Policies,
     /// Audit sessions.
-    pub audits: Arc<Audits>,
+    pub audits: Sessions,
     /// What serving allows.
     pub serving: ServingPolicy,
     /// What is shown of a top model.
@@ -49,6 +53,8 @@ pub struct Engine {
     pub account: Account,
     /// What logit shares are hashed with.
     pub share_key: ShareKey,
+    /// What is measured of predictions.
+    pub meter: Meter,
 }
 
 /// An active party's request, checked as far as it can be without the model.
@@ -88,16 +94,25 @@ impl Engine {
     /// # Errors
     /// FAILED_PRECONDITION when none is.
     pub fn model(&self) -> Result<Arc<PublishedModel>, Refusal> {
-        self.registry
+        self.catalogue
+            .registry()
             .current()
             .ok_or_else(|| Refusal::precondition("no model is in service; train one with `active-party train`, or publish an imported one with `active-party publish`"))
     }
 
-    /// The model in service, if it is the version named.
+    /// The model in service, if it is the version named. Before it refuses, it looks whether another coordinator has published that.
     ///
     /// # Errors
     /// FAILED_PRECONDITION when it is another, naming both.
-    pub fn model_named(&self, version: &ModelVersion) -> Result<Arc<PublishedModel>, Refusal> {
+    pub async fn model_named(&self, version: &ModelVersion) -> Result<Arc<PublishedModel>, Refusal> {
+        let here = self.catalogue.registry().current();
+        if here.is_none_or(|model| model.manifest.version != *version) {
+            self.catalogue.look().await?;
+        }
+        self.model_if(version)
+    }
+
+    fn model_if(&self, version: &ModelVersion) -> Result<Arc<PublishedModel>, Refusal> {
         let model = self.model()?;
         if model.manifest.version != *version {
             let current = &model.manifest.version;
@@ -143,12 +158,12 @@ impl Engine {
     /// # Errors
     /// PERMISSION_DENIED without a grant, for another active party or a model that does not fit a message, FAILED_PRECONDITION for
     /// another version or a model without a top model.
-    pub fn release_top(&self, caller: &PeerIdentity, version: &ModelVersion) -> Result<ShownModel, Refusal> {
+    pub async fn release_top(&self, caller: &PeerIdentity, version: &ModelVersion) -> Result<ShownModel, Refusal> {
         if self.release.to_active_party == TopGrant::Nothing {
             let message = "this coordinator does not show its top model (`to_active_party` in [release])";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
-        let model = self.model_named(version)?;
+        let model = self.model_named(version).await?;
         Self::check_owner(&model, caller)?;
         let top = model.head.top();
         let top =
@@ -162,12 +177,22 @@ impl Engine {
     /// [`Refusal`]: INVALID_ARGUMENT for shares of another width, FAILED_PRECONDITION for another model version, RESOURCE_EXHAUSTED
     /// for a spent session, UNAVAILABLE or DEADLINE_EXCEEDED naming a passive party.
     pub async fn predict(&self, caller: &PeerIdentity, request: Prediction) -> Result<Answer, Refusal> {
-        let model = self.model_named(&request.version)?;
+        let began = Instant::now();
+        let meter = if request.audit_session.is_none() { &self.meter.live } else { &self.meter.audits };
+        let answer = self.answer(caller, request).await?;
+        meter.answered(&answer.status, began.elapsed());
+        Ok(answer)
+    }
+
+    async fn answer(&self, caller: &PeerIdentity, request: Prediction) -> Result<Answer, Refusal> {
+        let model = self.model_named(&request.version).await?;
         self.check_parties(&model)?;
         Self::check_owner(&model, caller)?;
         let Prediction { ids, share, request_id, .. } = request;
         let n = ids.len();
         tracing::Span::current().record("records", n);
+        traces::note_rows(n);
+        traces::note_version(&model.manifest.version);
         let width = model.head.widths().first().copied().unwrap_or_default();
         share.check_size("logit_shares", n, width)?;
         // Under a top model a small request may have a large answer, and make others send large ones.
@@ -179,28 +204,31 @@ impl Engine {
         }
         let session = match &request.audit_session {
             None => None,
-            Some(name) => Some(self.audits.find(name, caller.name())?),
+            Some(name) => Some(self.audits.find(name, caller.name(), &model, &self.policies).await?),
         };
         let mut status = vec![RowStatus::Ok; n];
         if let Some(session) = &session {
-            if session.model_version != model.manifest.version {
-                return Err(Refusal::precondition(
-                    "another model has been published since the audit session was opened",
-                ));
+            if session.session().model_version != model.manifest.version {
+                return Err(replaced());
             }
-            session.spend(n as u64)?;
+            let changes = session.spend(n as u64).await?;
+            if self.catalogue.catch_up(changes).await? {
+                self.model_if(&model.manifest.version)?;
+            }
         }
-        let trained = self.registry.trained_on(&model, ids.iter());
-        for ((id, status), trained) in ids.iter().zip(&mut status).zip(trained) {
-            if session.as_ref().is_some_and(|s| !s.contains(id)) {
+        for (id, status) in ids.iter().zip(&mut status) {
+            if session.as_ref().is_some_and(|s| !s.session().contains(id)) {
                 *status = RowStatus::NotInSession;
-            } else if !self.serving.training_records && trained {
-                *status = RowStatus::TrainingRecord;
             }
         }
-        let hashes = share_hashes(&self.share_key, share.matrix());
+        self.keep_training_records(&model, &ids, &mut status);
+        // Where nothing compares them, nothing is hashed: it would take a third of the coordinator's time.
+        let hashes = match session.is_some() || self.account.kept() {
+            true => share_hashes(&self.share_key, share.matrix()),
+            false => Vec::new(),
+        };
         if let Some(session) = &session {
-            let bound = session.bind(ids.iter().zip(hashes.iter().copied()));
+            let bound = session.bind(&model.passive_fingerprint, &ids, &hashes).await?;
             for (status, bound) in status.iter_mut().zip(bound) {
                 if !bound && *status == RowStatus::Ok {
                     *status = RowStatus::ShareChanged;
@@ -208,7 +236,7 @@ impl Engine {
             }
         }
         let policy = match &session {
-            Some(session) => session.policy.clone(),
+            Some(session) => session.session().policy.clone(),
             None => self.policies.live_for(&model).await?,
         };
         // The passive parties work while the ledger's disk does; what they answer stays here until the entry is durable.
@@ -218,7 +246,8 @@ impl Engine {
                 false => {
                     let (passive, policy, shares) = (&model.passive_fingerprint, policy.text(), hashes);
                     let (party, model, request_id) = (caller.name(), &model.manifest.version, &request_id);
-                    self.account.spend(Entry { party, model, passive, policy, request_id, ids: &ids, shares }).await
+                    let entry = Entry { party, model, passive, policy, request_id, ids: &ids, shares };
+                    traces::within(traces::Name::LedgerCommit, self.account.spend(entry)).await
                 }
             }
         };
@@ -231,6 +260,11 @@ impl Engine {
         } else {
             tokio::try_join!(summed, recorded)?
         };
+        // What the ledger's transaction knew of models and trainings is what the answer goes by.
+        if self.catalogue.catch_up(self.account.registry_changes().await).await? {
+            self.model_if(&model.manifest.version)?;
+            self.keep_training_records(&model, &ids, &mut status);
+        }
         let granted = settle(&mut status, &asked, &ok, &verdicts);
         if granted.contains(&false) {
             logits = logits.select_columns(&positions_of(&granted));
@@ -238,8 +272,18 @@ impl Engine {
         let released = status.iter().map(|s| *s == RowStatus::Ok).collect::<Vec<_>>();
         let ids = if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
         let logits = Logits::new(logits).map_err(|e| Refusal::invalid(e.to_string()))?;
-        let released = release(policy, logits, ids, session).await?;
+        let released = traces::within(traces::Name::Release, release(policy, logits, ids, session)).await?;
         Ok(Answer { version: model.manifest.version.clone(), status, released })
+    }
+
+    /// Marks the records of trainings among those that would be answered, unless they are served.
+    fn keep_training_records(&self, model: &PublishedModel, ids: &RecordIds, status: &mut [RowStatus]) {
+        if self.serving.training_records {
+            return;
+        }
+        let trained = self.catalogue.registry().trained_on(model, ids.iter());
+        let found = status.iter_mut().zip(trained).filter(|(status, trained)| *trained && **status == RowStatus::Ok);
+        found.for_each(|(status, _)| *status = RowStatus::TrainingRecord);
     }
 
     /// Makes logits of all parties' outputs, in the order of the parties; drops the records that one of them does not hold, and says
@@ -305,22 +349,21 @@ async fn release(
     policy: Arc<ReadyPolicy>,
     logits: Logits,
     ids: RecordIds,
-    session: Option<Arc<Session>>,
+    session: Option<Asked>,
 ) -> Result<ReleasedScores, Refusal> {
     let large =
         logits.records() * logits.classes() > if policy.costly() { COSTLY_INLINE_SCORES } else { INLINE_SCORES };
-    let work = move || -> Result<ReleasedScores, Refusal> {
-        let Released { scores, released } = policy.release(logits, &ids)?;
-        if let Some(session) = &session {
-            session.measure(&ids, &scores, &released);
-        }
-        Ok(released)
-    };
-    if large {
-        tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the defense failed"))?
+    let asked = ids.clone();
+    let work = move || policy.release(logits, &asked);
+    let Released { scores, released } = if large {
+        tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the defense failed"))??
     } else {
-        work()
+        work()?
+    };
+    if let Some(session) = &session {
+        session.measure(&ids, &scores, &released).await?;
     }
+    Ok(released)
 }
 
 /// The ids and shares of the records whose status is OK, and their positions.

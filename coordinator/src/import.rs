@@ -40,7 +40,7 @@ const _: () = assert!(8 * MAX_EMBEDDING as usize * STREAM_CHUNK_RECORDS + 4096 <
 /// What publishing imported parameters needs of the coordinator.
 #[derive(Debug)]
 pub struct ImportDriver {
-    /// Registry, passive parties, and the lock that one training or publication holds.
+    /// Where models are published, one at a time, and the passive parties.
     pub training: Arc<TrainingDriver>,
     /// What the operator allows.
     pub policy: PublishingPolicy,
@@ -86,10 +86,7 @@ impl ImportDriver {
             )));
         }
         let (driver, timeout) = (&*self.training, Duration::from_secs(self.training.policy.step_timeout_s));
-        let busy = driver.busy.try_lock().map_err(|_| {
-            let message = "another training or publication is under way; try again when it has ended";
-            Refusal::new(RefusalKind::Aborted, message)
-        })?;
+        let mut turn = driver.catalogue.turn().await?;
         driver.check_caller(caller.name(), "publish another")?;
         let mut active = Active::new(caller.words(), replies, commands, timeout);
         // Each message has its time, and so have all of them together: a trickle must not keep others from training.
@@ -100,10 +97,10 @@ impl ImportDriver {
         tracing::info!(caller = %caller, training_ids = job.training_ids.len(), "publishing imported parameters");
         let asked = driver.passive.iter().map(|party| describe(party, caller, &job, timeout));
         let passive = try_join_all(asked).await?;
-        let top = StagedTop::find(&driver.registry, caller.name(), &job.class_names).await?;
+        let top = StagedTop::find(driver.catalogue.registry(), caller.name(), &job.class_names).await?;
         let (manifest, top) = self.manifest(caller, &job, passive, top)?;
         let version = manifest.version.clone();
-        if driver.registry.current().is_some_and(|model| model.manifest.version == version) {
+        if driver.catalogue.registry().current().is_some_and(|model| model.manifest.version == version) {
             let message = format!("these very parameters are in service already, as model {version}; stage others");
             return Err(Refusal::precondition(message));
         }
@@ -121,12 +118,12 @@ impl ImportDriver {
             });
             try_join_all(told).await.map(drop)
         };
-        put_in_service(&driver.registry, manifest, None, confirmed).await?;
+        put_in_service(&mut turn, manifest, None, confirmed).await?;
         if let Some(top) = top {
             top.done().await;
         }
         // Before the last word goes out: who has heard it may publish or train again at once.
-        drop(busy);
+        turn.end().await;
         let published = published(&version, None, job.training_ids.len());
         // The model is in service, whether or not the active party is still there to hear it.
         if let Err(refusal) = active.send(PublishCommand::Published(published)).await {

@@ -23,7 +23,9 @@
 //! ```
 
 pub mod account;
+mod align;
 pub mod audit;
+pub mod catalogue;
 pub mod cli;
 pub mod client;
 pub mod config;
@@ -31,11 +33,14 @@ pub mod defense;
 pub mod engine;
 pub mod import;
 pub mod ledger;
+pub mod meter;
 pub mod policy;
 pub mod publish;
 pub mod registry;
+pub mod replicas;
 pub mod secret;
 pub mod service;
+pub mod sessions;
 pub mod share;
 pub mod training;
 mod wire;

@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use vfl_coordinator::cli::Cli;
-use vfl_shared::cli::exit;
+use vfl_shared::cli::run;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    exit(Cli::parse().run().await)
+fn main() -> ExitCode {
+    run(Cli::parse().run())
 }

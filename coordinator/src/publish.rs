@@ -1,13 +1,13 @@
 //! Putting a model in service: what trained and imported models share of publishing.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use vfl_shared::data::MAX_FEATURES;
 use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
 use vfl_shared::training::messages::Published;
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName};
 
+use crate::catalogue::Turns;
 use crate::registry::{Manifest, Registry, TrainingSummary};
 
 /// Refuses an active party that is not the one whose model is in service. `doing` ends the sentence, such as "train another".
@@ -27,25 +27,20 @@ pub(crate) fn check_owner(registry: &Registry, caller: &PartyName, doing: &str) 
 
 /// The second phase of publishing: `confirmed` has every party bind its share to the manifest's version; then, and only if
 /// all of them have, the coordinator switches. A failure before the switch leaves the old version in service, whole at every
-/// party.
+/// party. Nobody is asked to bind anything once the turn is lost.
 ///
 /// # Errors
-/// What `confirmed` says; INTERNAL if the coordinator's disk refuses.
+/// What `confirmed` says; otherwise as [`Turns::check`] and [`Turns::publish`].
 pub(crate) async fn put_in_service(
-    registry: &Arc<Registry>,
+    turn: &mut Turns<'_>,
     manifest: Manifest,
     calibration: Option<ConfidenceScores>,
     confirmed: impl Future<Output = Result<(), Refusal>>,
 ) -> Result<(), Refusal> {
+    turn.check().await?;
     confirmed.await?;
-    let registry = registry.clone();
-    tokio::task::spawn_blocking(move || {
-        let version = manifest.version.clone();
-        registry.commit(manifest, calibration.as_ref()).inspect(|()| tracing::info!(%version, "model published"))
-    })
-    .await
-    .map_err(|_| Refusal::internal("publishing failed"))?
-    .map_err(|e| Refusal::internal(e.to_string()))
+    turn.check().await?;
+    turn.publish(manifest, calibration).await
 }
 
 /// Checks the class names of a model that is to be published.

@@ -3,31 +3,25 @@
 //! The switch is the coordinator's alone. Parties keep every version they confirmed, so a crash at any moment leaves the
 //! old version in service, complete at every party.
 
+mod manifest;
+
 use std::collections::HashSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use nalgebra::DMatrix;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use vfl_shared::hex;
-use vfl_shared::model::privacy::PrivacyStatement;
-use vfl_shared::model::{
-    Combiner, Head, ModelSpec, Parameters, ShareStore, SpecError, StoreError, StoredShare, TrainingConfig, heads,
-};
+use vfl_shared::json::json_error;
+use vfl_shared::model::{Head, ModelSpec, Parameters, ShareStore, SpecError, StoreError, StoredShare, heads};
 use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
 use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
-use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds};
+use vfl_shared::types::{ConfidenceScores, ModelVersion, RecordIds};
 
-/// Of what is written now.
-const SCHEMA: u32 = 2;
+use manifest::{FIX, SCHEMA};
+pub use manifest::{Manifest, PartyEntry, TrainingSummary};
+
 /// Of manifests from before there was a choice of models: all are of softmax regression.
 const WITHOUT_MODEL: u32 = 1;
-
-/// What to do about a damaged file.
-const FIX: &str = "restore it from a backup, or train or import again";
 
 /// Why the registry cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -49,186 +43,6 @@ pub enum RegistryError {
         /// Why.
         source: SpecError,
     },
-}
-
-/// One party's part in a published model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartyEntry {
-    /// Its name.
-    pub name: PartyName,
-    /// Number of its features.
-    pub features: u32,
-    /// Hash of its stored share.
-    pub share: String,
-    /// What it says of the privacy that it trained with. `None`, and not written: it trained without, or imported its share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub privacy: Option<PrivacyStatement>,
-}
-
-/// How a model was trained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrainingSummary {
-    /// The configuration.
-    pub config: TrainingConfig,
-    /// Epochs run.
-    pub epochs: u32,
-    /// The epoch published, from 1.
-    pub best_epoch: u32,
-    /// Gradient steps.
-    pub steps: u64,
-    /// Records trained on.
-    pub training_records: u32,
-    /// Records set aside to choose the epoch.
-    pub validation_records: u32,
-}
-
-/// Everything the coordinator keeps of a published model but the parameters of a top model, which it names by their hash.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Manifest {
-    schema: u32,
-    /// The version, a hash of everything below.
-    pub version: ModelVersion,
-    /// What each party holds, and how the outputs are combined. `None` in manifests of schema 1: see [`Manifest::model`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    model: Option<ModelSpec>,
-    /// Hash of the stored top model, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    top: Option<String>,
-    /// Class names, in the order of the scores.
-    pub class_names: Vec<String>,
-    /// The active party.
-    pub active_party: PartyEntry,
-    /// The passive parties, in the order of summation.
-    pub passive_parties: Vec<PartyEntry>,
-    /// How it was trained; `None`: it was imported, not trained here.
-    pub training: Option<TrainingSummary>,
-    /// Ids of all records the training saw, validation included; of an imported model those that its training elsewhere is said
-    /// to have seen.
-    pub training_ids: Vec<String>,
-}
-
-impl Manifest {
-    /// Assigns the version: `m-` and the first 16 hexadecimal digits of the hash of everything it says. A softmax regression has the
-    /// version that it had before there was a choice of models.
-    ///
-    /// # Errors
-    /// [`SpecError::Parties`] unless the model has as many passive parties as are named.
-    pub fn new(
-        model: ModelSpec,
-        class_names: Vec<String>,
-        active_party: PartyEntry,
-        passive_parties: Vec<PartyEntry>,
-        training: Option<TrainingSummary>,
-        training_ids: &RecordIds,
-    ) -> Result<Self, SpecError> {
-        Self::with_top(model, None, class_names, active_party, (passive_parties, training), training_ids)
-    }
-
-    /// The same of a model with a top model, stored under this hash.
-    ///
-    /// # Errors
-    /// As [`Manifest::new`], and [`SpecError::Top`] unless there is a top model exactly where the model needs one.
-    pub fn with_top(
-        model: ModelSpec,
-        top: Option<String>,
-        class_names: Vec<String>,
-        active_party: PartyEntry,
-        (passive_parties, training): (Vec<PartyEntry>, Option<TrainingSummary>),
-        training_ids: &RecordIds,
-    ) -> Result<Self, SpecError> {
-        if model.passive().len() != passive_parties.len() {
-            return Err(SpecError::Parties { got: passive_parties.len() });
-        }
-        if model.top().is_some() != top.is_some() {
-            let reason = "its stored parameters are named exactly where the model has one".to_owned();
-            return Err(SpecError::Top { reason });
-        }
-        let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
-        // A training that is there is hashed as it was before models could be imported.
-        let content = (&class_names, &active_party, &passive_parties, &training, &training_ids);
-        let content = match (&top, model.is_softmax_regression(class_names.len() as u32)) {
-            (Some(top), _) => serde_json::to_vec(&(&model, top, content)),
-            (None, true) => serde_json::to_vec(&content),
-            (None, false) => serde_json::to_vec(&(&model, content)),
-        };
-        let hash = hex(Sha256::digest(content.unwrap_or_default()));
-        let version = ModelVersion::new(format!("m-{}", &hash[..16]))
-            .unwrap_or_else(|_| unreachable!("a prefix and hexadecimal digits are a valid name"));
-        let model = Some(model);
-        let schema = SCHEMA;
-        Ok(Self { schema, version, model, top, class_names, active_party, passive_parties, training, training_ids })
-    }
-
-    /// Hash of the stored top model, if there is one.
-    #[must_use]
-    pub fn top(&self) -> Option<&str> {
-        self.top.as_deref()
-    }
-
-    /// What each party holds, and how the outputs are combined.
-    ///
-    /// # Errors
-    /// [`SpecError::Parties`] for an old manifest of more passive parties than a model can have.
-    pub fn model(&self) -> Result<ModelSpec, SpecError> {
-        match &self.model {
-            Some(model) => Ok(model.clone()),
-            None => ModelSpec::softmax_regression(self.class_names.len() as u32, self.passive_parties.len()),
-        }
-    }
-}
-
-impl Manifest {
-    /// What the passive parties contribute to a record's scores, in short: `p-` and 32 hexadecimal digits of a hash of the
-    /// number of classes and, in the order of summation, of the name and the parameters' digest of each passive party.
-    ///
-    /// Noise, bound shares and budgets are keyed by it. Nothing that the active party supplies is in it: not the class names,
-    /// not the configuration, not its own parameters. The version moves with any of them. A top model is in it: whoever has the
-    /// passive parties train again with another one has another model, which counts against the models that a record is answered
-    /// under.
-    #[must_use]
-    pub fn passive_fingerprint(&self) -> String {
-        let mut hash = Sha256::new_with_prefix(b"cloison passive parameters");
-        hash.update((self.class_names.len() as u64).to_le_bytes());
-        for party in &self.passive_parties {
-            for text in [party.name.as_str(), party.share.as_str()] {
-                hash.update((text.len() as u64).to_le_bytes());
-                hash.update(text.as_bytes());
-            }
-        }
-        // The stored shares say what kind they are and how wide; how they are combined they do not.
-        if let Some(combiner) = self.model.as_ref().map(ModelSpec::combiner).filter(|c| *c != Combiner::Sum) {
-            hash.update(combiner.as_str().as_bytes());
-        }
-        if let Some(top) = &self.top {
-            hash.update(top.as_bytes());
-        }
-        format!("p-{}", hex(&hash.finalize()[..16]))
-    }
-
-    /// The version that the content gives: another one than the file says means that the file was changed.
-    fn rehashed(&self) -> Result<ModelVersion, RegistryError> {
-        let file = StateFile::new(format!("{}.json", self.version), FIX);
-        let ids = RecordIds::new(&self.training_ids).map_err(|e| file.damaged(e))?;
-        let contradicts = |e: SpecError| file.damaged(e);
-        let again = Self::with_top(
-            self.model().map_err(contradicts)?,
-            self.top.clone(),
-            self.class_names.clone(),
-            self.active_party.clone(),
-            (self.passive_parties.clone(), self.training.clone()),
-            &ids,
-        );
-        Ok(again.map_err(contradicts)?.version)
-    }
-}
-
-impl fmt::Debug for Manifest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Manifest({}, {} passive parties)", self.version, self.passive_parties.len())
-    }
 }
 
 /// A published model, ready to serve.
@@ -434,11 +248,101 @@ impl Registry {
         let file = StateFile::new(manifest_path(&self.dir, &manifest.version), FIX);
         let model = published(&self.dir, file.path().to_owned(), manifest.clone())?;
         file.write_json(&manifest)?;
-        let name = format!("{}\n", manifest.version);
+        self.switch(model)
+    }
+
+    /// The pointer on the disk, then the one in memory.
+    fn switch(&self, model: PublishedModel) -> Result<(), RegistryError> {
+        let name = format!("{}\n", model.manifest.version);
         StateFile::new(self.dir.join("current"), FIX).write(name.as_bytes())?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(model));
         Ok(())
     }
+
+    /// Puts a version in service that another coordinator has published: its files first, as they are elsewhere, then the switch.
+    ///
+    /// # Errors
+    /// [`RegistryError`] if they are not what they are said to be, or the disk refuses; the old model then stays in service.
+    pub fn receive(&self, version: &ModelVersion, files: &Files) -> Result<(), RegistryError> {
+        let file = StateFile::new(manifest_path(&self.dir, version), FIX);
+        let manifest: Manifest = serde_json::from_slice(&files.manifest).map_err(|e| file.damaged(json_error(&e)))?;
+        if manifest.version != *version || manifest.rehashed()? != *version {
+            return Err(file.damaged("its fields contradict each other").into());
+        }
+        if let (Some(digest), Some(content)) = (manifest.top(), &files.top) {
+            tops(&self.dir)?.keep(digest, content)?;
+        }
+        if let Some(content) = &files.calibration {
+            StateFile::new(calibration_path(&self.dir, &manifest.passive_fingerprint()), FIX).write(content)?;
+        }
+        let model = published(&self.dir, file.path().to_owned(), manifest)?;
+        file.write(&files.manifest)?;
+        self.switch(model)
+    }
+
+    /// No version is in service any more.
+    ///
+    /// # Errors
+    /// [`RegistryError::File`].
+    pub fn withdraw(&self) -> Result<(), RegistryError> {
+        StateFile::new(self.dir.join("current"), FIX).remove()?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Records of trainings that began elsewhere: they count as training records from now on.
+    pub fn add_trained<'a>(&self, ids: impl Iterator<Item = &'a str>) {
+        self.trained.write().unwrap_or_else(PoisonError::into_inner).extend(ids.map(Box::from));
+    }
+
+    /// The files of a version that is to be published, or was.
+    ///
+    /// # Errors
+    /// [`RegistryError`] naming the file that cannot be read or is damaged.
+    pub fn files(&self, manifest: &Manifest, calibration: Option<&ConfidenceScores>) -> Result<Files, RegistryError> {
+        let top = manifest.top().map(|digest| tops(&self.dir)?.content(digest)).transpose()?;
+        let mut kept = read(&calibration_path(&self.dir, &manifest.passive_fingerprint()))?;
+        if kept.is_none() {
+            // Written before calibration scores went by the fingerprint.
+            kept = read(&calibration_path(&self.dir, manifest.version.as_str()))?;
+        }
+        let calibration = kept.map(|(_, kept)| kept).or_else(|| calibration.map(calibration_content));
+        let stored = read(&manifest_path(&self.dir, &manifest.version))?.map(|(_, stored)| stored);
+        let manifest = stored.or_else(|| serde_json::to_vec(manifest).ok()).unwrap_or_default();
+        Ok(Files { manifest, top, calibration })
+    }
+
+    /// All versions that were published here.
+    ///
+    /// # Errors
+    /// [`RegistryError`] naming the file that cannot be read or is damaged.
+    pub fn versions(&self) -> Result<Vec<Manifest>, RegistryError> {
+        let dir = self.dir.join("models");
+        let listed = std::fs::read_dir(&dir).map_err(|e| StateFileError::io("read", &dir, e))?;
+        let names = listed.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let versions = names.filter_map(|name| ModelVersion::new(name.strip_suffix(".json")?).ok());
+        let found: Result<Vec<_>, _> = versions.map(|version| read_manifest(&self.dir, &version)).collect();
+        Ok(found?.into_iter().flatten().collect())
+    }
+
+    /// The records of a training of [`Registry::trainings`].
+    ///
+    /// # Errors
+    /// [`RegistryError::Journal`].
+    pub fn records_of(&self, training: &Training) -> Result<RecordIds, RegistryError> {
+        Ok(self.journal.records(training)?)
+    }
+}
+
+/// What a version consists of, as files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// The manifest.
+    pub manifest: Vec<u8>,
+    /// The top model, if it has one.
+    pub top: Option<Vec<u8>>,
+    /// The scores that defenses are fitted on, if any were kept.
+    pub calibration: Option<Vec<u8>>,
 }
 
 /// The manifest of a version, in service or not; `None` if there is none.

@@ -1,5 +1,6 @@
 //! The gRPC face of the coordinator.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -10,25 +11,31 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
+use vfl_shared::alignment::Frame;
+use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
+use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough};
 use vfl_shared::service::{Role, ServeError, TlsError, caller, serve, until_stopped};
-use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::Account;
-use crate::audit::Audits;
+use crate::align::Relay;
+use crate::catalogue::{Catalogue, CatalogueError};
 use crate::client::PassiveParty;
 use crate::config::Settings;
 use crate::defense::DefenseError;
 use crate::engine::{Engine, Prediction};
 use crate::import::ImportDriver;
-use crate::ledger::{Derive, LedgerConfig, LedgerError};
+use crate::ledger::{Derive, LedgerConfig, LedgerError, LedgerMeter};
+use crate::meter::{Meter, tell_model};
 use crate::policy::Policies;
 use crate::publish::published;
 use crate::registry::{Registry, RegistryError, read_manifest};
+use crate::replicas::Replicas;
 use crate::secret::{SecretError, noise_secret};
+use crate::sessions::{Sessions, SessionsError};
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
 use crate::wire::described;
@@ -42,6 +49,19 @@ pub enum RunError {
     /// The state directory.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// Another coordinator has it.
+    #[error(
+        "state_dir {} is in use by another coordinator; coordinators that share a ledger have a state_dir each", .0.display()
+    )]
+    InUse(PathBuf),
+    /// The lock.
+    #[error("cannot lock {}: {source}", path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// An address or a certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -53,10 +73,16 @@ pub enum RunError {
     Ledger(#[from] LedgerError),
     /// The sets of records that audits were summarised over.
     #[error("the sets of earlier audits: {0}")]
-    Audits(StateFileError),
+    Audits(SessionsError),
+    /// The models that several coordinators have in common.
+    #[error("models of the coordinators that share the ledger: {0}")]
+    Catalogue(#[from] CatalogueError),
     /// The secret that noise is keyed by.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// The address for metrics.
+    #[error(transparent)]
+    Metrics(#[from] EndpointError),
     /// The transport.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -64,8 +90,10 @@ pub enum RunError {
 
 struct Service {
     engine: Arc<Engine>,
+    tracer: Tracer,
     driver: Arc<TrainingDriver>,
     imports: Arc<ImportDriver>,
+    relay: Arc<Relay>,
     stop: tokio_util::sync::CancellationToken,
 }
 
@@ -78,43 +106,67 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
+    let identity = settings.credentials.identity();
+    let monitor = Monitor::new(identity.role().as_str(), identity.name().as_str());
+    let traced = settings.monitoring.traces.as_ref();
+    let traces = Traces::open(traced, identity.role().as_str(), identity.name().as_str(), &monitor);
     let registry = Arc::new(Registry::open(&settings.state_dir)?);
+    // Alone, the ledger's lock keeps a second one away.
+    let shared = settings.ledger.as_ref().is_some_and(|ledger| ledger.shared);
+    let lock = if shared { Some(hold(&settings.state_dir)?) } else { None };
     let passive = settings
         .passive_parties
         .iter()
-        .map(|peer| PassiveParty::new(&settings.credentials, peer.clone(), settings.peer_timeout).map(Arc::new))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|peer| {
+            let party = PassiveParty::new(&settings.credentials, peer.clone(), settings.peer_timeout)?;
+            Ok(Arc::new(party.measured(&monitor)))
+        })
+        .collect::<Result<Vec<_>, TlsError>>()?;
+    let derive = Some(derive(&settings.state_dir));
+    let terms = settings.terms();
+    let meter = LedgerMeter::default();
+    monitor.register(|registry| meter.register(registry));
+    let ledger = settings.ledger.clone().map(|config| LedgerConfig { derive, terms, meter, ..config });
+    let secret = noise_secret(&settings.state_dir, ledger.as_ref()).await?;
+    tracing::info!(policy = %settings.policy(), noise_secret = %secret.fingerprint(), "what is released");
+    let account = Account::open(ledger.as_ref(), &secret.fingerprint()).await?;
+    let replicas = match &ledger {
+        Some(ledger) if ledger.shared => Some(Arc::new(Replicas::new(&ledger.url)?)),
+        _ => None,
+    };
+    let catalogue = Arc::new(match &replicas {
+        Some(replicas) => Catalogue::shared(registry.clone(), replicas.clone()).await?,
+        None => Catalogue::alone(registry.clone()),
+    });
     match registry.current() {
         Some(model) => tracing::info!(version = %model.manifest.version, "serving a published model"),
         None => tracing::info!("no model is published yet"),
     }
-    let ledger =
-        settings.ledger.clone().map(|config| LedgerConfig { derive: Some(derive(&settings.state_dir)), ..config });
-    let secret = noise_secret(&settings.state_dir, ledger.as_ref()).await?;
-    tracing::info!(policy = %settings.policy(), noise_secret = %secret.fingerprint(), "what is released");
-    let account = Account::open(ledger.as_ref(), &secret.fingerprint()).await?;
-    let share_key = ShareKey::new(&secret);
+    tell_model(&monitor, catalogue.clone());
+    let share_key = ShareKey::new(&secret, account.share_hash());
     let engine = Arc::new(Engine {
-        registry: registry.clone(),
+        catalogue: catalogue.clone(),
         passive: passive.clone(),
-        policies: Policies::new(settings.policy(), secret, registry.clone(), passive.clone()),
-        audits: Arc::new(Audits::new(settings.audit, &settings.state_dir).map_err(RunError::Audits)?),
+        policies: Policies::new(settings.policy(), secret, registry, passive.clone()),
+        audits: Sessions::new(settings.audit, &settings.state_dir, replicas).await.map_err(RunError::Audits)?,
         serving: settings.serving,
         release: settings.release,
         account,
         share_key,
+        meter: Meter::of(&monitor),
     });
     let live = engine.policies.live().clone();
+    let relay = Arc::new(Relay::new(passive.clone(), settings.active_party.clone()));
     let driver = Arc::new(TrainingDriver {
-        registry,
+        catalogue: catalogue.clone(),
         passive,
         policy: settings.training,
         active_party: settings.active_party,
         live: live.clone(),
-        busy: tokio::sync::Mutex::new(()),
     });
     let imports = Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
-    let service = |stop| Service { engine: engine.clone(), driver, imports, stop };
+    let tracer = traces.tracer();
+    let service = |stop| Service { engine: engine.clone(), tracer, driver, imports, relay, stop };
     let routes = |stop| {
         Routes::new(
             CoordinatorServer::new(service(stop))
@@ -122,9 +174,26 @@ pub async fn run(
                 .max_encoding_message_size(MAX_MESSAGE_BYTES),
         )
     };
-    let ended = serve(listener, &settings.credentials, &settings.limits, routes, shutdown).await;
+    let _metrics = Endpoint::open(settings.monitoring.metrics, &monitor).await?;
+    let served = serve(listener, &settings.credentials, &settings.limits, &monitor, routes, shutdown);
+    let ended = tokio::select! {
+        ended = served => ended,
+        () = catalogue.watch() => Ok(()),
+    };
     engine.account.close().await;
+    traces.close().await;
+    drop(lock);
     Ok(ended?)
+}
+
+/// Takes the lock of a state directory: several coordinators share a database, and each has a directory of its own.
+fn hold(state_dir: &std::path::Path) -> Result<std::fs::File, RunError> {
+    let path = state_dir.join("lock");
+    match vfl_shared::files::lock(&path) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(RunError::InUse(state_dir.to_owned())),
+        Err(source) => Err(RunError::Lock { path, source }),
+    }
 }
 
 /// Finds the passive fingerprint of a version that an older ledger names.
@@ -144,6 +213,8 @@ impl Coordinator for Service {
         &self,
         _request: Request<pb::DescribeModelRequest>,
     ) -> Result<Response<pb::DescribeModelResponse>, Status> {
+        // As new as can be; without the database, what is known here.
+        let _ = self.engine.catalogue.look().await;
         let model = self.engine.model()?;
         let m = &model.manifest;
         let party = |e: &crate::registry::PartyEntry| pb::describe_model_response::PassiveParty {
@@ -216,21 +287,54 @@ impl Coordinator for Service {
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
 
+    type AlignStream = Responses<pb::AlignmentFrame>;
+
+    async fn align(
+        &self,
+        request: Request<Streaming<pb::AlignmentFrame>>,
+    ) -> Result<Response<Self::AlignStream>, Status> {
+        let caller = caller(&request)?;
+        let who = caller.words();
+        let frames = request.into_inner().map(move |frame| {
+            let frame = frame.map_err(|status| peer_failure(&who, &status))?;
+            Ok(Frame::try_from(frame)?)
+        });
+        let (relay, stop) = (self.relay.clone(), self.stop.clone());
+        let (out, outgoing) = mpsc::channel(4);
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = relay.run(&caller, Box::pin(frames), &out) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the coordinator is stopping")),
+                () = out.closed() => Err(Refusal::unavailable(format!("{} went away", caller.words()))),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(caller = %caller, reason = %refusal, "an alignment ended early");
+                let _ = out.send(Err(refusal)).await;
+            }
+        });
+        let outgoing = ReceiverStream::new(outgoing);
+        Ok(Response::new(Box::pin(outgoing.map(|frame| frame.map(Into::into).map_err(Into::into)))))
+    }
+
     async fn release_top_model(
         &self,
         request: Request<pb::ReleaseTopModelRequest>,
     ) -> Result<Response<pb::ReleaseTopModelResponse>, Status> {
         let caller = caller(&request)?;
         let version = WireError::model_version(request.into_inner().model_version)?;
-        let top = self.engine.release_top(&caller, &version)?;
+        let top = self.engine.release_top(&caller, &version).await?;
         tracing::info!(%version, caller = %caller, "the top model is shown");
         Ok(Response::new(pb::ReleaseTopModelResponse { top_model: top.to_wire() }))
     }
 
     async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request)?;
-        let request = Prediction::try_from(request.into_inner())?;
-        Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
+        let parent = Context::of(request.metadata());
+        let work = async {
+            let request = Prediction::try_from(request.into_inner())?;
+            Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
+        };
+        self.tracer.serve(traces::Name::Predict, parent, work).await
     }
 
     type PredictStreamStream = Responses<pb::PredictResponse>;
@@ -240,14 +344,20 @@ impl Coordinator for Service {
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictStreamStream>, Status> {
         let caller = caller(&request)?;
-        let engine = self.engine.clone();
+        // All messages of the stream are of one trace.
+        let parent = Context::of(request.metadata());
+        let (engine, tracer) = (self.engine.clone(), self.tracer.clone());
         // A stop shows in the answers as an error: an end without one would read as all of them.
         let answers = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator")
             .map(move |message| {
-                let (engine, caller) = (engine.clone(), caller.clone());
+                let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
                 async move {
-                    let request = Prediction::try_from(message?)?;
-                    Ok(engine.predict(&caller, request).await?.into())
+                    let message = message?;
+                    let work = async {
+                        let request = Prediction::try_from(message)?;
+                        Ok::<pb::PredictResponse, Status>(engine.predict(&caller, request).await?.into())
+                    };
+                    tracer.serve(traces::Name::Predict, parent, work).await
                 }
             })
             .buffered(PIPELINE)
@@ -288,12 +398,13 @@ impl Coordinator for Service {
         let request = request.into_inner();
         // First: who may not audit is told nothing of anybody.
         self.engine.audits.allowed()?;
-        let model = self.engine.model_named(&WireError::model_version(request.model_version)?)?;
+        let model = self.engine.model_named(&WireError::model_version(request.model_version)?).await?;
         let policy = Policy::try_from(&require("policy", request.policy)?)?;
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         let active = WireError::party_name("active_party", request.active_party)?;
         self.engine.audits.check(&ids)?;
-        let trained = self.engine.registry.trained_on(&model, ids.iter()).into_iter().filter(|t| *t).count();
+        let trained =
+            self.engine.catalogue.registry().trained_on(&model, ids.iter()).into_iter().filter(|t| *t).count();
         if trained > 0 && !self.engine.serving.training_records {
             let message =
                 format!("{} of the {} records were used in training; audit others", rough(trained), ids.len());
@@ -310,9 +421,7 @@ impl Coordinator for Service {
             bits: contract.bits.filter(|_| !policy.unbound_shares),
             notes: ready.pipeline().notes(),
         };
-        let version = model.manifest.version.clone();
-        let (audit_session, row_budget) =
-            self.engine.audits.open(version, &model.passive_fingerprint, active, ready, &ids)?;
+        let (audit_session, row_budget) = self.engine.audits.open(&model, active, ready, &ids).await?;
         tracing::info!(auditor = %auditor, policy = %policy, records = ids.len(), "audit session opened");
         Ok(Response::new(pb::OpenAuditResponse { audit_session, row_budget, promise: Some(promise) }))
     }
@@ -322,9 +431,7 @@ impl Coordinator for Service {
         request: Request<pb::CloseAuditRequest>,
     ) -> Result<Response<pb::CloseAuditResponse>, Status> {
         let pb::CloseAuditRequest { audit_session, without_summary } = request.into_inner();
-        let audits = self.engine.audits.clone();
-        let closed = tokio::task::spawn_blocking(move || audits.close(&audit_session, without_summary)).await;
-        let closed = closed.map_err(|_| Refusal::internal("closing the session failed"))??;
+        let closed = self.engine.audits.close(audit_session, without_summary).await?;
         Ok(Response::new(closed.into()))
     }
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use vfl_shared::clock::now;
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, heads, kinds};
@@ -28,10 +27,11 @@ pub use client::{CommandSender, ReplyStream};
 use job::{Job, Recorded, not_recorded};
 use steps::{Outcome, Parties, VALIDATION_CHUNK, head_refusal, learn};
 
+use crate::catalogue::{Catalogue, Turns};
 use crate::client::PassiveParty;
 use crate::config::TrainingPolicy;
 use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
-use crate::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
+use crate::registry::{Manifest, PartyEntry, TrainingSummary};
 
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;
@@ -39,8 +39,8 @@ const MAX_RECORDS: u32 = 10_000_000;
 /// What the driver needs of the coordinator.
 #[derive(Debug)]
 pub struct TrainingDriver {
-    /// Where models are published.
-    pub registry: Arc<Registry>,
+    /// Where models are published, one at a time.
+    pub catalogue: Arc<Catalogue>,
     /// The passive parties, in the order of summation.
     pub passive: Vec<Arc<PassiveParty>>,
     /// What the operator allows.
@@ -49,8 +49,6 @@ pub struct TrainingDriver {
     pub active_party: Option<PartyName>,
     /// The policy of the live service, which must be able to serve the model.
     pub live: Policy,
-    /// Held by the training under way: one at a time.
-    pub busy: tokio::sync::Mutex<()>,
 }
 
 impl TrainingDriver {
@@ -65,7 +63,7 @@ impl TrainingDriver {
                 format!("this coordinator serves active party `{name}` (`active_party` in its configuration)");
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
-        check_owner(&self.registry, caller, doing)
+        check_owner(self.catalogue.registry(), caller, doing)
     }
 
     /// Runs one training for the active party behind the two streams.
@@ -83,12 +81,9 @@ impl TrainingDriver {
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
         self.check_caller(caller.name(), "train another")?;
-        let busy = self.busy.try_lock().map_err(|_| {
-            Refusal::new(
-                RefusalKind::Aborted,
-                "another training or publication is under way; try again when it has ended",
-            )
-        })?;
+        let mut turn = self.catalogue.turn().await?;
+        // Another coordinator may have published since.
+        self.check_caller(caller.name(), "train another")?;
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
         let mut active = Link::to_caller((caller.name().clone(), caller.words()), replies, commands, timeout);
         // Each message has its time, and so have all of them together: a trickle must not keep others from training.
@@ -118,16 +113,16 @@ impl TrainingDriver {
         let started = heavy(u64::MAX, || heads::start(&model, k, start))?;
         let mut head = HeadLearner::new(&job.config, started);
         // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
-        let mut recorded = self.record(&job).await?;
+        let mut recorded = self.record(&mut turn, &job).await?;
         let bound = ShareBound::new(&job.config, model.active(), features.first().copied().unwrap_or_default())?;
         let mut parties = Parties { links: &mut links, head: &mut head, classes: k as usize };
-        let outcome = learn(&mut parties, &job, &mut recorded, bound).await?;
+        let outcome = turn.during(learn(&mut parties, &job, &mut recorded, bound)).await?;
         let top = head.parameters(outcome.from_checkpoint).map_err(|e| head_refusal(&e))?;
-        let published = self.publish(&mut links, &job, (model, top, &features), &outcome).await?;
+        let published = self.publish(&mut turn, &mut links, &job, (model, top, &features), &outcome).await?;
         recorded.published = Some(published.version.clone());
         drop(recorded);
         // Before the last word goes out: who has heard it may ask for the next training at once.
-        drop(busy);
+        turn.end().await;
         // The model is in service, whether or not the active party is still there to hear it.
         if let Err(refusal) = links[0].send(Command::Published(published)).await {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
@@ -136,23 +131,22 @@ impl TrainingDriver {
     }
 
     /// Writes the training down. Its records count as training records from now on.
-    async fn record(&self, job: &Job) -> Result<Recorded, Refusal> {
-        let registry = self.registry.clone();
+    async fn record(&self, turn: &mut Turns<'_>, job: &Job) -> Result<Recorded, Refusal> {
         let proposal = Proposal {
             active_party: job.active_party.clone(),
             config: job.config.clone(),
             class_names: job.class_names.clone(),
             ids: job.ids.clone(),
         };
-        let begun = tokio::task::spawn_blocking(move || registry.begin_training(&proposal, now())).await;
-        let number = begun.map_err(|_| not_recorded(&"the work failed"))?.map_err(|e| not_recorded(&e))?;
-        Ok(Recorded { registry: self.registry.clone(), number, steps: 0, published: None })
+        let number = turn.begin_training(proposal).await.map_err(|e| not_recorded(&e))?;
+        Ok(Recorded { registry: self.catalogue.registry().clone(), number, steps: 0, published: None })
     }
 
     /// Phase one: every party stores its share. Phase two: every party is told the version and confirms; then the
     /// coordinator switches. A failure before the switch leaves the old version in service, whole at every party.
     async fn publish(
         &self,
+        turn: &mut Turns<'_>,
         links: &mut [Link],
         job: &Job,
         (model, top, features): (ModelSpec, Option<Parameters>, &[u32]),
@@ -198,7 +192,7 @@ impl TrainingDriver {
             Ok(())
         };
         let calibration = Some(outcome.calibration.clone());
-        put_in_service(&self.registry, manifest, calibration, confirmed).await?;
+        put_in_service(turn, manifest, calibration, confirmed).await?;
         Ok(Published { privacy, ..published(&version, Some(&summary), job.ids.len()) })
     }
 }
@@ -207,7 +201,7 @@ impl TrainingDriver {
     /// Stores the top model, with the parties' outputs by name and number as names of its inputs; gives its hash.
     async fn store_top(&self, top: Parameters, parties: &[PartyEntry], model: &ModelSpec) -> Result<String, Refusal> {
         let inputs = top_inputs(parties, model);
-        let registry = self.registry.clone();
+        let registry = self.catalogue.registry().clone();
         let stored = tokio::task::spawn_blocking(move || registry.store_top(top, &inputs)).await;
         let stored = stored.map_err(|_| Refusal::internal("storing the top model failed"))?;
         stored.map_err(|error| {

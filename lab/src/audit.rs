@@ -17,9 +17,11 @@ mod request;
 mod round;
 mod scoring;
 mod subject;
+mod survey;
 mod told;
 mod without;
 
+use tokio_util::sync::CancellationToken;
 use vfl_shared::rpc::Refusal;
 
 use adversaries::Adversaries;
@@ -36,6 +38,7 @@ pub use model::{Model, Training};
 pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
 pub use policy::facts;
 pub use scoring::DEFAULT_METRICS;
+pub(crate) use survey::{Left, Said, Standing, said, standing};
 
 use crate::report::{Audit, Baselines, ScoringFacts};
 
@@ -54,17 +57,31 @@ pub async fn model(targets: &Targets) -> Result<Model, Refusal> {
 pub async fn run(
     targets: &Targets,
     plan: &Plan,
+    on_stage: impl FnMut(usize, usize, &str),
+) -> Result<Findings, Refusal> {
+    run_unless_stopped(targets, plan, &CancellationToken::new(), on_stage).await
+}
+
+/// The same until `stop` is cancelled. No session is left open then either; what was spent until then is spent.
+///
+/// # Errors
+/// ABORTED once `stop` is cancelled; otherwise as [`run`].
+pub async fn run_unless_stopped(
+    targets: &Targets,
+    plan: &Plan,
+    stop: &CancellationToken,
     mut on_stage: impl FnMut(usize, usize, &str),
 ) -> Result<Findings, Refusal> {
-    let subject = Subject::reach(targets, plan).await?;
-    let mut scorings = Scorings::open(targets, &subject.model, &plan.ids, "audited").await?;
+    let subject = Subject::reach(targets, plan, stop).await?;
+    let opened = Scorings::open(targets, &subject.model, &plan.ids, "audited");
+    let mut scorings = subject.unless_stopped(opened).await?;
     let shown = scorings.shown();
     let adversaries = Adversaries::of(plan, &shown);
     let plays = !adversaries.policies().is_empty() && played::plays(&subject, &scorings);
     let needs = adversaries.needs();
     let needs = if plays { needs.and(played::needs()) } else { needs };
     scorings.plan(needs, plan.rho, (plan.metrics.as_deref(), subject.model.combiner))?;
-    let baselines = scorings.baselines().await?;
+    let baselines = subject.unless_stopped(scorings.baselines()).await?;
 
     let (policies, attacks) = (adversaries.policies(), adversaries.attacks.len());
     let total = policies.len() * attacks;
@@ -80,8 +97,10 @@ pub async fn run(
     if let Some((last, undefended)) = audits.iter().enumerate().rfind(|(_, a)| plays && a.policy.is_none()) {
         on_stage(total, total, "the adversary that knows moments, played by their owner");
         let (at, utility) = (last + 1, undefended.utility);
-        match played::audit(&subject, &mut scorings, utility, baselines.clone()).await {
+        let played = played::audit(&subject, &mut scorings, utility, baselines.clone());
+        match subject.unless_stopped(played).await {
             Ok(played) => audits.insert(at, played),
+            Err(refusal) if stop.is_cancelled() => return Err(refusal),
             // What was found so far has been paid for.
             Err(refusal) => {
                 let said = format!("the adversary that knows moments was not played: {}", refusal.message);

@@ -1,4 +1,7 @@
 //! Certificates of a deployment: one authority, one certificate per party, the identity in its URI name.
+//!
+//! Beside it stands a DNS name, `NAME.TRUST-DOMAIN`, for clients of gRPC that are not ours: they can check such a name alone. Nothing of
+//! Cloison looks at it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,6 +95,9 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, format!("{role}/{name}"));
         params.subject_alt_names = vec![SanType::URI(identity.uri().try_into()?)];
+        if let Some(name) = dns_name(&identity) {
+            params.subject_alt_names.push(SanType::DnsName(name.try_into()?));
+        }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
@@ -99,6 +105,18 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         Ok(TlsPem { ca: self.ca_pem.clone(), certificate, key: key.serialize_pem() })
     }
+}
+
+/// The DNS name of a party, where its name is one label of letters, digits and hyphens. A name with a dot gets none: `a.b` of `c` and
+/// `a` of `b.c` would be the same, and a client that checks nothing else would take one for the other.
+fn dns_name(identity: &PeerIdentity) -> Option<String> {
+    let name = format!("{}.{}", identity.name(), identity.trust_domain()).to_ascii_lowercase();
+    let label = |label: &str| {
+        let inside = label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        (1..=63).contains(&label.len()) && inside && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let good = !identity.name().as_str().contains('.') && name.len() <= 253 && name.split('.').all(label);
+    good.then_some(name)
 }
 
 fn valid(params: &mut CertificateParams, lifetime: Duration) {
@@ -184,6 +202,28 @@ mod tests {
         assert!(matches!(write(dir.path(), "demo", 30, &twice), Err(CertsError::Party(_))));
         assert!(write(dir.path(), "demo", 30, &party("king/x")).is_err());
         assert!(write(dir.path(), "demo", 30, &party("auditor/../x")).is_err());
+    }
+
+    #[test]
+    fn a_party_has_one_dns_name_or_none() {
+        for (trust_domain, name, expected) in [
+            ("cloison.local", "active", Some("active.cloison.local")),
+            ("demo", "Bank-A", Some("bank-a.demo")),
+            ("b.c", "a", Some("a.b.c")),
+            ("c", "a.b", None),
+            ("c", "a_b", None),
+            ("c", "-a", None),
+            ("c_d", "a", None),
+            ("c..d", "a", None),
+        ] {
+            let identity = PeerIdentity::new(trust_domain, Role::ActiveParty, PartyName::new(name).unwrap()).unwrap();
+            assert_eq!(dns_name(&identity).as_deref(), expected, "{name} of {trust_domain}");
+        }
+        let long = PartyName::new("a".repeat(64)).unwrap();
+        let identity = PeerIdentity::new("demo", Role::ActiveParty, long.clone()).unwrap();
+        assert_eq!(dns_name(&identity), None);
+        // It is an identity all the same.
+        Credentials::new(&Authority::new("demo", 1).unwrap().issue(Role::ActiveParty, &long).unwrap()).unwrap();
     }
 
     #[test]

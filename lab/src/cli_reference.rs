@@ -2,8 +2,9 @@
 
 use clap::{Command, CommandFactory};
 
-/// The four binaries in the order of the reference.
-fn binaries() -> [Command; 4] {
+/// The command lines of the four binaries, in the order of the reference.
+#[must_use]
+pub fn binaries() -> [Command; 4] {
     [
         crate::cli::Cli::command(),
         vfl_coordinator::cli::Cli::command(),

@@ -260,6 +260,8 @@ async fn deploy(
         audits: true,
         help,
         active_privacy: privacy,
+        alignment: None,
+        monitoring: Default::default(),
     })
     .await
 }

@@ -1,5 +1,6 @@
 //! All parties in one process, over real sockets on loopback with mutual TLS: what the demo runs and the tests start.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,17 +10,19 @@ use nalgebra::{DMatrix, DVector};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use vfl_active_party::config::AlignmentTable;
 use vfl_coordinator::config as coordinator;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 use vfl_passive_party::collusion::Collusion;
 use vfl_passive_party::config as passive;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, PartyTables, VerticalSplit};
+use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, Features, PartyTables, VerticalSplit};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, LinearParameters, MAX_WIDTH, ModelSpec, ShareStore, TrainingConfig, kinds};
+use vfl_shared::monitoring::Monitoring;
 use vfl_shared::rpc::Refusal;
-use vfl_shared::service::{Credentials, Limits, Peer, Role};
+use vfl_shared::service::{Credentials, Limits, Peer, Role, TlsPem};
 use vfl_shared::training::messages::{Progress, Published};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
@@ -50,6 +53,19 @@ pub struct DeploymentSpec {
     pub help: Help,
     /// How the active party keeps its parameters private; `consent` says it of the passive parties.
     pub active_privacy: Option<PrivacyConfig>,
+    /// Alignments of the active party with any of them; `None`: none is allowed.
+    pub alignment: Option<AlignmentRuns>,
+    /// Who is told how a party does, by the party's name. Of those that are not here nobody is told.
+    pub monitoring: BTreeMap<PartyName, Monitoring>,
+}
+
+/// What all parties allow of alignments.
+#[derive(Debug, Clone, Copy)]
+pub struct AlignmentRuns {
+    /// Runs at each party.
+    pub max_runs: u32,
+    /// The fewest common ids that a passive party tells of.
+    pub least_common: u64,
 }
 
 /// What the active party of a deployment has beside releases and parameters. The default is nothing.
@@ -99,6 +115,8 @@ struct Shown {
     audits: bool,
     colluding: Vec<PartyName>,
     moments: bool,
+    alignment: Option<AlignmentRuns>,
+    monitoring: BTreeMap<PartyName, Monitoring>,
 }
 
 /// What the papers' threat model needs: the true parameters to the active party, and to the coordinator for noise at the logits.
@@ -134,7 +152,7 @@ pub struct Deployment {
     active_name: PartyName,
     coordinator: Running,
     active: Running,
-    passive: Vec<(PartyName, Arc<FeatureTable>, Running)>,
+    passive: Vec<(PartyName, Features, Running)>,
     shown: Shown,
     active_features: usize,
 }
@@ -169,6 +187,18 @@ impl Deployment {
         spec: DeploymentSpec,
         adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
+        Self::start_from(spec, adjust, |_, table| Ok(table.into())).await
+    }
+
+    /// The same with every party's features where `place` puts them, which is given the party's name and table.
+    ///
+    /// # Errors
+    /// Whatever keeps a party from starting, named.
+    pub async fn start_from(
+        spec: DeploymentSpec,
+        adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
+        mut place: impl FnMut(&PartyName, FeatureTable) -> anyhow::Result<Features>,
+    ) -> anyhow::Result<Self> {
         let authority = Authority::new(TRUST_DOMAIN, 30)?;
         let (coordinator_name, active_name) = (PartyName::new("coordinator")?, active_name());
         let credentials = |role, name: &PartyName| -> anyhow::Result<Credentials> {
@@ -178,10 +208,14 @@ impl Deployment {
         let active_credentials = credentials(Role::ActiveParty, &active_name)?;
         let training = passive::TrainingPolicy { transform: spec.training_transform, ..spec.consent };
         let Help { known, colluding, moments } = spec.help;
-        let shown = Shown { release: spec.release.clone(), training, audits: spec.audits, colluding, moments };
+        let (audits, alignment, monitoring) = (spec.audits, spec.alignment, spec.monitoring);
+        let monitors = |name: &PartyName| monitoring.get(name).cloned().unwrap_or_default();
+        let (for_coordinator, for_active) = (monitors(&coordinator_name), monitors(&active_name));
+        let release = spec.release.clone();
+        let shown = Shown { release, training, audits, colluding, moments, alignment, monitoring };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
-            let table = Arc::new(table);
+            let table = place(&name, table)?;
             let credentials = credentials(Role::PassiveParty, &name)?;
             let dir = spec.state_dir.join(name.as_str());
             let running = start_passive(&name, credentials, dir, table.clone(), shown.clone(), ANY_PORT).await?;
@@ -194,6 +228,7 @@ impl Deployment {
         let mut settings = coordinator::Settings {
             credentials: credentials(Role::Coordinator, &coordinator_name)?,
             limits: Limits::default(),
+            monitoring: for_coordinator,
             state_dir: spec.state_dir.join("coordinator"),
             passive_parties: peers.clone(),
             peer_timeout: Duration::from_secs(10),
@@ -218,14 +253,20 @@ impl Deployment {
         let settings = vfl_active_party::config::Settings {
             credentials: active_credentials.clone(),
             limits: Limits::default(),
+            monitoring: for_active,
             state_dir: spec.state_dir.join("active"),
-            table: Arc::new(spec.tables.active),
+            features: place(&active_name, spec.tables.active)?,
             coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
             passive_parties: peers,
             peer_timeout: Duration::from_secs(30),
             audits_allowed: spec.audits,
             known: known.map(Arc::new),
             privacy: spec.active_privacy,
+            alignment: spec.alignment.map_or_else(AlignmentTable::default, |runs| AlignmentTable {
+                allowed: true,
+                max_runs: runs.max_runs,
+                ..Default::default()
+            }),
         };
         let active = run(address, move |stop| async move {
             vfl_active_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
@@ -269,6 +310,14 @@ impl Deployment {
     /// If the certificate cannot be made.
     pub fn credentials(&self, role: Role, name: &str) -> anyhow::Result<Credentials> {
         Ok(Credentials::new(&self.authority.issue(role, &PartyName::new(name)?)?)?)
+    }
+
+    /// The files behind such credentials: for a party in a process of its own.
+    ///
+    /// # Errors
+    /// If the certificate cannot be made.
+    pub fn pem(&self, role: Role, name: &str) -> anyhow::Result<TlsPem> {
+        Ok(self.authority.issue(role, &PartyName::new(name)?)?)
     }
 
     /// What an auditor needs to reach everyone.
@@ -398,7 +447,7 @@ async fn start_passive(
     name: &PartyName,
     credentials: Credentials,
     state_dir: PathBuf,
-    table: Arc<FeatureTable>,
+    features: Features,
     shown: Shown,
     address: SocketAddr,
 ) -> anyhow::Result<Running> {
@@ -406,8 +455,9 @@ async fn start_passive(
     let settings = passive::Settings {
         credentials,
         limits: Limits::default(),
-        state_dir,
-        table,
+        monitoring: shown.monitoring.get(name).cloned().unwrap_or_default(),
+        state_dir: (&state_dir).into(),
+        features,
         release: shown.release,
         training: shown.training,
         // The auditor is this very program, and a report is the same for the same seed.
@@ -423,6 +473,13 @@ async fn start_passive(
             true => Collusion::new(vec![active_name()], None),
             false => Collusion::default(),
         },
+        alignment: shown.alignment.map_or_else(passive::AlignmentTable::default, |runs| passive::AlignmentTable {
+            allowed: true,
+            active_party: Some(active_name()),
+            max_runs: runs.max_runs,
+            least_common: runs.least_common,
+            ..Default::default()
+        }),
     };
     Ok(run(address, move |stop| async move {
         vfl_passive_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())

@@ -17,6 +17,8 @@ pub mod certs;
 pub mod cli;
 pub mod cli_reference;
 pub mod client;
+mod configured;
+pub mod dashboard;
 pub mod demo;
 pub mod deployment;
 pub mod evaluate;

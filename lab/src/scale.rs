@@ -122,6 +122,8 @@ async fn one(
         audits: false,
         help: Help::default(),
         active_privacy: None,
+        alignment: None,
+        monitoring: Default::default(),
     })
     .await?;
     let k = dataset.class_names().len();

@@ -1,12 +1,15 @@
 //! The learners of all parties in one process, in the services' own order of records and without sockets: for tables and figures that need
 //! many models.
 
+use std::sync::Arc;
+
 use nalgebra::DMatrix;
+use vfl_shared::data::VerticalSplit;
 use vfl_shared::model::contract::{Start, start_of};
 use vfl_shared::model::{
     HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy, heads, kinds,
 };
-use vfl_shared::types::{LogitShare, Logits, OutputGradient};
+use vfl_shared::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
 
 /// A model trained in one process.
 pub(crate) struct Together {
@@ -110,6 +113,48 @@ impl Together {
     /// Their sub-models as they would be served, the active party's first.
     pub(crate) fn sub_models(&self) -> Result<Vec<Box<dyn SubModel>>, LearnerError> {
         self.parties.iter().map(|party| Ok(kinds::restore(&party.parameters(self.chosen)?)?)).collect()
+    }
+}
+
+/// The parties of a split of the features after their training, the active party first, as they would be served.
+pub(crate) struct Served {
+    /// The columns that each holds.
+    pub(crate) columns: Vec<Vec<usize>>,
+    /// Their sub-models.
+    pub(crate) models: Vec<Arc<dyn SubModel>>,
+    /// The top model, if there is one.
+    pub(crate) top: Option<Arc<dyn SubModel>>,
+}
+
+impl Served {
+    /// Trains one party on each part of a split, any number of them. `x` has all features of the records of the training, d_t × n.
+    ///
+    /// # Errors
+    /// As [`Together::train`]; [`LearnerError::Shape`] for features that are not finite.
+    pub(crate) fn train(
+        config: &TrainingConfig,
+        classes: usize,
+        (x, labels): (&DMatrix<f64>, &[u32]),
+        split: &VerticalSplit,
+    ) -> Result<Self, LearnerError> {
+        let passive = split.passive().iter().map(|party| party.columns.clone());
+        let columns: Vec<Vec<usize>> = std::iter::once(split.active().to_vec()).chain(passive).collect();
+        let learner = |(party, columns): (usize, &Vec<usize>)| {
+            let block = FeatureBlock::new(x.select_rows(columns))?;
+            Ok(PartyLearner::new(config, classes, block, party == 0)?)
+        };
+        let parties: Result<Vec<_>, LearnerError> = columns.iter().enumerate().map(learner).collect();
+        let trained = Together::train(config, classes, parties?, labels, start(config))?;
+        let models = trained.sub_models()?.into_iter().map(Arc::from).collect();
+        Ok(Self { columns, models, top: trained.top()?.map(Arc::from) })
+    }
+
+    /// The outputs of each party for records with all features (d_t × n).
+    ///
+    /// # Errors
+    /// [`ShapeError`] for outputs that are not finite.
+    pub(crate) fn outputs(&self, x: &DMatrix<f64>) -> Result<Vec<LogitShare>, ShapeError> {
+        self.models.iter().zip(&self.columns).map(|(model, columns)| model.outputs(&x.select_rows(columns))).collect()
     }
 }
 

@@ -4,6 +4,9 @@
 use std::path::PathBuf;
 
 use vfl_shared::config::ConfigFile;
+use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable, Features};
+use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_stores::{DataConfig, HttpConfig};
 
 fn example(dir: &str, name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples")).join(dir).join(format!("{name}.toml"))
@@ -25,6 +28,46 @@ fn every_sample_config_parses() {
         assert_eq!(passive.values.audit.mode, vfl_passive_party::config::AuditMode::Trusted);
         passive.values.audit.check().unwrap();
         assert!(active.values.model.is_default(), "the samples say what the default is");
+    }
+}
+
+/// The second deployment of docker-compose.yml differs from the first in where the ledger and the passive features are, in the addresses
+/// of the coordinator and in the metrics; and in the moments, which take features in memory.
+#[test]
+fn the_second_deployment_is_the_first_with_databases() {
+    let table = |name: &str| -> toml::Table {
+        toml::from_str(&std::fs::read_to_string(example("compose", name)).unwrap()).unwrap()
+    };
+    for (name, own) in [
+        ("coordinator", ["ledger", "metrics"].as_slice()),
+        ("passive-1", &["data", "metrics"]),
+        ("active", &["coordinator", "metrics"]),
+        ("audit", &["coordinator"]),
+    ] {
+        let (mut first, mut second) = (table(name), table(&format!("postgres/{name}")));
+        for key in own {
+            first.remove(*key);
+            assert!(second.remove(*key).is_some(), "{name}: {key}");
+        }
+        if name == "passive-1" {
+            assert_eq!(first["audit"].as_table_mut().unwrap().remove("moments"), Some(true.into()));
+        }
+        assert_eq!(first, second, "{name}");
+    }
+    let at = |name: &str| example("compose/postgres", name);
+    let coordinator = ConfigFile::<vfl_coordinator::config::ConfigValues>::read(&at("coordinator")).unwrap().values;
+    let passive = ConfigFile::<vfl_passive_party::config::ConfigValues>::read(&at("passive-1")).unwrap().values;
+    let active = ConfigFile::<vfl_active_party::config::ConfigValues>::read(&at("active")).unwrap().values;
+    ConfigFile::<vfl_lab::cli::AuditConfig>::read(&at("audit")).unwrap().values.check().unwrap();
+    assert_eq!(active.coordinator.address, "coordinator-a:7100, coordinator-b:7100");
+    assert_eq!(table("postgres/audit")["coordinator"], table("postgres/active")["coordinator"]);
+    assert!(coordinator.ledger.shared && coordinator.ledger.url.unwrap().contains("sslmode=verify-full"));
+    assert!(passive.data.postgres.is_some() && passive.data.csv.is_none());
+    for (metrics, listen) in
+        [(coordinator.metrics, coordinator.listen), (passive.metrics, passive.listen), (active.metrics, active.listen)]
+    {
+        assert_eq!(metrics.listen.unwrap().port(), 9100);
+        metrics.check(listen).unwrap();
     }
 }
 
@@ -51,6 +94,81 @@ fn a_model_that_is_not_there_is_refused_with_its_line() {
         let said = read.map(drop).unwrap_err().to_string();
         assert!(said.contains(says) && said.contains("active.toml") && said.contains("line"), "{said}");
     }
+}
+
+/// One record in memory.
+fn features() -> Features {
+    let schema = FeatureSchema::new(vec![FeatureSpec::numeric("f", 0.0, 1.0)], None).unwrap();
+    let block = FeatureBlock::new(nalgebra::DMatrix::zeros(1, 1)).unwrap();
+    FeatureTable::new(schema, RecordIds::new(["a"]).unwrap(), block, None).unwrap().into()
+}
+
+/// A schema of one feature, in a file.
+fn schema(dir: &std::path::Path) -> PathBuf {
+    let path = dir.join("schema.toml");
+    std::fs::write(&path, "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n").unwrap();
+    path
+}
+
+/// The samples' lines on alignments are read when they are no comment, and a bad value is refused with its key.
+#[test]
+fn alignments_are_read_and_checked() {
+    let uncommented = |name: &str| {
+        let text = std::fs::read_to_string(example("local", name)).unwrap();
+        let (before, table) = text.split_once("\n# [alignment]\n").unwrap();
+        let (table, after) = table.split_once("\n\n").unwrap();
+        let lines: String = table.lines().map(|line| format!("{}\n", line.trim_start_matches("# "))).collect();
+        format!("{before}\n[alignment]\n{lines}\n{after}")
+    };
+    let read = |text: &str| {
+        let file = ConfigFile::<vfl_passive_party::config::ConfigValues>::parse(&example("local", "passive-1"), text);
+        file.map(|file| file.values.alignment).map_err(|e| e.to_string())
+    };
+    let passive = uncommented("passive-1");
+    let table = read(&passive).unwrap();
+    assert_eq!(table.active_party.as_ref().map(|name| name.as_str()), Some("active"));
+    assert!(table.allowed && table.max_runs == 1 && table.least_common == 100 && table.out.is_some());
+    // The sample names a file that its reader has to write.
+    let (dir, features) = (tempfile::tempdir().unwrap(), features());
+    let listed = dir.path().join("align.ids");
+    let check = |table: vfl_passive_party::config::AlignmentTable| table.check(&features);
+    assert!(check(table.clone()).unwrap_err().contains("align.ids"));
+    let table = vfl_passive_party::config::AlignmentTable { ids: Some(listed.clone()), ..table };
+    for (text, says) in [("a\na\n", "position 1 stands in the batch twice"), ("", "holds no record id")] {
+        std::fs::write(&listed, text).unwrap();
+        assert!(check(table.clone()).unwrap_err().contains(says));
+    }
+    std::fs::write(&listed, "a\nz\n").unwrap();
+    check(table.clone()).unwrap();
+    // A feature service cannot list its records.
+    let http = DataConfig { http: Some(HttpConfig::new("http://127.0.0.1:1/x")), ..DataConfig::of(schema(dir.path())) };
+    let http = http.open().unwrap();
+    table.check(&http).unwrap();
+    let all = vfl_passive_party::config::AlignmentTable { ids: None, ..table };
+    check(all.clone()).unwrap();
+    let refused = all.check(&http).unwrap_err();
+    assert!(refused.contains("needs `ids`") && refused.contains("[data.http]"), "{refused}");
+    // It need not, where nobody aligns.
+    vfl_passive_party::config::AlignmentTable { allowed: false, ..all }.check(&http).unwrap();
+    let passive = passive.replace("ids = \"data/align.ids\"", "");
+    let nobody = read(&passive.replace("active_party = \"active\"\nmax_runs = 1", "max_runs = 1")).unwrap();
+    assert!(check(nobody).unwrap_err().contains("needs `active_party`"));
+    let none = read(&passive.replace("max_runs = 1", "max_records = 0")).unwrap();
+    assert!(check(none).unwrap_err().contains("`max_records` is 0"));
+    assert!(read(&passive.replace("max_runs = 1", "runs = 1")).unwrap_err().contains("`runs`"));
+    let active = uncommented("active");
+    let file =
+        ConfigFile::<vfl_active_party::config::ConfigValues>::parse(&example("local", "active"), &active).unwrap();
+    let table = file.values.alignment;
+    assert!(table.allowed && table.max_runs == 1);
+    assert!(table.check(&features).unwrap_err().contains("align.ids"));
+    let table = vfl_active_party::config::AlignmentTable { ids: Some(listed), ..table };
+    table.check(&features).unwrap();
+    // Its operator may name the ids of a run.
+    vfl_active_party::config::AlignmentTable { ids: None, ..table }.check(&http).unwrap();
+    // Neither aligns by default.
+    let plain = std::fs::read_to_string(example("local", "passive-1")).unwrap();
+    assert!(!read(&plain).unwrap().allowed);
 }
 
 /// The sample's lines on privacy are read when they are no comment, at either party, and a bad value is refused with its key and line.

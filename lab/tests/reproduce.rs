@@ -10,7 +10,7 @@ use vfl_lab::reproduce::{
     Check, CheckKind, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError, Subject,
     SubjectSpec, Training, compare, render_page, render_table, run, write,
 };
-use vfl_shared::data::{DatasetName, Variant};
+use vfl_shared::data::{DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load};
 use vfl_shared::testing::{data_dir, data_set, golden_dir};
 
 /// A set that comes with the project, or that was asked for with [`data_set`] first.
@@ -795,6 +795,14 @@ fn defenses_trade_the_two_accuracies() {
     assert!(attack[0] > half[0] + 0.3 && (model[0] - subject.model().accuracy).abs() < 1e-12, "{attack:?} {model:?}");
     assert!(model[7] == model[0] && model[6] < model[0] - 0.2, "{model:?}");
     assert!(check(&document, "noise of 1 costs the model much").holds);
+    // Trainings with noise come last, from much privacy budget to little.
+    assert!(model.len() == 13 && model[10] > model[12] + 0.02 && model[0] > model[12] + 0.02, "{model:?}");
+    // With exact scores τ records tell the parameters; who has a label of each does worse.
+    let (known, guessed) = (of("error_of_attack"), of("error_of_attack_black_box"));
+    assert!((known[0] - guessed[0]).abs() < 1e-4 && guessed[7] > guessed[0], "{known:?} {guessed:?}");
+    assert_eq!(document.checks.len(), 18);
+    let again = run(Figure::JFig14, &subject, &Options { threads: 1, ..options.clone() }).unwrap();
+    assert_eq!(again.without_times(), document.without_times());
     let dimensions = Options { dimensions: vec![3], ..options };
     assert!(matches!(run(Figure::JFig14, &subject, &dimensions), Err(ReproduceError::NoChoice { .. })));
 }
@@ -820,6 +828,61 @@ fn the_loss_that_p_prints_is_not_the_error_of_features() {
     assert_eq!(again.without_times(), document.without_times());
 }
 
+/// P's tables 10 to 12 on a small set: however many parties share them, the features that are attacked are the same; what P prints grows
+/// behind PRIVEE and falls with ε, the accuracy stays.
+#[test]
+fn more_parties_share_the_same_features() {
+    if data_set(DatasetName::Drive, 7, "more_parties_share_the_same_features").is_none() {
+        return;
+    }
+    // The tables are of MNIST; drive has just enough columns for 25 parties.
+    let subject = of_figure(Figure::PTables, DatasetName::Drive);
+    let options = Options { records: Some(16), own_records: Some(1500), ..Options::default() };
+    let by_parties = |options: &Options| run(Figure::PTable11And12, &subject, options);
+    let two = Options { dimensions: vec![2, 6], ..options.clone() };
+    let document = by_parties(&two).unwrap();
+    let of = |document: &Document, name: &str| document.curve(name).unwrap().mean.clone();
+    let half = of(&document, "half_error");
+    assert!(half[0] == half[1] && half[0] > 0.0, "{half:?}");
+    let names: Vec<&str> = document.curves.iter().map(|curve| curve.name.as_str()).collect();
+    // Four facts, gia behind nine releases, the two others behind three, with an error each; seven changes of accuracy.
+    assert_eq!(names.len(), 4 + 2 * (9 + 3 + 3) + 7, "{names:?}");
+    for attack in ["grn", "gia", "gia_full"] {
+        for at in 0..2 {
+            let of = |release: &str| of(&document, &format!("{attack}_{release}"))[at];
+            // On these models five steps from normal numbers end at any scores, with a defense or without.
+            assert!(attack == "grn" || of("none") < of("privee_dp"), "{attack}: {} {}", of("none"), of("privee_dp"));
+            assert!(of("privee_dp_error") <= 1.0, "{attack}");
+        }
+    }
+    for at in 0..2 {
+        assert!(of(&document, "gia_full_none")[at] <= of(&document, "gia_none")[at]);
+        assert_eq!(of(&document, "accuracy_change_privee_dp")[at], 0.0);
+        // Ranks from 1/K to 1 beside a vector that is nearly one-hot: (Σ (r/K)² for r < K)/K, 0.29 for K = 11.
+        assert!((0.2..0.4).contains(&of(&document, "gia_ope")[at]));
+    }
+    assert!(document.checks.iter().all(|check| check.kind == CheckKind::Ours));
+    assert_eq!(by_parties(&Options { threads: 1, ..two }).unwrap().without_times(), document.without_times());
+
+    let document =
+        run(Figure::PTable10, &subject, &Options { dimensions: vec![5, 30, 90], ..options.clone() }).unwrap();
+    let loss = of(&document, "gia_full_privee_dp");
+    let without = of(&document, "gia_full_none");
+    assert!(loss[0] > loss[1] && loss[1] > loss[2] && loss[2] > without[2], "{loss:?} {without:?}");
+    assert!(without.iter().all(|loss| *loss == without[0]));
+    assert_eq!(of(&document, "accuracy_change_privee_dp"), [0.0; 3]);
+
+    let refused =
+        |figure, dimensions| run(figure, &subject, &Options { dimensions, ..options.clone() }).unwrap_err().to_string();
+    assert_eq!(
+        refused(Figure::PTable11And12, vec![1]),
+        "the number of parties is 1, expected 2 to 100 (`--dimensions`)"
+    );
+    assert!(refused(Figure::PTable11And12, vec![26]).contains("25 passive parties"));
+    assert!(refused(Figure::PTable10, vec![0]).contains("100 ε is 0"));
+    assert!(refused(Figure::PTables, vec![100]).contains("an attack strength is 100, expected 1 to 99"));
+}
+
 /// A model that was kept is the one that was trained, bit for bit, and a damaged file is as good as none.
 #[test]
 fn kept_models_are_the_trained_ones() {
@@ -838,4 +901,114 @@ fn kept_models_are_the_trained_ones() {
     std::fs::write(&files[0], &bytes[..bytes.len() / 2]).unwrap();
     assert_eq!(figure(&Subject::load_kept(&spec, Some(folder.path())).unwrap()), trained);
     assert_eq!(std::fs::read(&files[0]).unwrap(), bytes);
+}
+
+/// J figure 6 on bank: (25) against sums written out, errors whose mean over the features is that of figure 5, and nothing of threads.
+#[test]
+fn errors_of_features_stand_beside_their_correlation() {
+    let subject = of_figure(Figure::JFig6, DatasetName::Bank);
+    let options = Options {
+        records: Some(30),
+        inversion_records: 30,
+        windows: Some(2),
+        attacks: only(&["esa", "gia_converged", "half", "informed", "control"]),
+        ..Options::default()
+    };
+    let document = run(Figure::JFig6, &subject, &options).unwrap().without_times();
+    assert_eq!(
+        document,
+        run(Figure::JFig6, &subject, &Options { threads: 1, ..options.clone() }).unwrap().without_times()
+    );
+    // 0.3 of 20 features.
+    assert_eq!(document.axis.points, [1, 2, 3, 4, 5, 6]);
+
+    let mut spec = DatasetSpec::new(DatasetName::Bank, None, 7);
+    spec.variant = Variant::All;
+    spec.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
+    let data = load(&spec).unwrap();
+    let n = data.records() as f64;
+    let row = |i: usize| data.x().row(i).iter().copied().collect::<Vec<f64>>();
+    let correlation = |a: &[f64], b: &[f64]| {
+        let of = |a: &[f64], b: &[f64]| {
+            let (ma, mb) = (a.iter().sum::<f64>() / n, b.iter().sum::<f64>() / n);
+            a.iter().zip(b).map(|(a, b)| (a - ma) * (b - mb)).sum::<f64>()
+        };
+        (of(a, b) / (of(a, a) * of(b, b)).sqrt()).abs()
+    };
+    for (i, found) in document.curve("correlation").unwrap().mean.iter().enumerate() {
+        let want = (6..20).map(|j| correlation(&row(i), &row(j))).sum::<f64>() / 14.0;
+        assert!((found - want).abs() < 1e-10, "feature {i}: {found} {want}");
+    }
+    let fifth = Options { dimensions: vec![6], windows: Some(1), ..options.clone() };
+    let fifth = run(Figure::JFig5, &subject, &fifth).unwrap();
+    for curve in ["esa", "half", "informed", "control"] {
+        let of = |document: &Document| document.curve(curve).unwrap().mean.clone();
+        let mean = of(&document).iter().sum::<f64>() / 6.0;
+        assert!((mean - of(&fifth)[0]).abs() < 1e-12 * mean, "{curve}: {mean} {:?}", of(&fifth));
+    }
+    let said = check(&document, "esa: features with a higher correlation");
+    assert!(said.comparisons == 30 && said.kind == CheckKind::Paper, "{said:?}");
+    assert!(document.curves.iter().filter(|curve| curve.role == CurveRole::Beyond).count() == 2);
+    let refused = run(Figure::JFig6, &subject, &Options { dimensions: vec![20], ..options }).unwrap_err();
+    assert!(matches!(refused, ReproduceError::Dimension { got: 20, total: 19 }), "{refused}");
+}
+
+/// V table I: what was loaded, and the columns of every variant.
+#[test]
+fn counts_are_those_of_the_sets() {
+    for (dataset, counts) in [
+        (DatasetName::Bank, vec![("features", 19), ("classes", 2), ("records", 41188), ("columns_all", 20)]),
+        (DatasetName::Pendigits, vec![("features", 16), ("classes", 10), ("records", 10992), ("columns_all", 16)]),
+        // V has 6430.
+        (DatasetName::Satellite, vec![("features", 36), ("classes", 6), ("records", 6435)]),
+    ] {
+        let document = run(Figure::VTable1, &of_figure(Figure::VTable1, dataset), &Options::default()).unwrap();
+        for (curve, count) in counts {
+            assert_eq!(document.curve(curve).unwrap().mean, [f64::from(count)], "{dataset} {curve}");
+        }
+        assert!(document.checks.iter().all(|check| check.holds), "{:?}", document.checks);
+        assert!(render_page(&document).unwrap().contains("v-table1"));
+    }
+}
+
+/// The lines that no paper has: on perceptrons and on V's figures who knows moments does better than ½, without a score, and on linear models
+/// with scores better still.
+#[test]
+fn who_knows_moments_is_drawn_beside_every_attack() {
+    let beyond = |document: &Document, [informed, control]: [&str; 2]| {
+        for name in [informed, control] {
+            assert_eq!(document.curve(name).unwrap().role, CurveRole::Beyond, "{name}");
+        }
+        let mean = |name: &str| document.curve(name).unwrap().mean[0];
+        assert!(mean(informed) < mean(control), "{informed} {} {control} {}", mean(informed), mean(control));
+    };
+    let names = ["informed", "control"];
+    let options = Options {
+        records: Some(20),
+        inversion_records: 20,
+        dimensions: vec![4],
+        windows: Some(1),
+        own_records: Some(1000),
+        attacks: only(&["informed", "control", "half"]),
+        ..Options::default()
+    };
+    let satellite = DatasetName::Satellite;
+    for figure in [Figure::JFig7, Figure::JFig8, Figure::JFig9, Figure::JFig13] {
+        let document = run(figure, &each_split(satellite, figure), &options).unwrap();
+        let of = |name: &str| document.curve(name).unwrap();
+        assert!(document.notes.iter().any(|note| note.contains("tangents of the network")), "{:?}", document.notes);
+        assert!(
+            of("control").mean[0] < of("half").mean[0] && of("informed").mean[0] < of("half").mean[0],
+            "{figure:?}"
+        );
+        assert!(names.into_iter().all(|name| of(name).role == CurveRole::Beyond));
+    }
+    let document = run(Figure::JFig11a, &published(DatasetName::Robot), &options).unwrap();
+    beyond(&document, names);
+    let of_v = served(satellite, Protocol::V);
+    let options = Options { attacks: Vec::new(), records: Some(100), ..options };
+    beyond(&run(Figure::VFig3, &of_v, &options).unwrap(), names);
+    // At g = 0 the released parameters are the true ones, and 4 features of 6 classes are determined.
+    let options = Options { dimensions: vec![2, 4], ..options };
+    beyond(&run(Figure::VFig11, &of_v, &options).unwrap(), ["case_ii_d4_informed", "control_d4"]);
 }

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use vfl_shared::data::FeatureStore;
 use vfl_shared::heavy::heavy;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::service::PeerIdentity;
@@ -79,7 +78,7 @@ impl Collusion {
     /// # Errors
     /// As [`Collusion::allows`], PERMISSION_DENIED for records that are not lent, NOT_FOUND for records that are not held; as
     /// [`LogitServer::share`].
-    pub fn lend(
+    pub async fn lend(
         &self,
         logits: &LogitServer,
         caller: &PeerIdentity,
@@ -98,12 +97,12 @@ impl Collusion {
                 return Err(Refusal::new(RefusalKind::PermissionDenied, message));
             }
         }
-        let held: Vec<usize> = ids.iter().filter_map(|id| logits.table.position(id)).collect();
-        if held.len() < n {
-            let message = format!("{} of the {n} records are not held here", rough(n - held.len()));
+        let found = logits.lookup(ids).await?;
+        if found.held.len() < n {
+            let message = format!("{} of the {n} records are not held here", rough(n - found.held.len()));
             return Err(Refusal::new(RefusalKind::NotFound, message));
         }
-        let (model, block) = (share.model(), logits.rows(&held)?);
+        let (model, block) = (share.model(), found.block);
         let outputs = heavy(model.work() * n as u64, || model.outputs(block.matrix()));
         let lent = outputs.map_err(|e| Refusal::internal(e.to_string()))?;
         tracing::info!(caller = %caller, records = n, "logit shares lent");
@@ -113,8 +112,6 @@ impl Collusion {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use nalgebra::DMatrix;
     use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
     use vfl_shared::model::{LinearParameters, ShareStore};
@@ -149,45 +146,50 @@ mod tests {
         let weights = DMatrix::from_row_slice(2, 2, &[1.0, 2.0, 0.0, -1.0]);
         let share = store.put(&LinearParameters::new(weights, None).unwrap(), &["f".into(), "g".into()]).unwrap();
         store.bind(&ModelVersion::new("m-1").unwrap(), &share).unwrap();
-        LogitServer::new(Arc::new(table), store)
+        LogitServer::new(table, store)
     }
 
-    #[test]
-    fn shares_go_to_whom_the_operator_names_and_to_nobody_else() {
+    #[tokio::test]
+    async fn shares_go_to_whom_the_operator_names_and_to_nobody_else() {
         let dir = tempfile::tempdir().unwrap();
         let logits = server(dir.path());
         let collusion = Collusion::new(vec![name("fintech")], None);
         let lend = |collusion: &Collusion, who: &str, of: &[&str]| {
-            collusion.lend(&logits, &active(who), &version("m-1"), &ids(of)).map(LogitShare::into_matrix)
+            let (who, of) = (active(who), ids(of));
+            let (collusion, logits) = (collusion.clone(), &logits);
+            async move { collusion.lend(logits, &who, &version("m-1"), &of).await.map(LogitShare::into_matrix) }
         };
-        let lent = lend(&collusion, "fintech", &["c", "a"]).unwrap();
+        let lent = lend(&collusion, "fintech", &["c", "a"]).await.unwrap();
         assert_eq!(lent, DMatrix::from_column_slice(2, 2, &[2.0, -1.0, 1.0, -0.25]));
         for (collusion, who) in [(&collusion, "other"), (&Collusion::default(), "fintech")] {
-            let refused = lend(collusion, who, &["a"]).unwrap_err();
+            let refused = lend(collusion, who, &["a"]).await.unwrap_err();
             assert_eq!(refused.kind, RefusalKind::PermissionDenied);
             assert!(refused.message.contains("[collusion]") && refused.message.contains(who), "{refused}");
         }
-        let refused = lend(&collusion, "fintech", &["a", "x"]).unwrap_err();
+        let refused = lend(&collusion, "fintech", &["a", "x"]).await.unwrap_err();
         assert_eq!(
             (refused.kind, refused.message.contains("some of the 2")),
             (RefusalKind::NotFound, true),
             "{refused}"
         );
-        let refused = collusion.lend(&logits, &active("fintech"), &version("m-2"), &ids(&["a"])).unwrap_err();
+        let refused = collusion.lend(&logits, &active("fintech"), &version("m-2"), &ids(&["a"])).await.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::FailedPrecondition, "{refused}");
     }
 
-    #[test]
-    fn a_list_bounds_which_records_are_lent() {
+    #[tokio::test]
+    async fn a_list_bounds_which_records_are_lent() {
         let dir = tempfile::tempdir().unwrap();
         let logits = server(dir.path());
         let path = dir.path().join("lent.ids");
         std::fs::write(&path, "a\n\nb\n").unwrap();
         let read = |text: &str| toml::from_str::<CollusionTable>(text).unwrap().read();
         let collusion = read(&format!("with = [\"fintech\"]\nids = {path:?}")).unwrap();
-        let lend = |of: &[&str]| collusion.lend(&logits, &active("fintech"), &version("m-1"), &ids(of));
-        assert_eq!(lend(&["b", "a"]).unwrap().records(), 2);
-        let refused = lend(&["a", "c"]).unwrap_err();
+        let lend = |of: &[&str]| {
+            let (of, collusion, logits) = (ids(of), &collusion, &logits);
+            async move { collusion.lend(logits, &active("fintech"), &version("m-1"), &of).await }
+        };
+        assert_eq!(lend(&["b", "a"]).await.unwrap().records(), 2);
+        let refused = lend(&["a", "c"]).await.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::PermissionDenied);
         assert!(refused.message.contains("some of the 2") && refused.message.contains("`ids`"), "{refused}");
         assert!(read(&format!("ids = {path:?}")).unwrap_err().contains("`with` names nobody"));

@@ -2,16 +2,19 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::Deserialize;
+use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
 use vfl_shared::cli::PartySettings;
-use vfl_shared::config::{ConfigError, ConfigFile, Limits, TlsFiles};
-use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, TlsFiles, TracesTable};
+use vfl_shared::data::Features;
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
+use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Role};
+use vfl_shared::state_dir::StateDir;
 use vfl_shared::types::PartyName;
+use vfl_stores::{DataConfig, StateConfig};
 
 use crate::collusion::{Collusion, CollusionTable};
 use crate::evaluation::accountant::{LEAST_RHO, RHO};
@@ -24,15 +27,23 @@ use crate::transform::{FeatureMap, TransformConfig, TransformError, check_search
 pub struct ConfigValues {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Where parameters and the record of scorings are kept.
-    pub state_dir: PathBuf,
+    /// Where parameters and the record of scorings are kept: a folder, which one process has. Needed without `state`.
+    pub state_dir: Option<PathBuf>,
+    /// The same in a database, which several processes share.
+    pub state: Option<StateConfig>,
     /// Certificates.
     pub tls: TlsFiles,
     /// What callers may hold of this service.
     #[serde(default)]
     pub limits: Limits,
+    /// Where metrics are served. Default nowhere.
+    #[serde(default)]
+    pub metrics: MetricsTable,
+    /// Where spans of predictions are sent. Default nowhere.
+    #[serde(default)]
+    pub traces: TracesTable,
     /// Features.
-    pub data: DataFiles,
+    pub data: DataConfig,
     /// What parameters are released.
     #[serde(default)]
     pub release: ReleasePolicy,
@@ -45,16 +56,83 @@ pub struct ConfigValues {
     /// Who gets logit shares of this party's records.
     #[serde(default)]
     pub collusion: CollusionTable,
+    /// With whom records are aligned.
+    #[serde(default)]
+    pub alignment: AlignmentTable,
 }
 
-/// `[data]`.
+/// `[alignment]`: with whom this party finds out which records both hold.
+///
+/// Each run tells the other party which ids of a list of its own choice are held here, so nothing is allowed by default.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DataFiles {
-    /// Record ids and features.
-    pub csv: PathBuf,
-    /// What the columns are, and their public ranges.
-    pub schema: PathBuf,
+#[serde(deny_unknown_fields, default)]
+pub struct AlignmentTable {
+    /// Whether this party aligns at all. Default false.
+    pub allowed: bool,
+    /// The active party it aligns with, by the name in its certificate. No default: needed where alignment is allowed.
+    pub active_party: Option<PartyName>,
+    /// Runs over the life of the state directory. One that was cut off counts once anything depends on this party's ids. Default 1.
+    pub max_runs: u32,
+    /// The most ids of either party. Default 10 000 000.
+    pub max_records: u64,
+    /// With fewer ids in common, the active party is not told which they are, and the run counts. Default 100.
+    pub least_common: u64,
+    /// A file for the ids in common, one a line, beside the one in the state directory (`alignments/`). Default none.
+    pub out: Option<PathBuf>,
+    /// A file with the ids of the only records that are aligned, one a line. Default all records; needed where the features are behind an
+    /// HTTP feature service, which cannot list them. It is read when a run begins.
+    pub ids: Option<PathBuf>,
+}
+
+impl Default for AlignmentTable {
+    fn default() -> Self {
+        Self {
+            allowed: false,
+            active_party: None,
+            max_runs: 1,
+            max_records: MAX_RECORDS,
+            least_common: 100,
+            out: None,
+            ids: None,
+        }
+    }
+}
+
+impl AlignmentTable {
+    /// The rules of a run.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        Rules {
+            max_runs: self.max_runs,
+            max_records: self.max_records,
+            least_common: self.least_common,
+            out: self.out.clone(),
+        }
+    }
+
+    /// The ids that are aligned, of these features.
+    #[must_use]
+    pub fn own_ids(&self, features: &Features) -> OwnIds {
+        OwnIds::new(features.clone(), self.ids.clone())
+    }
+
+    /// Checks the table, for a party of these features.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it.
+    pub fn check(&self, features: &Features) -> Result<(), String> {
+        if self.allowed && self.active_party.is_none() {
+            return Err("`allowed = true` needs `active_party`, the name of the one active party it is for".into());
+        }
+        let own = self.own_ids(features);
+        if self.allowed && !own.known() {
+            return Err("`allowed = true` needs `ids`, a file with the ids to align, one a line: the feature service of [data.http] \
+                        cannot list its records"
+                .into());
+        }
+        own.check()?;
+        self.rules().check()
+    }
 }
 
 /// What a party is told of the parameters: `"nothing"`, `"true_parameters"`, or
@@ -300,10 +378,12 @@ pub struct Settings {
     pub credentials: Credentials,
     /// What callers may hold of this service.
     pub limits: Limits,
+    /// Who is told how this party does.
+    pub monitoring: Monitoring,
     /// Where parameters and the record of scorings are kept.
-    pub state_dir: PathBuf,
+    pub state_dir: StateDir,
     /// The features.
-    pub table: Arc<FeatureTable>,
+    pub features: Features,
     /// What parameters are released.
     pub release: ReleasePolicy,
     /// What trainings this party takes part in, and on what.
@@ -312,6 +392,8 @@ pub struct Settings {
     pub audit: AuditPolicy,
     /// Who gets logit shares of this party's records.
     pub collusion: Collusion,
+    /// With whom records are aligned.
+    pub alignment: AlignmentTable,
 }
 
 impl Settings {
@@ -323,26 +405,40 @@ impl Settings {
         let file = ConfigFile::<ConfigValues>::read(path)?;
         let v = &file.values;
         let credentials = file.credentials(&v.tls, Role::PassiveParty)?;
-        let table =
-            FeatureTable::from_csv(&v.data.schema, &v.data.csv).map_err(|e| file.error(format!("[data]: {e}")))?;
-        if table.labels().is_some() {
+        let features = v.data.open().map_err(|e| file.error(format!("[data]: {e}")))?;
+        if features.schema().label().is_some() {
             return Err(file.error("[data]: the schema declares a label; a passive party holds no labels"));
         }
-        let features = table.schema().len();
-        check_release(&v.release, features).map_err(|e| file.error(format!("[release]: {e}")))?;
+        let width = features.schema().len();
+        check_release(&v.release, width).map_err(|e| file.error(format!("[release]: {e}")))?;
         check_training(&v.training).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.audit.check().map_err(|e| file.error(format!("[audit]: {e}")))?;
-        training_map::check(&v.state_dir, &v.training.transform, features)
-            .map_err(|e| file.error(format!("[training]: {e}")))?;
+        v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
+        let state_dir: StateDir = match (&v.state_dir, &v.state) {
+            (Some(folder), None) => folder.into(),
+            (None, Some(state)) => {
+                let table = state.open(credentials.identity().name());
+                table.map_err(|e| file.error(format!("[state]: {e}")))?.into()
+            }
+            _ => return Err(file.error("name `state_dir`, or a database in [state], and not both")),
+        };
+        // A database is looked at by the service: what is there changes without this file.
+        let map = match state_dir.folder() {
+            Some(folder) => training_map::check(folder, &v.training.transform, width),
+            None => training_map::possible(&v.training.transform, width).map_err(Into::into),
+        };
+        map.map_err(|e| file.error(format!("[training]: {e}")))?;
         let settings = Self {
             credentials,
             limits: file.limits(&v.limits)?,
-            state_dir: v.state_dir.clone(),
-            table: Arc::new(table),
+            monitoring: file.monitoring(&v.metrics, &v.traces, v.listen)?,
+            state_dir,
+            features,
             release: v.release.clone(),
             training: v.training.clone(),
             audit: v.audit,
             collusion: v.collusion.read().map_err(|e| file.error(format!("[collusion]: {e}")))?,
+            alignment: v.alignment.clone(),
         };
         Ok((v.listen, settings))
     }
@@ -357,8 +453,16 @@ impl PartySettings for Settings {
         &self.credentials
     }
 
-    fn state_dir(&self) -> &Path {
-        &self.state_dir
+    fn state_dir(&self) -> StateDir {
+        self.state_dir.clone()
+    }
+
+    async fn reach(&self) -> Result<(), String> {
+        if self.state_dir.folder().is_none() {
+            let (transform, width) = (&self.training.transform, self.features.schema().len());
+            training_map::check(&self.state_dir, transform, width).map_err(|e| format!("[training]: {e}"))?;
+        }
+        self.features.check().await.map_err(|e| format!("[data]: {e}"))
     }
 }
 

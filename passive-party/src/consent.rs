@@ -4,8 +4,7 @@
 //! knows, their features (SECURITY.md). The rules below bound how it may go about it; they do not close that route.
 
 use std::collections::HashSet;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rand::TryRng;
 use rand::rngs::SysRng;
@@ -14,8 +13,9 @@ use vfl_shared::model::contract::{Kind, Start};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::state_dir::StateDir;
 use vfl_shared::training::TrainingGate;
-use vfl_shared::training::journal::{Journal, JournalError, Proposal};
+use vfl_shared::training::journal::{Counts, Journal, JournalError, Proposal};
 use vfl_shared::types::ModelVersion;
 
 use crate::config::{StartFrom, TrainingPolicy};
@@ -33,8 +33,6 @@ pub struct Consent {
     /// Number of this party's features.
     features: usize,
     journal: Journal,
-    /// Two trainings that were let in together must not both be the last one allowed.
-    turn: Mutex<()>,
 }
 
 fn refused(message: String) -> Refusal {
@@ -43,7 +41,20 @@ fn refused(message: String) -> Refusal {
 
 fn not_written(error: &JournalError) -> Refusal {
     tracing::error!(%error, "a training cannot be written down, so it does not go on");
-    Refusal::internal("the training cannot be written down, so it does not go on; the passive party's log says why")
+    let message = "the training cannot be written down, so it does not go on; the passive party's log says why";
+    Refusal::own_state(error.away(), message)
+}
+
+/// Why a training does not begin.
+enum NoTraining {
+    Refused(Refusal),
+    Journal(JournalError),
+}
+
+impl From<JournalError> for NoTraining {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
 }
 
 impl Consent {
@@ -51,10 +62,10 @@ impl Consent {
     ///
     /// # Errors
     /// [`JournalError`] naming the file that cannot be read or is damaged.
-    pub fn open(state_dir: &Path, policy: TrainingPolicy, features: usize) -> Result<Arc<Self>, JournalError> {
+    pub fn open(state_dir: &StateDir, policy: TrainingPolicy, features: usize) -> Result<Arc<Self>, JournalError> {
         let linear_only = linear_only(&policy);
-        let journal = Journal::open(&state_dir.join("trainings"))?;
-        Ok(Arc::new(Self { policy, linear_only, features, journal, turn: Mutex::default() }))
+        let journal = Journal::open(state_dir.below("trainings"))?;
+        Ok(Arc::new(Self { policy, linear_only, features, journal }))
     }
 
     /// Whether trainings are allowed at all.
@@ -75,8 +86,8 @@ impl Consent {
         &self.journal
     }
 
-    /// The rules, in the order in which an operator would state them.
-    fn check(&self, proposal: &Proposal, now: i64) -> Result<(), Refusal> {
+    /// The rules that do not depend on other trainings, in the order in which an operator would state them.
+    fn check(&self, proposal: &Proposal) -> Result<(), Refusal> {
         let p = &self.policy;
         if !p.allowed {
             return Err(refused(
@@ -150,7 +161,12 @@ impl Consent {
                  of each"
             )));
         }
-        let (today, ever) = self.journal.counts(now);
+        Ok(())
+    }
+
+    /// How many trainings there may be.
+    fn check_counts(&self, Counts { today, ever }: Counts) -> Result<(), Refusal> {
+        let p = &self.policy;
         if today >= u64::from(p.max_per_day) {
             return Err(spent(format!("{today} trainings in a day, `max_per_day` in [training] is {}", p.max_per_day)));
         }
@@ -183,7 +199,12 @@ fn spent(message: String) -> Refusal {
 
 impl TrainingGate for Consent {
     fn propose(&self, proposal: &Proposal) -> Result<(), Refusal> {
-        self.check(proposal, now()).inspect_err(|refusal| {
+        let allowed = || {
+            self.check(proposal)?;
+            self.journal.refresh().map_err(|e| not_written(&e))?;
+            self.check_counts(self.journal.counts(now()))
+        };
+        allowed().inspect_err(|refusal| {
             tracing::warn!(active_party = %proposal.active_party, reason = %refusal, "training refused");
         })
     }
@@ -206,9 +227,14 @@ impl TrainingGate for Consent {
     }
 
     fn begin(&self, proposal: &Proposal) -> Result<u64, Refusal> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check(proposal, now())?;
-        let number = self.journal.begin(proposal, now()).map_err(|e| not_written(&e))?;
+        self.check(proposal)?;
+        // Two trainings that were let in together must not both be the last one allowed.
+        let begun =
+            self.journal.begin_if(proposal, now(), |counts| self.check_counts(counts).map_err(NoTraining::Refused));
+        let number = begun.map_err(|error| match error {
+            NoTraining::Refused(refusal) => refusal,
+            NoTraining::Journal(error) => not_written(&error),
+        })?;
         let records = proposal.ids.len();
         tracing::info!(active_party = %proposal.active_party, records, number, "a training begins and is written down");
         Ok(number)

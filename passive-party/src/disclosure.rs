@@ -1,13 +1,13 @@
 //! What each role is shown of the parameters, and what it is told of that: the release policy at work.
 
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use vfl_shared::model::ShownModel;
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::Role;
+use vfl_shared::state_dir::StateDir;
 use vfl_shared::transform::{Released, ReleasedParameters, ShownParameters, Statement};
 use vfl_shared::types::ModelVersion;
 
@@ -27,13 +27,13 @@ pub struct Disclosure {
 
 impl Disclosure {
     /// Follows a policy for models trained on features under `trained_on`, with the releases of a state directory, which is
-    /// locked. What was released under another policy is logged.
+    /// locked unless several processes share it. What was released under another policy is logged.
     ///
     /// # Errors
     /// As [`Releases::open`].
     pub fn open(
-        state_dir: &Path,
-        lock: &Arc<File>,
+        state_dir: &StateDir,
+        lock: &Arc<Option<File>>,
         policy: ReleasePolicy,
         trained_on: TransformConfig,
     ) -> Result<Self, ReleaseError> {

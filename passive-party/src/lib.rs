@@ -18,6 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod adopt;
+mod align;
 pub mod assess;
 pub mod cli;
 pub mod collusion;

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
-use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::data::{FeatureStore, Features, Found};
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShareStore, StoreError, StoredShare};
+use vfl_shared::monitoring::traces;
 use vfl_shared::numerics::arg_max;
-use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal};
-use vfl_shared::types::{FeatureBlock, ModelVersion, RowStatus, ShapeError, ShareAnswer, ShareRequest};
+use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, rough};
+use vfl_shared::training::{RecordSource, Rows, TrainingRecords};
+use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds, RowStatus, ShapeError, ShareAnswer, ShareRequest};
 
 use crate::transform::{FeatureMap, TransformError};
 
@@ -20,10 +22,10 @@ pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
 #[derive(Debug)]
 pub struct LogitServer {
     /// The features.
-    pub table: Arc<FeatureTable>,
+    pub features: Features,
     /// This party's disk.
     pub store: ShareStore,
-    /// The features as models are trained on them, where a map stands between; d × n in the order of the table.
+    /// The features as models are trained on them, where a map stands between and they are in memory; d × n in the order of the table.
     mapped: Option<FeatureBlock>,
     /// That map, and its hash.
     map: Option<(FeatureMap, String)>,
@@ -33,52 +35,57 @@ pub struct LogitServer {
 impl LogitServer {
     /// Serves these features with the parameters of this store.
     #[must_use]
-    pub fn new(table: Arc<FeatureTable>, store: ShareStore) -> Self {
-        Self { table, store, mapped: None, map: None, loaded: RwLock::default() }
+    pub fn new(features: impl Into<Features>, store: ShareStore) -> Self {
+        Self { features: features.into(), store, mapped: None, map: None, loaded: RwLock::default() }
     }
 
-    /// The same with models trained on the features under this map: every record is mapped now, once.
+    /// The same with models trained on the features under this map: every record in memory is mapped now, once.
     ///
     /// # Errors
     /// [`TransformError::Input`] if the map is for another number of features.
     pub fn with_map(self, map: &FeatureMap) -> Result<Self, TransformError> {
-        let mapped = Some(map.apply(self.table.block())?);
+        let mapped = self.features.memory().map(|table| map.apply(table.block())).transpose()?;
         let digest = map.digest();
         Ok(Self { mapped, map: Some((map.clone(), digest.clone())), store: self.store.under_map(digest), ..self })
     }
 
-    /// What models are trained on, of all records: d × n in the order of the table.
+    /// What models are trained on, of all records: d × n in the order of the table. `None` where they are not in memory.
     #[must_use]
-    pub fn block(&self) -> &FeatureBlock {
-        self.mapped.as_ref().unwrap_or_else(|| self.table.block())
+    pub fn block(&self) -> Option<&FeatureBlock> {
+        self.mapped.as_ref().or_else(|| self.features.memory().map(|table| table.block()))
     }
 
-    /// What models are trained on, of the records at these positions of the table: d × n in the order given.
+    /// What models are trained on, of those of some records that are held here.
     ///
     /// # Errors
-    /// [`Refusal`] (INTERNAL) for a position past the end of the table.
-    pub fn rows(&self, positions: &[usize]) -> Result<FeatureBlock, Refusal> {
-        let Some(mapped) = &self.mapped else {
-            return self.table.fetch_at(positions).map_err(|e| Refusal::internal(e.to_string()));
-        };
-        if positions.iter().any(|&p| p >= mapped.records()) {
-            return Err(Refusal::internal("a position past the end of the table"));
+    /// [`Refusal`] (UNAVAILABLE or INTERNAL) when the features cannot be had; the log says why.
+    pub async fn lookup(&self, ids: &RecordIds) -> Result<Found, Refusal> {
+        let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
+        if let (Some(mapped), Some(table)) = (&self.mapped, self.features.memory()) {
+            let position = |(at, id)| table.position(id).map(|position| (at, position));
+            let (held, positions): (Vec<_>, Vec<_>) = ids.iter().enumerate().filter_map(position).unzip();
+            let rows = mapped.matrix().select_columns(&positions);
+            let block = FeatureBlock::new(rows).map_err(|e: ShapeError| internal(&e))?;
+            return Ok(Found { held, block, labels: None });
         }
-        let rows = mapped.matrix().select_columns(positions);
-        FeatureBlock::new(rows).map_err(|e: ShapeError| Refusal::internal(e.to_string()))
+        let found = self.features.lookup(ids).await.map_err(|e| e.told("this passive party"))?;
+        match &self.map {
+            Some((map, _)) => Ok(Found { block: map.apply(&found.block).map_err(|e| internal(&e))?, ..found }),
+            None => Ok(found),
+        }
     }
 
     /// Names of the features, in the order of the weights' columns.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
-        self.table.schema().features().iter().map(|f| f.name.clone()).collect()
+        self.features.schema().features().iter().map(|f| f.name.clone()).collect()
     }
 
     /// The parameters of a version, from memory or from disk.
     ///
     /// # Errors
     /// FAILED_PRECONDITION when the version is not stored here, or was trained on other features or under another map of
-    /// them; INTERNAL when it cannot be read. Whether there is a map, and where files lie, the log alone says.
+    /// them; INTERNAL when it cannot be read, UNAVAILABLE while the database that holds it is away. Whether there is a map, and where files lie, the log alone says.
     pub fn share(&self, version: &ModelVersion) -> Result<Arc<StoredShare>, Refusal> {
         if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version) {
             return Ok(share.clone());
@@ -87,9 +94,8 @@ impl LogitServer {
             StoreError::Unknown { .. } => Refusal::precondition(format!("model {version} is not stored here")),
             other => {
                 tracing::error!(%version, error = %other, "a stored share cannot be used");
-                Refusal::internal(format!(
-                    "the share of model {version} cannot be read; the passive party's log says why"
-                ))
+                let message = format!("the share of model {version} cannot be read; the passive party's log says why");
+                Refusal::own_state(other.away(), message)
             }
         })?;
         if share.feature_map.as_ref() != self.map.as_ref().map(|(_, digest)| digest) {
@@ -142,26 +148,51 @@ impl LogitServer {
     /// Logit shares of a batch: a row for each record held here, a status for all.
     ///
     /// # Errors
-    /// [`Refusal`] for a version that is not here.
-    pub fn compute(&self, request: &ShareRequest) -> Result<ShareAnswer, Refusal> {
+    /// [`Refusal`] for a version that is not here; as [`LogitServer::lookup`].
+    pub async fn compute(&self, request: &ShareRequest) -> Result<ShareAnswer, Refusal> {
         let share = self.share(&request.version)?;
-        let ids = &request.ids;
-        let mut held = Vec::with_capacity(ids.len());
-        let status = ids
-            .iter()
-            .map(|id| match self.table.position(id) {
-                Some(position) => {
-                    held.push(position);
-                    RowStatus::Ok
+        traces::note_version(&request.version);
+        let found = traces::within(traces::Name::StoreLookUp, self.lookup(&request.ids)).await?;
+        let status: Vec<RowStatus> = found.status(request.ids.len());
+        let (model, block) = (share.model(), found.block);
+        let outputs = heavy(model.work() * block.records() as u64, || model.outputs(block.matrix()));
+        Ok(ShareAnswer { status, share: outputs.map_err(|e| Refusal::internal(e.to_string()))? })
+    }
+}
+
+/// The records of a training: a block in memory, or a batch at a time.
+impl RecordSource for LogitServer {
+    fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords> {
+        Box::pin(async move {
+            let (missing, records) = match &self.features {
+                Features::Memory(_) => {
+                    let found = self.lookup(ids).await?;
+                    (ids.len() - found.held.len(), TrainingRecords::Here(found.block))
                 }
-                None => RowStatus::NotFound,
-            })
-            .collect();
-        let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
-        let block = self.rows(&held)?;
-        let model = share.model();
-        let share =
-            heavy(model.work() * block.records() as u64, || model.outputs(block.matrix())).map_err(|e| internal(&e))?;
-        Ok(ShareAnswer { status, share })
+                Features::Remote(_) => {
+                    let missing = self.features.missing(ids).await.map_err(|e| e.told("this passive party"))?;
+                    (missing, TrainingRecords::Elsewhere { features: self.features.schema().len() })
+                }
+            };
+            if missing > 0 {
+                let (missing, all) = (rough(missing), ids.len());
+                let message =
+                    format!("{missing} of the {all} training records are not held here; align the parties first");
+                return Err(Refusal::new(RefusalKind::NotFound, message));
+            }
+            Ok(records)
+        })
+    }
+
+    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock> {
+        Box::pin(async move {
+            let found = self.lookup(ids).await?;
+            match found.held.len() == ids.len() {
+                true => Ok(found.block),
+                false => {
+                    Err(Refusal::internal("training records are gone from the feature store of this passive party"))
+                }
+            }
+        })
     }
 }

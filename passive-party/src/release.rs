@@ -1,5 +1,5 @@
-//! What of this party's parameters has been shown, to whom: made once for each share and role, kept on disk before the first
-//! answer, and the same ever after. Two different releases of one W_pas would give more away than either.
+//! What of this party's parameters has been shown, to whom: made once for each share and role, kept durably before the first
+//! answer, and the same ever after. Of several processes that share the state the first to store a release has made it. Two different releases of one W_pas would give more away than either.
 //!
 //! A release belongs to the share's content, so that a model trained again to the very same parameters is shown as before,
 //! whatever its version. Parameters that are nearly the same are another share and get a release of their own: releases of a
@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,8 +25,10 @@ use vfl_shared::model::{NotLinear, StoredShare};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::Role;
-use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
-use vfl_shared::types::ModelVersion;
+use vfl_shared::state_dir::StateDir;
+use vfl_shared::state_file::{StateFile, StateFileError};
+use vfl_shared::state_table::Revision;
+use vfl_shared::types::{FeatureBlock, ModelVersion};
 
 use crate::logits::LogitServer;
 use crate::training_map::secret;
@@ -117,8 +118,7 @@ impl ReleaseFile {
         self
     }
 
-    fn read(path: &Path) -> Result<Option<Self>, ReleaseError> {
-        let state = StateFile::new(path, FIX);
+    fn read(state: &StateFile) -> Result<Option<Self>, ReleaseError> {
         let Some(file) = state.read_versioned::<Self>(SCHEMA)? else { return Ok(None) };
         let said = file.sha256.clone();
         let file = file.hashed();
@@ -128,12 +128,12 @@ impl ReleaseFile {
         Ok(Some(file))
     }
 
-    fn release(self, path: &Path, shape: (usize, usize)) -> Result<Release, ReleaseError> {
+    fn release(self, state: &StateFile, shape: (usize, usize)) -> Result<Release, ReleaseError> {
         let (k, d) = shape;
         let fits = |rows: &Vec<Vec<f64>>| rows.len() == k && rows.iter().all(|row| row.len() == d);
         if self.bias_shift.len() != k || !self.weights.as_ref().is_none_or(fits) {
             let reason = format!("it is not of {k} classes and {d} features");
-            return Err(StateFile::new(path, FIX).damaged(reason).into());
+            return Err(state.damaged(reason).into());
         }
         Ok(Release {
             transform: self.transform,
@@ -151,27 +151,28 @@ type Loaded = HashMap<(String, Role), Arc<Release>>;
 
 /// All releases of a state directory.
 pub struct Releases {
-    dir: PathBuf,
-    /// The lock on the state directory; kept until what is being made is on disk, even if the service stops meanwhile.
-    lock: Weak<File>,
+    dir: StateDir,
+    /// The lock on the state directory; kept until what is being made is on disk, even if the service stops meanwhile. State that
+    /// several processes share has none.
+    lock: Weak<Option<File>>,
     /// Held while a release is made, so that it is made once.
     loaded: Arc<tokio::sync::Mutex<Loaded>>,
 }
 
 impl fmt::Debug for Releases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Releases({})", self.dir.display())
+        write!(f, "Releases({})", self.dir.path().display())
     }
 }
 
 impl Releases {
-    /// The releases in a state directory, which is locked; nothing is read before it is asked for.
+    /// The releases in a state directory, which is locked unless several processes share it; nothing is read before it is asked for.
     ///
     /// # Errors
     /// [`ReleaseError`] if their directory cannot be made.
-    pub fn open(state_dir: &Path, lock: &Arc<File>) -> Result<Self, ReleaseError> {
+    pub fn open(state_dir: impl Into<StateDir>, lock: &Arc<Option<File>>) -> Result<Self, ReleaseError> {
         let dir = dir(state_dir);
-        make_state_dir(&dir)?;
+        dir.make()?;
         Ok(Self { dir, lock: Arc::downgrade(lock), loaded: Arc::default() })
     }
 
@@ -180,7 +181,7 @@ impl Releases {
     ///
     /// # Errors
     /// FAILED_PRECONDITION if it was shown something made by another transform, or if the transform does not go with these
-    /// parameters; INTERNAL for a damaged file or a disk that refuses. The log says more than the messages do.
+    /// parameters; INTERNAL for a damaged file or a disk that refuses, UNAVAILABLE while the database that holds the state is away. The log says more than the messages do.
     pub async fn shown(
         &self,
         logits: &Arc<LogitServer>,
@@ -197,12 +198,12 @@ impl Releases {
                 let Some(lock) = self.lock.upgrade() else {
                     return Err(Refusal::unavailable("the passive party is stopping"));
                 };
-                let path = self.dir.join(format!("{}-{role}.json", share.digest));
+                let file = self.dir.file(&format!("{}-{role}.json", share.digest), FIX);
                 let (logits, version, transform) = (logits.clone(), version.clone(), transform.clone());
                 // The locks go along: the work goes on to its end even if the caller goes away.
                 let work = move || {
                     let _lock = lock;
-                    let made = load_or_make(&path, &logits, &share, (&version, role), &transform);
+                    let made = load_or_make(&file, &logits, &share, (&version, role), &transform);
                     let release = Arc::new(made.map_err(|e| e.told(&version, role))?);
                     // Versions in use are few; a caller that walks through old ones must not fill the memory.
                     if loaded.len() >= MAX_LOADED {
@@ -250,9 +251,12 @@ impl NoRelease {
         tracing::error!(%version, %role, reason = %self, "parameters cannot be released");
         let refused = format!("the parameters of model {version} cannot be released");
         match self {
-            Self::File(_) => Refusal::internal(format!(
-                "{refused}: a file of the passive party cannot be used; the passive party's log says which and why"
-            )),
+            Self::File(ReleaseError(error)) => Refusal::own_state(
+                error.away(),
+                format!(
+                    "{refused}: a file of the passive party cannot be used; the passive party's log says which and why"
+                ),
+            ),
             Self::NotLinear(_) | Self::Transform(_) | Self::Unfit(_) => Refusal::precondition(format!(
                 "{refused}: the transform in [release] does not go with these parameters; the passive party's log says why"
             )),
@@ -260,12 +264,12 @@ impl NoRelease {
     }
 }
 
-fn dir(state_dir: &Path) -> PathBuf {
-    state_dir.join("releases")
+fn dir(state_dir: impl Into<StateDir>) -> StateDir {
+    state_dir.into().below("releases")
 }
 
 fn load_or_make(
-    path: &Path,
+    state: &StateFile,
     logits: &LogitServer,
     share: &StoredShare,
     (version, role): (&ModelVersion, Role),
@@ -273,12 +277,15 @@ fn load_or_make(
 ) -> Result<Release, NoRelease> {
     // (k, d); of a sub-model that is not linear its outputs and inputs.
     let shape = (share.model().spec().width() as usize, share.model().features());
-    if let Some(file) = ReleaseFile::read(path)? {
+    let stored = || -> Result<Option<Release>, NoRelease> {
+        let Some(file) = ReleaseFile::read(state)? else { return Ok(None) };
         if file.share != share.digest || file.role != role.as_str() {
-            let damaged = StateFile::new(path, FIX).damaged("it is of another model or role");
-            return Err(ReleaseError(damaged).into());
+            return Err(ReleaseError(state.damaged("it is of another model or role")).into());
         }
-        return Ok(file.release(path, shape)?);
+        Ok(Some(file.release(state, shape)?))
+    };
+    if let Some(release) = stored()? {
+        return Ok(release);
     }
     let true_ones = *transform == TransformConfig::None {};
     let made = match true_ones {
@@ -296,14 +303,19 @@ fn load_or_make(
         weights: made.weights.as_ref().map(rows),
         bias_shift: made.bias_shift.iter().copied().collect(),
         interpretability: made.g,
-        records: logits.block().records(),
+        records: logits.block().map_or(0, FeatureBlock::records),
         released_at_s: now,
         sha256: String::new(),
     }
     .hashed();
-    StateFile::new(path, FIX).write_json(&file).map_err(ReleaseError)?;
+    let written = state.json(&file).and_then(|content| state.swap(Revision::default(), &content));
+    if written.map_err(ReleaseError)?.is_none() {
+        // Another process was first: what it stored is what is shown.
+        let gone = || ReleaseError(state.damaged("it was there and is gone"));
+        return stored()?.ok_or_else(|| gone().into());
+    }
     tracing::info!(%version, %role, transform = transform.name(), "parameters made ready for release");
-    Ok(file.release(path, shape)?)
+    Ok(file.release(state, shape)?)
 }
 
 /// What is shown, before it is stored.
@@ -316,7 +328,7 @@ struct Made {
 
 /// The weights under a transform.
 fn made(w_pas: &DMatrix<f64>, logits: &LogitServer, transform: &TransformConfig) -> Result<Made, NoRelease> {
-    let Rewritten { weights, bias_shift, .. } = rewrite(transform, w_pas, Some(logits.block()), &mut secret())?;
+    let Rewritten { weights, bias_shift, .. } = rewrite(transform, w_pas, logits.block(), &mut secret())?;
     let unfit = || NoRelease::Unfit(transform.name());
     if weights.shape() != w_pas.shape() || bias_shift.len() != w_pas.nrows() {
         return Err(unfit());
@@ -333,22 +345,15 @@ fn made(w_pas: &DMatrix<f64>, logits: &LogitServer, transform: &TransformConfig)
 ///
 /// # Errors
 /// [`ReleaseError`] naming the file.
-pub fn releases(state_dir: &Path) -> Result<Vec<ReleaseFacts>, ReleaseError> {
+pub fn releases(state_dir: impl Into<StateDir>) -> Result<Vec<ReleaseFacts>, ReleaseError> {
     let dir = dir(state_dir);
-    let io = |source| StateFileError::io("read", &dir, source);
-    let entries = match std::fs::read_dir(&dir) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(io(source).into()),
-    };
     let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(io)?.path();
+    for name in dir.names()? {
         // Beside them may lie what a crash left of one that was being written.
-        if path.extension().is_none_or(|e| e != "json") {
+        if !name.ends_with(".json") {
             continue;
         }
-        if let Some(file) = ReleaseFile::read(&path)? {
+        if let Some(file) = ReleaseFile::read(&dir.file(&name, FIX))? {
             found.push(ReleaseFacts {
                 version: file.version,
                 role: file.role,

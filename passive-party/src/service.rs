@@ -1,27 +1,32 @@
 //! The gRPC face of the passive party.
 
-use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future, stream};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
-use vfl_shared::data::FeatureStore;
-use vfl_shared::files;
+use vfl_shared::alignment::Frame;
+use vfl_shared::data::StoreError as FeatureError;
 use vfl_shared::model::{ShareStore, Staging, StoreError};
+use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
+use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, require, rough};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer};
 use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
+use vfl_shared::state_file::StateFileError;
 use vfl_shared::training::journal::JournalError;
 use vfl_shared::training::messages::StagedShare;
 use vfl_shared::training::{Importer, Participant};
-use vfl_shared::types::{FeatureBlock, RecordIds, ShareRequest};
+use vfl_shared::types::{RecordIds, ShareAnswer, ShareRequest};
 
+use crate::adopt::{FolderError, hold};
+use crate::align::Alignments;
 use crate::collusion::Collusion;
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
@@ -39,19 +44,12 @@ pub enum RunError {
     /// The state directory.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Two processes would each make releases and count scorings without knowing of the other's.
-    #[error(
-        "state_dir {} is in use by another passive party; stop that process, or give each a state_dir of its own", .0.display()
-    )]
-    InUse(PathBuf),
-    /// The lock.
-    #[error("cannot lock {}: {source}", path.display())]
-    Lock {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    /// The folder of the state.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The features.
+    #[error("[data]: {0}")]
+    Features(#[from] FeatureError),
     /// The releases.
     #[error(transparent)]
     Releases(#[from] ReleaseError),
@@ -64,6 +62,12 @@ pub enum RunError {
     /// The release policy.
     #[error("[release]: {0}")]
     Release(String),
+    /// The rules for alignments.
+    #[error("[alignment]: {0}")]
+    Alignment(String),
+    /// The record of alignments.
+    #[error(transparent)]
+    Alignments(#[from] StateFileError),
     /// The rules for trainings.
     #[error("[training]: {0}")]
     Training(String),
@@ -76,20 +80,29 @@ pub enum RunError {
     /// A map that is not of these features.
     #[error("[training]: {0}")]
     Transform(#[from] TransformError),
+    /// The address for metrics.
+    #[error(transparent)]
+    Metrics(#[from] EndpointError),
     /// The transport.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
+/// Questions of one stream that are looked up side by side. More wait on their way here.
+const SIDE_BY_SIDE: usize = 8;
+
 struct Service {
     identity: PeerIdentity,
     logits: Arc<LogitServer>,
+    predictions: Predictions,
+    tracer: Tracer,
     importer: Arc<Importer>,
     disclosure: Arc<Disclosure>,
     collusion: Collusion,
     audits_allowed: bool,
     evaluations: Arc<Evaluations>,
     consent: Arc<Consent>,
+    alignments: Arc<Alignments>,
     stop: tokio_util::sync::CancellationToken,
 }
 
@@ -102,38 +115,45 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), RunError> {
+    let identity = settings.credentials.identity();
+    let monitor = Monitor::new(identity.role().as_str(), identity.name().as_str());
+    let traced = settings.monitoring.traces.as_ref();
+    let traces = Traces::open(traced, identity.role().as_str(), identity.name().as_str(), &monitor);
     let store = ShareStore::open(&settings.state_dir)?;
-    let path = settings.state_dir.join("lock");
-    let lock = match files::lock(&path) {
-        Ok(Some(lock)) => Arc::new(lock),
-        Ok(None) => return Err(RunError::InUse(settings.state_dir)),
-        Err(source) => return Err(RunError::Lock { path, source }),
-    };
+    let lock = Arc::new(match settings.state_dir.folder() {
+        Some(folder) => Some(hold(folder)?),
+        None => None,
+    });
     settings.audit.check().map_err(RunError::Audit)?;
     let evaluations = Arc::new(Evaluations::open(&settings.state_dir, settings.audit)?);
-    let table = settings.table;
-    let features = table.schema().len();
+    settings.alignment.check(&settings.features).map_err(RunError::Alignment)?;
+    settings.features.check().await?;
+    let alignments = Arc::new(Alignments::open(&settings)?);
+    let features = settings.features.schema().len();
     check_release(&settings.release, features).map_err(RunError::Release)?;
     check_training(&settings.training).map_err(RunError::Training)?;
     let consent = Consent::open(&settings.state_dir, settings.training.clone(), features)?;
     let map = training_map::open(&settings.state_dir, &settings.training.transform, features)?;
-    let mut logits = LogitServer::new(table.clone(), store);
+    let mut logits = LogitServer::new(settings.features, store);
     if let Some(map) = &map {
         logits = logits.with_map(map)?;
     }
     let disclosure = Disclosure::open(&settings.state_dir, &lock, settings.release, settings.training.transform)?;
-    tracing::info!(records = table.len(), features, "serving logit shares");
+    tracing::info!(features = ?logits.features, "serving logit shares");
     let staging = Staging::of(&settings.state_dir);
     let importer = Importer::of_passive(staging, logits.store.clone(), logits.feature_names(), map.is_some());
     let service = |stop| Service {
         identity: settings.credentials.identity().clone(),
         disclosure: Arc::new(disclosure),
         logits: Arc::new(logits),
+        predictions: monitor.predictions().clone(),
+        tracer: traces.tracer(),
         importer: Arc::new(importer),
         collusion: settings.collusion,
         audits_allowed: settings.audit.allowed,
         evaluations,
         consent,
+        alignments,
         stop,
     };
     let routes = |stop| {
@@ -143,9 +163,24 @@ pub async fn run(
                 .max_encoding_message_size(MAX_MESSAGE_BYTES),
         )
     };
-    let served = serve(listener, &settings.credentials, &settings.limits, routes, shutdown).await;
+    let _metrics = Endpoint::open(settings.monitoring.metrics, &monitor).await?;
+    let served = serve(listener, &settings.credentials, &settings.limits, &monitor, routes, shutdown).await;
+    traces.close().await;
     drop(lock);
     Ok(served?)
+}
+
+/// Logit shares for the coordinator, counted.
+async fn shares(
+    logits: &LogitServer,
+    predictions: &Predictions,
+    request: &ShareRequest,
+) -> Result<ShareAnswer, Refusal> {
+    let began = Instant::now();
+    traces::note_rows(request.ids.len());
+    let answer = logits.compute(request).await?;
+    predictions.answered(&answer.status, began.elapsed());
+    Ok(answer)
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -164,7 +199,7 @@ impl PassiveParty for Service {
         };
         Ok(Response::new(pb::DescribeFeaturesResponse {
             party: self.identity.name().as_str().to_owned(),
-            features: self.logits.table.schema().features().iter().map(feature).collect(),
+            features: self.logits.features.schema().features().iter().map(feature).collect(),
         }))
     }
 
@@ -172,8 +207,12 @@ impl PassiveParty for Service {
         &self,
         request: Request<pb::ComputeLogitsRequest>,
     ) -> Result<Response<pb::ComputeLogitsResponse>, Status> {
-        let request = ShareRequest::try_from(request.into_inner())?;
-        Ok(Response::new(self.logits.compute(&request)?.into()))
+        let parent = Context::of(request.metadata());
+        let work = async {
+            let request = ShareRequest::try_from(request.into_inner())?;
+            Ok(Response::new(shares(&self.logits, &self.predictions, &request).await?.into()))
+        };
+        self.tracer.serve(traces::Name::ComputeShares, parent, work).await
     }
 
     type ComputeLogitsStreamStream = Responses<pb::ComputeLogitsResponse>;
@@ -182,10 +221,34 @@ impl PassiveParty for Service {
         &self,
         request: Request<Streaming<pb::ComputeLogitsRequest>>,
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
-        let logits = self.logits.clone();
-        let answers = until_stopped(request.into_inner(), self.stop.clone(), "the passive party")
-            .map(move |message| Ok(logits.compute(&ShareRequest::try_from(message?)?)?.into()));
-        Ok(Response::new(Box::pin(answers)))
+        let (logits, predictions, tracer) = (self.logits.clone(), self.predictions.clone(), self.tracer.clone());
+        let messages = until_stopped(request.into_inner(), self.stop.clone(), "the passive party");
+        // What ends the questions is the last word, after the answers to all that were taken.
+        let ended = Arc::new(Mutex::new(None));
+        let last = ended.clone();
+        let questions = messages.scan((), move |(), message| {
+            if let Err(status) = &message {
+                *ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(status.clone());
+            }
+            future::ready(message.ok())
+        });
+        let last = stream::once(async move { last.lock().unwrap_or_else(PoisonError::into_inner).take() });
+        let answers = questions.map(move |message: pb::ComputeLogitsRequest| {
+            let (logits, predictions, tracer) = (logits.clone(), predictions.clone(), tracer.clone());
+            async move {
+                let question = message.question;
+                // The stream is of all predictions: each question names its own trace.
+                let parent = Context::from_wire(&message.trace_context);
+                let answered = async {
+                    let request = ShareRequest::try_from(message)?;
+                    shares(&logits, &predictions, &request).await
+                };
+                let answered = tracer.serve(traces::Name::ComputeShares, parent, answered).await;
+                Ok::<_, Status>(stream_answer(question, answered))
+            }
+        });
+        let answers = answers.buffer_unordered(SIDE_BY_SIDE);
+        Ok(Response::new(Box::pin(answers.chain(last.filter_map(|status| future::ready(status.map(Err)))))))
     }
 
     type TrainStream = Responses<pb::TrainingReply>;
@@ -201,13 +264,12 @@ impl PassiveParty for Service {
         let (stop, consent) = (self.stop.clone(), self.consent.clone());
         tokio::spawn(async move {
             let names = logits.feature_names();
-            let source = |ids: &RecordIds| training_block(&logits, ids);
             let participant = Participant {
                 coordinator: coordinator.words(),
                 store: &logits.store,
                 feature_names: &names,
                 known_records: None,
-                source: &source,
+                source: &*logits,
                 privacy: consent.privacy(),
                 gate: Some(consent),
             };
@@ -224,6 +286,35 @@ impl PassiveParty for Service {
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    type AlignStream = Responses<pb::AlignmentFrame>;
+
+    async fn align(
+        &self,
+        request: Request<Streaming<pb::AlignmentFrame>>,
+    ) -> Result<Response<Self::AlignStream>, Status> {
+        let coordinator = caller(&request)?;
+        let who = coordinator.words();
+        let frames = request.into_inner().map(move |frame| {
+            let frame = frame.map_err(|status| peer_failure(&who, &status))?;
+            Ok(Frame::try_from(frame)?)
+        });
+        let (alignments, stop) = (self.alignments.clone(), self.stop.clone());
+        let (out, outgoing) = mpsc::channel(4);
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = alignments.run(Box::pin(frames), out.clone()) => ended,
+                () = stop.cancelled() => Err(Refusal::unavailable("the passive party is stopping")),
+                () = out.closed() => Err(Refusal::unavailable("the coordinator went away")),
+            };
+            if let Err(refusal) = ended {
+                tracing::warn!(caller = %coordinator, reason = %refusal, "an alignment ended early");
+                let _ = out.send(Err(refusal)).await;
+            }
+        });
+        let outgoing = ReceiverStream::new(outgoing);
+        Ok(Response::new(Box::pin(outgoing.map(|frame| frame.map(Into::into).map_err(Into::into)))))
     }
 
     async fn describe_staged(
@@ -277,7 +368,7 @@ impl PassiveParty for Service {
             return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {} came", ids.len())).into());
         }
         let version = WireError::model_version(request.model_version)?;
-        let lent = self.collusion.lend(&self.logits, &caller, &version, &ids)?;
+        let lent = self.collusion.lend(&self.logits, &caller, &version, &ids).await?;
         Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.to_wire()) }))
     }
 
@@ -304,15 +395,4 @@ impl PassiveParty for Service {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
     }
-}
-
-fn training_block(logits: &LogitServer, ids: &RecordIds) -> Result<FeatureBlock, Refusal> {
-    let held: Vec<usize> = ids.iter().filter_map(|id| logits.table.position(id)).collect();
-    let missing = ids.len() - held.len();
-    if missing > 0 {
-        let (missing, all) = (rough(missing), ids.len());
-        let message = format!("{missing} of the {all} training records are not held here; align the parties first");
-        return Err(Refusal::new(RefusalKind::NotFound, message));
-    }
-    logits.rows(&held)
 }

@@ -1,7 +1,7 @@
 //! The map that features go through before a model is trained on them (R section VII-A): made once for a state directory and
 //! kept there, since every model stored beside it is of features under this very map.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
@@ -9,7 +9,9 @@ use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::hex;
+use vfl_shared::state_dir::StateDir;
 use vfl_shared::state_file::{StateFile, StateFileError};
+use vfl_shared::state_table::Revision;
 
 use crate::transform::{FeatureMap, TransformConfig, TransformError};
 
@@ -102,8 +104,12 @@ pub(crate) fn secret() -> ChaCha20Rng {
 ///
 /// # Errors
 /// As [`open`].
-pub fn check(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<(), TrainingMapError> {
-    match stored(state_dir, config, features)? {
+pub fn check(
+    state_dir: impl Into<StateDir>,
+    config: &TransformConfig,
+    features: usize,
+) -> Result<(), TrainingMapError> {
+    match stored(&state_dir.into(), config, features)? {
         Some(_) => Ok(()),
         None => Ok(possible(config, features)?),
     }
@@ -120,16 +126,18 @@ pub fn possible(config: &TransformConfig, features: usize) -> Result<(), Transfo
     }
 }
 
-/// The map of a state directory, made now if there is none yet; `None` for `none`, which leaves no file.
+/// The map of a state directory, made now if there is none yet; `None` for `none`, which leaves no file. Of several processes that
+/// share the state the first makes it, and the others take that one.
 ///
 /// # Errors
 /// [`TrainingMapError`]: a transform that is no map of `features` features, a directory whose models belong to another one, a
 /// damaged file, or a disk that refuses.
 pub fn open(
-    state_dir: &Path,
+    state_dir: impl Into<StateDir>,
     config: &TransformConfig,
     features: usize,
 ) -> Result<Option<FeatureMap>, TrainingMapError> {
+    let state_dir = &state_dir.into();
     let found = stored(state_dir, config, features)?;
     if found.is_some() || *config == (TransformConfig::None {}) {
         return Ok(found);
@@ -143,29 +151,36 @@ pub fn open(
         sha256: String::new(),
     };
     file.sha256 = file.hash();
-    state_file(state_dir).write_json(&file)?;
-    Ok(Some(map))
+    let state = state_file(state_dir);
+    match state.swap(Revision::default(), &state.json(&file)?)? {
+        Some(_) => Ok(Some(map)),
+        None => stored(state_dir, config, features),
+    }
 }
 
-fn state_file(state_dir: &Path) -> StateFile {
+fn state_file(state_dir: &StateDir) -> StateFile {
     let fix = "without it no model stored beside it can be served: restore it from a backup";
-    StateFile::new(state_dir.join("feature_map.json"), fix)
+    state_dir.file("feature_map.json", fix)
 }
 
 /// The map on disk, if there is one; an error if it or the models there are of another transform than `config`.
-fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result<Option<FeatureMap>, TrainingMapError> {
+fn stored(
+    state_dir: &StateDir,
+    config: &TransformConfig,
+    features: usize,
+) -> Result<Option<FeatureMap>, TrainingMapError> {
     let state = state_file(state_dir);
     let other = |stored: String| {
         let configured = config.to_string();
         Err(match holds_models(state_dir)? {
-            true => TrainingMapError::Other { dir: state_dir.to_owned(), stored, configured },
+            true => TrainingMapError::Other { dir: state_dir.path(), stored, configured },
             false => TrainingMapError::Unused { path: state.path().to_owned(), stored, configured },
         })
     };
     let Some(file) = state.read_versioned::<MapFile>(SCHEMA)? else {
         // Models without a map are of the features as they are, or the map is lost.
         if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
-            return Err(TrainingMapError::Missing { dir: state_dir.to_owned(), configured: config.to_string() });
+            return Err(TrainingMapError::Missing { dir: state_dir.path(), configured: config.to_string() });
         }
         return Ok(None);
     };
@@ -186,13 +201,8 @@ fn stored(state_dir: &Path, config: &TransformConfig, features: usize) -> Result
     Ok(Some(FeatureMap::from_parts(matrix, DVector::from_vec(file.shift))?))
 }
 
-fn holds_models(state_dir: &Path) -> Result<bool, TrainingMapError> {
-    let path = state_dir.join("versions");
-    match std::fs::read_dir(&path) {
-        Ok(mut entries) => Ok(entries.next().is_some()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(StateFileError::io("read", path, source).into()),
-    }
+fn holds_models(state_dir: &StateDir) -> Result<bool, TrainingMapError> {
+    Ok(!state_dir.below("versions").names()?.is_empty())
 }
 
 #[cfg(test)]
@@ -210,9 +220,9 @@ mod tests {
         check(dir.path(), &COMPLEMENT, 3).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "checking makes nothing");
         let map = open(dir.path(), &COMPLEMENT, 3).unwrap().unwrap();
-        let content = std::fs::read(state_file(dir.path()).path()).unwrap();
+        let content = std::fs::read(state_file(&dir.path().into()).path()).unwrap();
         assert_eq!(open(dir.path(), &COMPLEMENT, 3).unwrap().unwrap(), map);
-        assert_eq!(std::fs::read(state_file(dir.path()).path()).unwrap(), content);
+        assert_eq!(std::fs::read(state_file(&dir.path().into()).path()).unwrap(), content);
         for other in [TransformConfig::Negate {}, NONE] {
             let refused = open(dir.path(), &other, 3).unwrap_err().to_string();
             assert!(refused.contains("complement") && refused.contains(other.name()), "{refused}");
@@ -224,7 +234,7 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(state_file(dir.path()).path()).unwrap().permissions().mode();
+            let mode = std::fs::metadata(state_file(&dir.path().into()).path()).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
     }
@@ -234,7 +244,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("versions")).unwrap();
         open(dir.path(), &COMPLEMENT, 2).map(drop).unwrap();
-        std::fs::remove_file(state_file(dir.path()).path()).unwrap();
+        std::fs::remove_file(state_file(&dir.path().into()).path()).unwrap();
         std::fs::write(dir.path().join("versions/m-1.json"), "{}").unwrap();
         assert!(open(dir.path(), &NONE, 2).unwrap().is_none());
         let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
@@ -256,10 +266,10 @@ mod tests {
     fn a_changed_file_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         open(dir.path(), &COMPLEMENT, 2).unwrap();
-        let content = std::fs::read_to_string(state_file(dir.path()).path()).unwrap();
+        let content = std::fs::read_to_string(state_file(&dir.path().into()).path()).unwrap();
         for bad in [content.replacen("-1.0", "-1.5", 1), content[..content.len() / 2].to_owned(), "{}".to_owned()] {
             assert_ne!(bad, content);
-            std::fs::write(state_file(dir.path()).path(), bad).unwrap();
+            std::fs::write(state_file(&dir.path().into()).path(), bad).unwrap();
             let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
             assert!(refused.contains("feature_map.json") && refused.contains("damaged"), "{refused}");
         }

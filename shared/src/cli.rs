@@ -1,8 +1,10 @@
 //! What the command lines of all binaries have in common: exit codes and the last words.
 
+mod alignments;
 pub mod case_file;
 mod key_value;
 mod parameters;
+mod texts;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,12 +16,15 @@ use tokio::net::TcpListener;
 
 use crate::config::ConfigError;
 use crate::service::{Credentials, Peer, check_health, raise_descriptor_limit, shutdown_signal};
+use crate::state_dir::StateDir;
 use crate::telemetry;
 use crate::training::journal::{Journal, Training};
 
 pub use crate::json::json_error;
+pub use alignments::AlignmentsArgs;
 pub use key_value::key_value;
 pub use parameters::{ExportArgs, StagingArgs, import_failure, known_classes};
+pub use texts::{CompletionsArgs, ManArgs, completions};
 
 /// What the settings of all parties have in common.
 pub trait PartySettings: Sized {
@@ -33,7 +38,15 @@ pub trait PartySettings: Sized {
     fn credentials(&self) -> &Credentials;
 
     /// Where the party keeps its state.
-    fn state_dir(&self) -> &Path;
+    fn state_dir(&self) -> StateDir;
+
+    /// Whether what the config names and is not on this machine can be reached, such as a feature store.
+    ///
+    /// # Errors
+    /// What cannot, and why.
+    fn reach(&self) -> impl Future<Output = Result<(), String>> + Send {
+        async { Ok(()) }
+    }
 }
 
 /// Completes when a service shall stop.
@@ -107,6 +120,8 @@ impl CheckArgs {
     pub async fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         use std::io::Write;
         let (listen, settings) = S::read(&self.config).map_err(CliError::input)?;
+        let path = self.config.display();
+        settings.reach().await.map_err(|e| CliError::failed(format!("{path}: {e}")))?;
         let said = check(&self.config, listen, settings.credentials(), self.health).await?;
         writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
     }
@@ -131,8 +146,7 @@ impl TrainingsArgs {
     pub fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         use std::io::Write;
         let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
-        let dir = settings.state_dir().join("trainings");
-        let trainings = Journal::list(&dir).map_err(CliError::failed)?;
+        let trainings = Journal::list(settings.state_dir().below("trainings")).map_err(CliError::failed)?;
         let text = match self.json {
             true => serde_json::to_string(&trainings).map_err(CliError::failed)? + "\n",
             false => training_table(&trainings),
@@ -228,6 +242,24 @@ pub fn exit(result: Result<(), CliError>) -> ExitCode {
     }
 }
 
+/// How long threads of a command's own may take once it has ended.
+const REST: Duration = Duration::from_secs(1);
+
+/// Runs the command of a party, and gives the exit code of [`exit`].
+///
+/// Threads that wait for the system cannot be cancelled: a name server that does not answer keeps the look-up of a peer for 10 s
+/// and longer. The process ends a second after the command, whether or not they have come back.
+#[must_use]
+pub fn run(command: impl Future<Output = Result<(), CliError>>) -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit(Err(CliError::Failed(format!("cannot start threads: {error}")))),
+    };
+    let code = exit(runtime.block_on(command));
+    runtime.shutdown_timeout(REST);
+    code
+}
+
 /// Binds a listener.
 ///
 /// # Errors
@@ -259,4 +291,27 @@ async fn check(path: &Path, listen: SocketAddr, credentials: &Credentials, healt
         said.push_str(&format!("\n{peer} serves"));
     }
     Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// The thread waits for this test: whoever waited for the thread would not come back.
+    #[test]
+    fn a_command_ends_without_the_threads_that_cannot_be_cancelled() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let code = run(async move {
+            let _look_up = tokio::task::spawn_blocking(move || {
+                started.send(()).unwrap();
+                held.recv()
+            });
+            has_started.await.unwrap();
+            Err(CliError::Unmet("as asked".into()))
+        });
+        assert_eq!(code, ExitCode::from(3));
+        release.send(()).unwrap();
+    }
 }

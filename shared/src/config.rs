@@ -1,11 +1,15 @@
 //! What the parties' config files have in common: TOML, unknown keys refused. Relative paths start at the
 //! working directory of the process.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+pub use crate::monitoring::MetricsTable;
+use crate::monitoring::Monitoring;
+pub use crate::monitoring::traces::TracesTable;
 use crate::service::{Credentials, Peer, Role, TlsError};
 pub use crate::service::{Limits, TlsFiles};
 use crate::types::PartyName;
@@ -183,6 +187,21 @@ impl<T> ConfigFile<T> {
         limits.check().map(|()| *limits).map_err(|e| self.error(format!("[limits]: {e}")))
     }
 
+    /// Checks `[metrics]` and `[traces]`; `listen` is the address of the service itself.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`].
+    pub fn monitoring(
+        &self,
+        metrics: &MetricsTable,
+        traces: &TracesTable,
+        listen: SocketAddr,
+    ) -> Result<Monitoring, ConfigError> {
+        metrics.check(listen).map_err(|e| self.error(format!("[metrics]: {e}")))?;
+        let traces = traces.check().map_err(|e| self.error(format!("[traces]: {e}")))?;
+        Ok(Monitoring { metrics: metrics.listen, traces })
+    }
+
     /// Reads the certificates and checks that they are this role's.
     ///
     /// # Errors
@@ -200,12 +219,34 @@ impl<T> ConfigFile<T> {
 
 /// A peer: the name its certificate must show, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "PeerValues")]
 pub struct PeerAddress {
     /// The name in its certificate.
     pub name: PartyName,
-    /// `host:port`.
+    /// `host:port`; of several processes of one name each, separated by commas.
     pub address: String,
+}
+
+/// A peer as a file has it: `address`, or `addresses` of several processes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerValues {
+    name: PartyName,
+    address: Option<String>,
+    addresses: Option<Vec<String>>,
+}
+
+impl TryFrom<PeerValues> for PeerAddress {
+    type Error = &'static str;
+
+    fn try_from(values: PeerValues) -> Result<Self, Self::Error> {
+        let address = match (values.address, values.addresses) {
+            (Some(address), None) => address,
+            (None, Some(addresses)) if !addresses.is_empty() => addresses.join(", "),
+            _ => return Err("a peer has an `address`, or a list of `addresses` where it has several"),
+        };
+        Ok(Self { name: values.name, address })
+    }
 }
 
 impl PeerAddress {
@@ -232,6 +273,22 @@ mod tests {
         assert!(!unknown.contains("= 2"), "{unknown}");
         std::fs::write(&path, "name = \"../a\"\naddress = \"h:1\"\n").unwrap();
         assert!(ConfigFile::<PeerAddress>::read(&path).is_err());
+    }
+
+    #[test]
+    fn a_peer_is_at_one_address_or_at_several() {
+        let read = |text: &str| ConfigFile::<PeerAddress>::parse(Path::new("x.toml"), text).map(|f| f.values);
+        let peer = |text: &str| read(text).unwrap().peer(Role::Coordinator);
+        assert_eq!(peer("name = \"a\"\naddress = \"h:1\"").addresses().collect::<Vec<_>>(), ["h:1"]);
+        let several = peer("name = \"a\"\naddresses = [\"h:1\", \"i:2\"]");
+        assert_eq!(several.addresses().collect::<Vec<_>>(), ["h:1", "i:2"]);
+        assert_eq!(several.to_string(), "coordinator `a` at h:1, i:2");
+        for neither in
+            ["name = \"a\"", "name = \"a\"\naddresses = []", "name = \"a\"\naddress = \"h:1\"\naddresses = [\"i:2\"]"]
+        {
+            let error = read(neither).unwrap_err().to_string();
+            assert!(error.contains("a list of `addresses`"), "{error}");
+        }
     }
 
     #[derive(Debug, Deserialize)]

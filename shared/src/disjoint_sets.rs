@@ -17,6 +17,8 @@ const MAGIC: &[u8; 16] = b"cloison sets 1\n\0";
 
 /// A record, hashed with the file's salt: 128 bits.
 type Member = [u8; 16];
+/// The members of a new set, and the content of the file with it.
+type Proposed = (Vec<Member>, Vec<u8>);
 
 /// The sets admitted so far, kept in a file.
 ///
@@ -35,14 +37,18 @@ impl DisjointSets {
     /// # Errors
     /// [`StateFileError`] naming the file that cannot be read or is damaged.
     pub fn open(path: &Path) -> Result<Self, StateFileError> {
-        let mut salt = [0; 16];
-        rand::rng().fill_bytes(&mut salt);
-        let file = StateFile::new(path, "it says which sets of records were summarised: restore it from a backup");
-        let mut all = Self { file, salt, sets: Vec::new(), set_of: HashMap::default() };
+        let mut all = Self::empty(path);
         if let Some(content) = all.file.read()? {
             all.read(&content).ok_or_else(|| all.file.damaged("it is cut off, or no file of sets"))?;
         }
         Ok(all)
+    }
+
+    fn empty(path: &Path) -> Self {
+        let mut salt = [0; 16];
+        rand::rng().fill_bytes(&mut salt);
+        let file = StateFile::new(path, "it says which sets of records were summarised: restore it from a backup");
+        Self { file, salt, sets: Vec::new(), set_of: HashMap::default() }
     }
 
     fn read(&mut self, content: &[u8]) -> Option<()> {
@@ -64,20 +70,44 @@ impl DisjointSets {
     /// # Errors
     /// [`StateFileError`] if the file cannot be written; the set is not admitted then.
     pub fn admit(&mut self, ids: &RecordIds) -> Result<Result<(), usize>, StateFileError> {
+        match self.propose(ids) {
+            Err(known) => Ok(Err(known)),
+            Ok(None) => Ok(Ok(())),
+            Ok(Some((members, content))) => {
+                self.file.write(&content)?;
+                self.add(members);
+                Ok(Ok(()))
+            }
+        }
+    }
+
+    /// [`DisjointSets::admit`] for sets that are kept elsewhere than in a file: from the content of before (`None`: none yet) the
+    /// content after, `None` where it stays as it is.
+    ///
+    /// # Errors
+    /// [`StateFileError::Damaged`] if the content is not one of sets.
+    pub fn admit_to(content: Option<&[u8]>, ids: &RecordIds) -> Result<Result<Option<Vec<u8>>, usize>, StateFileError> {
+        let mut all = Self::empty(Path::new("audited.sets"));
+        if let Some(content) = content {
+            all.read(content).ok_or_else(|| all.file.damaged("it is cut off, or no file of sets"))?;
+        }
+        Ok(all.propose(ids).map(|new| new.map(|(_, content)| content)))
+    }
+
+    /// The members of a new set and the content with it; `None` for a set that was admitted before.
+    fn propose(&self, ids: &RecordIds) -> Result<Option<Proposed>, usize> {
         let mut members: Vec<Member> = ids.iter().map(|id| self.member(id)).collect();
         members.sort_unstable();
         let known = members.iter().filter(|m| self.set_of.contains_key(*m)).count();
         if known > 0 {
-            return Ok(if self.sets.contains(&members) { Ok(()) } else { Err(known) });
+            return if self.sets.contains(&members) { Ok(None) } else { Err(known) };
         }
         let mut content = [&MAGIC[..], &self.salt].concat();
         for set in self.sets.iter().chain([&members]) {
             content.extend((set.len() as u64).to_le_bytes());
             set.iter().for_each(|member| content.extend(member));
         }
-        self.file.write(&content)?;
-        self.add(members);
-        Ok(Ok(()))
+        Ok(Some((members, content)))
     }
 
     fn add(&mut self, members: Vec<Member>) {

@@ -8,8 +8,14 @@ const LONG: u64 = 5_000_000;
 /// Does work of about so many multiplications. If it is long, the runtime's other tasks go on beside it, as far as the runtime has
 /// more than one thread.
 pub fn heavy<T>(multiplications: u64, work: impl FnOnce() -> T) -> T {
+    if multiplications >= LONG { waiting(work) } else { work() }
+}
+
+/// Does work that takes long, or waits for something. The runtime's other tasks go on beside it, as far as the runtime has more than
+/// one thread.
+pub fn waiting<T>(work: impl FnOnce() -> T) -> T {
     let several = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if multiplications >= LONG && several { tokio::task::block_in_place(work) } else { work() }
+    if several { tokio::task::block_in_place(work) } else { work() }
 }
 
 #[cfg(test)]

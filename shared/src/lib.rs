@@ -18,6 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod alignment;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -29,11 +30,14 @@ mod hex;
 pub mod json;
 pub mod metrics;
 pub mod model;
+pub mod monitoring;
 pub mod policy;
 pub mod purifier;
 pub mod rpc;
 pub mod service;
+pub mod state_dir;
 pub mod state_file;
+pub mod state_table;
 pub mod telemetry;
 #[cfg(feature = "test-util")]
 pub mod testing;

@@ -1,6 +1,9 @@
 //! Files of state: what a party must find again after a restart. All of them are written whole or not at all, readable by the
 //! owner alone, and fail with one error, which names the file and the fix.
 //!
+//! A "file" is one in a folder, or a name in a [`StateTable`] that several processes share ([`StateDir`](crate::state_dir::StateDir)
+//! gives either).
+//!
 //! ```
 //! use serde::{Deserialize, Serialize};
 //! use vfl_shared::state_file::StateFile;
@@ -25,12 +28,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{make_dir, write_atomic};
 use crate::json::json_error;
+use crate::state_table::{Reading, Revision, StateTable, StateTableError};
 
 /// Why a file of state cannot be used. No value of the file is in it.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +49,16 @@ pub enum StateFileError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// The database that holds the state cannot be asked.
+    #[error("cannot {action} {name} in the database of [state]: {source}")]
+    Away {
+        /// read, write, list or remove.
+        action: &'static str,
+        /// The name there.
+        name: String,
+        /// Why.
+        source: StateTableError,
     },
     /// The file is not what was written.
     #[error("{} is damaged: {reason}; {fix}", path.display())]
@@ -75,22 +90,46 @@ impl StateFileError {
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io { action, path: path.into(), source }
     }
+
+    /// Whether the database that holds the state could not be asked: what needs it may be asked for again.
+    #[must_use]
+    pub fn away(&self) -> bool {
+        matches!(self, Self::Away { .. })
+    }
 }
 
 /// A file of state at its place, there or not.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct StateFile {
+    /// Where it is, or what it is called where it is none.
     path: PathBuf,
     fix: &'static str,
+    table: Option<Shared>,
 }
+
+/// A name in a table.
+#[derive(Debug, Clone)]
+struct Shared {
+    table: Arc<dyn StateTable>,
+    name: String,
+}
+
+/// A content that is newer than the one seen, or the first one seen; `None`: there is none.
+pub type Newer = (Revision, Option<Vec<u8>>);
 
 impl StateFile {
     /// The file at `path`. `fix` is what an operator does if it is damaged, in the imperative: it ends the error's message.
     pub fn new(path: impl Into<PathBuf>, fix: &'static str) -> Self {
-        Self { path: path.into(), fix }
+        Self { path: path.into(), fix, table: None }
     }
 
-    /// Its place.
+    /// What has this name in a table.
+    pub fn in_table(table: Arc<dyn StateTable>, name: impl Into<String>, fix: &'static str) -> Self {
+        let name = name.into();
+        Self { path: PathBuf::from(format!("[state] {name}")), fix, table: Some(Shared { table, name }) }
+    }
+
+    /// Its place; of a name in a table, words for it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -109,13 +148,33 @@ impl StateFile {
     /// Its bytes; `None` if there is no such file.
     ///
     /// # Errors
-    /// [`StateFileError::Io`].
+    /// [`StateFileError::Io`], [`StateFileError::Away`].
     pub fn read(&self) -> Result<Option<Vec<u8>>, StateFileError> {
-        match std::fs::read(&self.path) {
-            Ok(content) => Ok(Some(content)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(self.io("read")(source)),
-        }
+        Ok(self.read_newer(None)?.and_then(|(_, content)| content))
+    }
+
+    /// Its bytes, unless they are still those that were seen. A file in a folder has one process, which knows what it wrote: what was
+    /// seen there is the newest.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`], [`StateFileError::Away`].
+    pub fn read_newer(&self, seen: Option<Revision>) -> Result<Option<Newer>, StateFileError> {
+        let Some(shared) = &self.table else {
+            if seen.is_some() {
+                return Ok(None);
+            }
+            return match std::fs::read(&self.path) {
+                Ok(content) => Ok(Some((Revision::default(), Some(content)))),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Some((Revision::default(), None))),
+                Err(source) => Err(self.io("read")(source)),
+            };
+        };
+        Ok(match shared.table.read(&shared.name, seen).map_err(shared.away("read"))? {
+            Reading::Same => None,
+            Reading::Absent if seen == Some(Revision::default()) => None,
+            Reading::Absent => Some((Revision::default(), None)),
+            Reading::Content(revision, content) => Some((revision, Some(content))),
+        })
     }
 
     /// Its content from JSON; `None` if there is no such file.
@@ -140,25 +199,55 @@ impl StateFile {
     /// # Errors
     /// [`StateFileError`].
     pub fn read_one_of<T: DeserializeOwned>(&self, schemas: &[u32]) -> Result<Option<(u32, T)>, StateFileError> {
-        let Some(content) = self.read()? else { return Ok(None) };
-        let Head { schema: found } = self.parse(&content)?;
+        self.read()?.map(|content| self.parse_one_of(&content, schemas)).transpose()
+    }
+
+    /// The same of content that was read.
+    ///
+    /// # Errors
+    /// [`StateFileError::Damaged`], [`StateFileError::Schema`].
+    pub fn parse_one_of<T: DeserializeOwned>(
+        &self,
+        content: &[u8],
+        schemas: &[u32],
+    ) -> Result<(u32, T), StateFileError> {
+        let Head { schema: found } = self.parse(content)?;
         let Some(&schema) = schemas.iter().find(|schema| u64::from(**schema) == found) else {
             let expected = schemas.first().copied().unwrap_or_default();
             return Err(StateFileError::Schema { path: self.path.clone(), found, expected });
         };
-        Ok(Some((schema, self.parse(&content)?)))
+        Ok((schema, self.parse(content)?))
     }
 
-    fn parse<T: DeserializeOwned>(&self, content: &[u8]) -> Result<T, StateFileError> {
+    /// Content of this file, from JSON.
+    ///
+    /// # Errors
+    /// [`StateFileError::Damaged`] if the JSON is not a `T`.
+    pub fn parse<T: DeserializeOwned>(&self, content: &[u8]) -> Result<T, StateFileError> {
         serde_json::from_slice(content).map_err(|e| self.damaged(json_error(&e)))
     }
 
     /// Replaces it, durably, and makes its directory if need be.
     ///
     /// # Errors
-    /// [`StateFileError::Io`]; what was there is then still there.
+    /// [`StateFileError::Io`]; what was there is then still there. [`StateFileError::Away`]; what is there then is not known.
     pub fn write(&self, content: &[u8]) -> Result<(), StateFileError> {
-        write_atomic(&self.path, content, true).map_err(self.io("write"))
+        match &self.table {
+            None => write_atomic(&self.path, content, true).map_err(self.io("write")),
+            Some(shared) => shared.table.write(&shared.name, content).map_err(shared.away("write")),
+        }
+    }
+
+    /// Replaces it, durably, if it is still what was seen, and gives the revision it has now; `None`: another process has changed it,
+    /// so read it and decide again. A file in a folder, which has one process, is replaced.
+    ///
+    /// # Errors
+    /// As [`StateFile::write`].
+    pub fn swap(&self, seen: Revision, content: &[u8]) -> Result<Option<Revision>, StateFileError> {
+        match &self.table {
+            None => self.write(content).map(|()| Some(Revision::default())),
+            Some(shared) => shared.table.swap(&shared.name, seen, content).map_err(shared.away("write")),
+        }
     }
 
     /// The same with JSON.
@@ -166,8 +255,15 @@ impl StateFile {
     /// # Errors
     /// [`StateFileError::Io`]; what was there is then still there.
     pub fn write_json<T: Serialize>(&self, content: &T) -> Result<(), StateFileError> {
-        let content = serde_json::to_vec(content).map_err(|e| self.io("write")(e.into()))?;
-        self.write(&content)
+        self.write(&self.json(content)?)
+    }
+
+    /// The bytes of content in JSON.
+    ///
+    /// # Errors
+    /// [`StateFileError::Io`] for what has no JSON.
+    pub fn json<T: Serialize>(&self, content: &T) -> Result<Vec<u8>, StateFileError> {
+        serde_json::to_vec(content).map_err(|e| self.io("write")(e.into()))
     }
 
     /// Removes it; nothing to do if it is not there.
@@ -175,10 +271,19 @@ impl StateFile {
     /// # Errors
     /// [`StateFileError::Io`].
     pub fn remove(&self) -> Result<(), StateFileError> {
+        if let Some(shared) = &self.table {
+            return shared.table.remove(&shared.name).map_err(shared.away("remove"));
+        }
         match std::fs::remove_file(&self.path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.io("remove")(e)),
             _ => Ok(()),
         }
+    }
+}
+
+impl Shared {
+    fn away(&self, action: &'static str) -> impl Fn(StateTableError) -> StateFileError + use<'_> {
+        move |source| StateFileError::Away { action, name: self.name.clone(), source }
     }
 }
 

@@ -60,6 +60,7 @@ fn variants_are_as_wide_as_the_papers_say() {
         (DatasetName::Drive, Variant::All, 48, 11, 7475),
     ];
     for (name, variant, columns, classes, records) in cases {
+        assert_eq!(name.columns(variant), Some(columns), "{name} {variant}");
         let Some(mut spec) = data_set(name, 7, test) else { continue };
         spec.variant = variant;
         let set = loaded(&spec);
@@ -76,6 +77,7 @@ fn variants_are_as_wide_as_the_papers_say() {
             assert!(one_hot.columns() == columns && one_hot.features().len() > columns, "{name} {variant}");
         }
     }
+    assert_eq!(DatasetName::Synthetic.columns(Variant::All), None);
     let mut spec = spec(DatasetName::Bank);
     spec.variant = Variant::WithStab;
     let error = load(&spec).unwrap_err();

@@ -10,14 +10,17 @@ use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, WireError, pb, peer_failure, require, select_ok};
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, WireError, broken, pb, peer_failure, require, select_ok};
 use vfl_shared::service::{Peer, channel};
 use vfl_shared::types::{RecordIds, ReleasedScores};
 
 use crate::config::ClientSettings;
+use crate::predict::most_records;
 
 /// Records of one call of `predict`.
 const CALL_RECORDS: usize = 8192;
+/// Records of the first call, which tells the number of classes: their scores fit a message for 8000 of them.
+const FIRST_RECORDS: usize = 256;
 
 /// `active-party train`
 #[derive(Debug, Args)]
@@ -25,8 +28,8 @@ const CALL_RECORDS: usize = 8192;
 Example:
   active-party train --config active.toml
 The service must be running (`active-party serve`), and the coordinator must allow training. [model] in the config file says
-what each party trains (`kind = \"softmax_regression\"`) and how the coordinator combines it (`combiner = \"sum\"`): these are
-the defaults, and all that this version has.")]
+what each party trains (`kind = \"softmax_regression\"`, `\"mlp\"` or `\"residual\"`) and how the coordinator combines the outputs
+(`combiner = \"sum\"` or `\"concat\"`). The first of each is the default.")]
 pub struct TrainArgs {
     /// The config file of the running service (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
@@ -56,14 +59,7 @@ pub struct PredictArgs {
 }
 
 pub(super) fn read_ids(path: &Path) -> Result<RecordIds, CliError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", path.display())))?;
-    let ids = RecordIds::new(text.lines().filter(|line| !line.is_empty()))
-        .map_err(|e| CliError::Input(format!("{}: {e}", path.display())))?;
-    if ids.is_empty() {
-        return Err(CliError::Input(format!("{} holds no record id", path.display())));
-    }
-    Ok(ids)
+    vfl_shared::data::read_ids(path).map_err(CliError::input)
 }
 
 pub(super) fn connect(settings: &ClientSettings) -> Result<ActivePartyClient<tonic::transport::Channel>, CliError> {
@@ -74,8 +70,7 @@ pub(super) fn connect(settings: &ClientSettings) -> Result<ActivePartyClient<ton
 }
 
 pub(super) fn failure(service: &Peer, status: &tonic::Status) -> CliError {
-    let unreachable = status.code() == tonic::Code::Unavailable && std::error::Error::source(status).is_some();
-    if unreachable {
+    if broken(status) {
         let refusal = peer_failure(&format!("our own service, {service},"), status);
         return CliError::Failed(format!("{refusal}; start it with `active-party serve`"));
     }
@@ -147,25 +142,31 @@ impl PredictArgs {
         let settings = ClientSettings::read(&self.config).map_err(CliError::input)?;
         let ids = read_ids(&self.ids)?;
         let mut client = connect(&settings)?;
+        // Of this run alone: the same command again is another request.
+        let name = format!("predict-{:016x}", rand::random_range(0..=u64::MAX));
         let mut rows = Vec::new();
         let mut failed: BTreeMap<i32, usize> = BTreeMap::new();
         let mut model = None;
-        for from in (0..ids.len()).step_by(CALL_RECORDS) {
-            let chunk = ids.slice(from, from + CALL_RECORDS);
-            let answer =
-                client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id: String::new() }).await;
+        let (mut from, mut records) = (0, FIRST_RECORDS);
+        while from < ids.len() {
+            let chunk = ids.slice(from, from + records);
+            // With a name the service asks again where a coordinator stops under the call, at no cost.
+            let request_id = format!("{name}/{from}");
+            let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id }).await;
             let answer = answer.map_err(|s| failure(&settings.service, &s))?.into_inner();
             let wrong = |e| CliError::Failed(format!("our own service answered with {e}"));
             if *model.get_or_insert_with(|| answer.model_version.clone()) != answer.model_version {
                 let message = "another model was published while the records were being scored; score them again";
                 return Err(CliError::failed(message));
             }
+            records = CALL_RECORDS.min(most_records(&answer.class_names));
             let ok = select_ok(&answer.row_status, chunk.len()).map_err(wrong)?;
             let refused = answer.row_status.iter().filter(|s| **s != RowStatus::Ok as i32);
             refused.for_each(|status| *failed.entry(*status).or_default() += 1);
             let released = ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), answer.class_names.len());
             write_rows(&mut rows, from == 0, &answer.class_names, &chunk.select(&ok), &released.map_err(wrong)?)
                 .map_err(CliError::failed)?;
+            from += chunk.len();
         }
         if self.out.as_os_str() == "-" {
             let mut out = BufWriter::new(std::io::stdout().lock());

@@ -1,18 +1,21 @@
 //! The command line of the active party.
 
+mod align;
 mod attack;
 mod client;
 mod publish;
 
-use clap::{Parser, Subcommand};
-use vfl_shared::cli::{CheckArgs, CliError, ExportArgs, ServeArgs};
-use vfl_shared::data::FeatureStore as _;
+use clap::{CommandFactory, Parser, Subcommand};
+use vfl_shared::cli::{AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ServeArgs};
+use vfl_shared::config::ConfigFile;
+use vfl_stores::cli::{LoadArgs, SchemaArgs};
 
+pub use align::AlignArgs;
 pub use attack::{AttackArgs, attack_case};
 pub use client::{PredictArgs, TrainArgs};
 pub use publish::{ImportArgs, PublishArgs};
 
-use crate::config::Settings;
+use crate::config::{ConfigValues, Settings};
 
 /// Cloison's active party: labels, predictions and reconstruction attacks.
 #[derive(Debug, Parser)]
@@ -23,7 +26,12 @@ use crate::config::Settings;
     after_help = "\
 Examples:
   active-party serve --config active.toml
+  active-party align --config active.toml --passive-party bank --out common.ids
+                                                                           which records does the bank hold too?
   active-party train --config active.toml                                  train through the running service
+  active-party schema infer --from customers.csv --label default --out active.schema.toml
+                                                                           a first schema, to be corrected
+  active-party load-features --config active.toml --from customers.csv     fill the SQLite file of [data.sqlite]
   active-party import-parameters --config active.toml --parameters active.parameters.json
                                                                            stage a model that was trained elsewhere
   active-party publish --config active.toml                                and put it in service, without any training
@@ -41,8 +49,16 @@ pub struct Cli {
 enum Command {
     /// Serve gRPC with mutual TLS until SIGINT or SIGTERM.
     Serve(ServeArgs),
+    /// Guess a schema from a file of values.
+    Schema(SchemaArgs),
+    /// Fill the SQLite file of [data.sqlite] from a CSV or Parquet file.
+    LoadFeatures(LoadArgs),
     /// Check a config file and everything it names; with --health, ask the running service too.
     Check(CheckArgs),
+    /// Find out which records a passive party holds too, through the running service.
+    Align(AlignArgs),
+    /// List the alignments that began here, whether or not anything came of them.
+    Alignments(AlignmentsArgs),
     /// Have a model trained and published, through the running service.
     Train(TrainArgs),
     /// Stage parameters that were trained elsewhere, to be published without any training.
@@ -55,6 +71,10 @@ enum Command {
     Predict(PredictArgs),
     /// Run reconstruction attacks on a case file, without any service.
     Attack(AttackArgs),
+    /// Print the script that completes this command in a shell.
+    Completions(CompletionsArgs),
+    /// Print the page of the manual, or write one for each command.
+    Man(ManArgs),
 }
 
 impl Cli {
@@ -64,13 +84,21 @@ impl Cli {
     /// [`CliError`] with the exit code.
     pub async fn run(self) -> Result<(), CliError> {
         match self.command {
+            Command::Completions(args) => args.run(Self::command()),
+            Command::Man(args) => args.run(Self::command()),
             Command::Serve(args) => args.serve(crate::service::run).await,
+            Command::Schema(args) => args.run(),
+            Command::LoadFeatures(args) => {
+                args.run(|path| ConfigFile::<ConfigValues>::read(path).map(|file| file.values.data)).await
+            }
             Command::Check(args) => args.run::<Settings>().await,
+            Command::Align(args) => args.run().await,
+            Command::Alignments(args) => args.run::<Settings>(),
             Command::Train(args) => args.run().await,
             Command::ImportParameters(args) => args.run(),
             Command::Publish(args) => args.run().await,
             Command::ExportParameters(args) => args.run::<Settings>(|settings, _| {
-                settings.table.schema().label().map(|label| label.classes.clone()).unwrap_or_default()
+                settings.features.schema().label().map(|label| label.classes.clone()).unwrap_or_default()
             }),
             Command::Predict(args) => args.run().await,
             Command::Attack(args) => args.run(),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vfl_shared::cli::{CliError, import_failure};
-use vfl_shared::data::FeatureStore as _;
 use vfl_shared::model::{Importing, import_parameters};
 use vfl_shared::rpc::pb;
 
@@ -75,13 +74,13 @@ pub struct PublishArgs {
 impl ImportArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (_, settings) = Settings::read(&self.config).map_err(CliError::input)?;
-        let schema = settings.table.schema();
+        let schema = settings.features.schema();
         let names: Vec<String> = schema.features().iter().map(|feature| feature.name.clone()).collect();
         let classes = schema.label().map(|label| label.classes.clone()).unwrap_or_default();
         let name = settings.credentials.identity().name();
         let imported = import_parameters(Importing {
             path: &self.parameters,
-            state_dir: &settings.state_dir,
+            state_dir: &(&settings.state_dir).into(),
             feature_names: &names,
             classes: Some(&classes),
             active_party: name,

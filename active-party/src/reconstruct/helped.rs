@@ -37,22 +37,26 @@ impl Reconstructor {
                 known.schema().len()
             )));
         }
-        let own = &self.scorer.table;
-        for (table, what) in [(known, "`known_csv` of the active party"), (own, "the active party's own data")] {
-            let missing = ids.iter().filter(|id| table.position(id).is_none()).count();
-            if missing > 0 {
-                let (missing, n) = (rough(missing), ids.len());
-                let message = format!("{missing} of the {n} auxiliary records are not in {what}");
-                return Err(Refusal::new(RefusalKind::NotFound, message));
-            }
+        let n = ids.len();
+        let absent = |missing: usize, what: &str| {
+            let message = format!("{} of the {n} auxiliary records are not in {what}", rough(missing));
+            Refusal::new(RefusalKind::NotFound, message)
+        };
+        let unknown = ids.iter().filter(|id| known.position(id).is_none()).count();
+        if unknown > 0 {
+            return Err(absent(unknown, "`known_csv` of the active party"));
         }
-        let internal = |e: vfl_shared::data::StoreError| Refusal::internal(e.to_string());
-        let (x, y) = (known.fetch(ids).map_err(internal)?, own.fetch(ids).map_err(internal)?);
+        let own = self.scorer.features.lookup(ids).await.map_err(|e| e.told("this active party"))?;
+        if own.held.len() < n {
+            return Err(absent(n - own.held.len(), "the active party's own data"));
+        }
+        let x = known.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))?;
+        let y = own.block;
         let y = own_part::features(&*self.scorer.share(&model.version)?, y)?;
         let scored = self.scorer.score(model, ids, session, "").await?;
         let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
         if failed > 0 {
-            let (failed, n) = (rough(failed), ids.len());
+            let failed = rough(failed);
             let message = format!(
                 "{failed} of the {n} auxiliary records were not scored; name records that all parties hold and the session answers"
             );

@@ -4,8 +4,8 @@ mod defend;
 mod import;
 pub mod ledger;
 
-use clap::{Parser, Subcommand};
-use vfl_shared::cli::{CheckArgs, CliError, ExportArgs, ServeArgs, TrainingsArgs};
+use clap::{CommandFactory, Parser, Subcommand};
+use vfl_shared::cli::{CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ServeArgs, TrainingsArgs};
 
 pub use defend::DefendArgs;
 pub use import::ImportArgs;
@@ -54,6 +54,10 @@ enum Command {
     ExportParameters(ExportArgs),
     /// List the trainings that began here, whether or not a model came of them.
     Trainings(TrainingsArgs),
+    /// Print the script that completes this command in a shell.
+    Completions(CompletionsArgs),
+    /// Print the page of the manual, or write one for each command.
+    Man(ManArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,6 +81,8 @@ impl Cli {
     /// [`CliError`] with the exit code.
     pub async fn run(self) -> Result<(), CliError> {
         match self.command {
+            Command::Completions(args) => args.run(Self::command()),
+            Command::Man(args) => args.run(Self::command()),
             Command::Serve(Serve { args, begin_new_ledger }) => {
                 let adjust = |settings| begin_new(settings, begin_new_ledger);
                 args.serve_with(adjust, crate::service::run).await

@@ -34,7 +34,7 @@ pub fn import_top(path: &Path, state_dir: &Path, active_party: &PartyName) -> Re
     }
     let (kind, width) = (spec.kind().to_owned(), spec.width());
     let digest = tops(state_dir)?.put(file.parameters(), file.feature_names())?;
-    let (staged, replaced) = restage(state_dir, digest, active_party, classes.to_vec())?;
+    let (staged, replaced) = restage(&state_dir.into(), digest, active_party, classes.to_vec())?;
     let features = file.feature_names().len();
     let Staged { digest, active_party, class_names, .. } = staged;
     Ok(Imported { digest, active_party, class_names, kind, width, features, reordered: false, replaced })
@@ -112,13 +112,15 @@ impl StagedTop {
     /// FAILED_PRECONDITION if it was used for another one that did not come to its end; INTERNAL if the disk refuses.
     pub(super) async fn claim(&self, version: &ModelVersion) -> Result<(), Refusal> {
         let (staging, staged, version) = (self.staging.clone(), self.staged.clone(), version.clone());
-        blocking(move || match staging.used_for(&staged).map_err(unreadable)? {
-            Some(used) if used != version => Err(Refusal::precondition(format!(
+        blocking(move || {
+            let used = staging.use_for(&staged, &version).map_err(unreadable)?;
+            if used == version {
+                return Ok(());
+            }
+            Err(Refusal::precondition(format!(
                 "the top model staged at the coordinator was to be published as {used}, and one staging is good for one model; \
                  the coordinator's operator imports it again for another"
-            ))),
-            Some(_) => Ok(()),
-            None => staging.mark_used(&staged, &version).map_err(unreadable),
+            )))
         })
         .await
     }

@@ -4,25 +4,32 @@
 //! has forgotten what was spent and which shares are bound: the coordinator does not start on it unless the operator says
 //! so, which the ledger records.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::SystemTime;
 
 use rand::Rng;
 
 use super::config::LedgerConfig;
-use super::connection::{Arg, Connection, Place};
+use super::connection::{Arg, Connection, LOCK_PAUSE, LOCK_TRIES, Place};
 use super::decide::hex;
 use super::error::LedgerError;
 use super::events::record_event;
 use super::mark::{self, Known, Marker};
 use super::{erased, models};
+use crate::share::ShareHashKind;
 
-/// Rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, the id of the ledger it was begun in
+/// Other rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, the id of the ledger it was begun in
 /// place of.
 const FINGERPRINT: &str = "secret_fingerprint";
 const ID: &str = "ledger_id";
 pub(super) const MARK: &str = "mark";
 const REPLACES: &str = "replaces";
+/// How logit shares are hashed. Ledgers of earlier versions have no such row: theirs are HMAC-SHA256.
+const SHARE_HASH: &str = "share_hash";
+/// What coordinators that share the ledger have in common, and how often the registry has changed.
+pub(super) const TERMS: &str = "terms";
+pub(crate) const REGISTRY: &str = "registry";
 
 /// A ledger that may be written.
 pub(super) struct Begun {
@@ -30,6 +37,8 @@ pub(super) struct Begun {
     pub(super) marker: Marker,
     /// SQLite's lock file.
     pub(super) lock: Option<File>,
+    /// How logit shares are hashed.
+    pub(super) share_hash: ShareHashKind,
 }
 
 /// The fingerprint of the noise secret that the ledger was begun with; `None` if none was begun. Makes nothing.
@@ -75,13 +84,16 @@ pub(super) async fn begin(place: &Place, config: &LedgerConfig, secret: &str) ->
         Place::Sqlite(path) => Some(super::lock::lock(path)?),
         Place::Postgres(_) => None,
     };
-    connection.lock().await?;
+    connection.lock(config.shared).await?;
     if let Some(known) = expected
         && !connection.is_ledger().await?
     {
         return Err(lost(known));
     }
     connection.migrate().await?;
+    if config.shared {
+        wait_for_terms(&mut connection, config).await?;
+    }
     connection.begin().await?;
     let found = recognise(&mut connection, known).await?;
     let id = match (found, config.begin_new) {
@@ -89,6 +101,13 @@ pub(super) async fn begin(place: &Place, config: &LedgerConfig, secret: &str) ->
             Some(id) => id,
             None => new_id(&mut connection).await?,
         },
+        // It is the ledger of coordinators that serve: under another id they would take it for another one.
+        (Err(LedgerError::Another { ledger, known }), true) if config.shared => {
+            tracing::warn!(%ledger, %known, "the ledger is joined in place of the one known here, as the operator asked");
+            let event = format!("joined, as the operator asked, by a coordinator that knew ledger {known} before");
+            record_event(&mut connection, SystemTime::now(), &event).await?;
+            ledger
+        }
         (Err(why), true) => {
             tracing::warn!(reason = %why, "the ledger is begun anew, as the operator asked");
             let replaced = why.known().unwrap_or_default().to_owned();
@@ -101,11 +120,27 @@ pub(super) async fn begin(place: &Place, config: &LedgerConfig, secret: &str) ->
     };
     let mut key = [0u8; 32];
     rand::rng().fill_bytes(&mut key);
+    let kind = match connection.meta(FINGERPRINT).await? {
+        Some(_) => ShareHashKind::HmacSha256,
+        None => ShareHashKind::Blake3,
+    };
     let once = "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-    for (name, value) in [(FINGERPRINT, secret), (erased::KEY, &hex(&key)), (erased::COUNT, "0"), (MARK, "0")] {
+    let facts = [
+        (FINGERPRINT, secret),
+        (erased::KEY, &hex(&key)),
+        (erased::COUNT, "0"),
+        (MARK, "0"),
+        (REGISTRY, "0"),
+        (SHARE_HASH, kind.name()),
+    ];
+    for (name, value) in facts {
         connection.execute(once, &[Arg::Text(name), Arg::Text(value)]).await?;
     }
     check_fingerprint(&mut connection, secret).await?;
+    let share_hash = share_hash(&mut connection).await?;
+    if config.shared {
+        agree(&mut connection, config).await?;
+    }
     let budgets = serde_json::to_string(&config.budgets).map_err(|e| LedgerError::Storage(e.to_string()))?;
     connection.set_meta(super::read::BUDGETS, &budgets).await?;
     models::name_old_ones(&mut connection, config.derive.as_ref()).await?;
@@ -113,7 +148,7 @@ pub(super) async fn begin(place: &Place, config: &LedgerConfig, secret: &str) ->
     connection.commit().await?;
     let known = Known { ledger: id, mark, secret: secret.to_owned() };
     let marker = Marker::start(config.state_dir.clone(), known)?;
-    Ok(Begun { connection, marker, lock })
+    Ok(Begun { connection, marker, lock, share_hash })
 }
 
 /// Whether the ledger is the one that the state directory knows; the inner error says why it is not.
@@ -148,13 +183,22 @@ async fn recognise(
 
 /// Checks, after the connection was lost, that the ledger is still this one, and gives its mark. Never begins one: if the file
 /// is gone, so are the budgets.
-pub(super) async fn resume(place: &Place, marker: &Marker, secret: &str) -> Result<(Connection, u64), LedgerError> {
+pub(super) async fn resume(
+    place: &Place,
+    marker: &Marker,
+    secret: &str,
+    shared: bool,
+) -> Result<(Connection, u64), LedgerError> {
     let mut connection = place.connect(false).await?;
-    connection.lock().await?;
+    connection.impatient();
+    connection.lock(shared).await?;
     if !connection.is_ledger().await? {
         return Err(LedgerError::Missing);
     }
     check_fingerprint(&mut connection, secret).await?;
+    if shared {
+        connection.agreed().await?;
+    }
     let (known, has) = (marker.ledger().to_owned(), read_mark(&mut connection).await?);
     match connection.meta(ID).await? {
         Some(id) if id == known && has >= marker.reached() => Ok((connection, has)),
@@ -164,12 +208,61 @@ pub(super) async fn resume(place: &Place, marker: &Marker, secret: &str) -> Resu
     }
 }
 
+/// Notes the terms of the first coordinator that shares the ledger; of a further one they must be the same. Inside of a transaction.
+async fn agree(connection: &mut Connection, config: &LedgerConfig) -> Result<(), LedgerError> {
+    let ours = written(&config.terms())?;
+    if connection.others().await? > 0 {
+        check_terms(connection.meta(TERMS).await?.as_deref().unwrap_or_default(), &ours)?;
+    } else {
+        connection.set_meta(TERMS, &ours).await?;
+    }
+    // Before the transaction ends: whoever begins next finds both the terms and us.
+    connection.agreed().await
+}
+
+/// Those that have just stopped are counted for a moment longer: where the terms differ, it is worth asking again.
+async fn wait_for_terms(connection: &mut Connection, config: &LedgerConfig) -> Result<(), LedgerError> {
+    let ours = written(&config.terms())?;
+    for _ in 0..LOCK_TRIES {
+        if connection.meta(TERMS).await?.is_none_or(|theirs| theirs == ours) || connection.others().await? == 0 {
+            break;
+        }
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Terms as the ledger has them.
+pub(super) fn written(terms: &BTreeMap<String, String>) -> Result<String, LedgerError> {
+    serde_json::to_string(terms).map_err(|e| LedgerError::Storage(e.to_string()))
+}
+
+/// Whether the terms in force are ours; the error names what differs.
+pub(super) fn check_terms(theirs: &str, ours: &str) -> Result<(), LedgerError> {
+    if theirs == ours {
+        return Ok(());
+    }
+    let read = |text: &str| serde_json::from_str::<BTreeMap<String, String>>(text).unwrap_or_default();
+    let (theirs, ours) = (read(theirs), read(ours));
+    let word = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_else(|| "not set".into());
+    let mut names = ours.keys().chain(theirs.keys());
+    let name = names.find(|name| ours.get(*name) != theirs.get(*name)).cloned().unwrap_or_else(|| TERMS.into());
+    Err(LedgerError::Terms { ours: word(&ours, &name), theirs: word(&theirs, &name), name })
+}
+
 async fn new_id(connection: &mut Connection) -> Result<String, LedgerError> {
     let mut id = [0u8; 16];
     rand::rng().fill_bytes(&mut id);
     let id = hex(&id);
     connection.set_meta(ID, &id).await?;
     Ok(id)
+}
+
+async fn share_hash(connection: &mut Connection) -> Result<ShareHashKind, LedgerError> {
+    let name = connection.meta(SHARE_HASH).await?.unwrap_or_default();
+    ShareHashKind::of_name(&name).ok_or_else(|| {
+        LedgerError::Storage(format!("the ledger hashes logit shares by {name:?}, which this version does not know"))
+    })
 }
 
 async fn read_mark(connection: &mut Connection) -> Result<u64, LedgerError> {

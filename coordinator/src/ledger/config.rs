@@ -1,5 +1,6 @@
 //! Where the ledger is and what it allows.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use super::budgets::Budgets;
 use super::connection::Place;
 use super::error::LedgerError;
+use super::meter::LedgerMeter;
 
 /// Where the ledger is and what it allows.
 #[derive(Clone)]
@@ -21,8 +23,14 @@ pub struct LedgerConfig {
     pub state_dir: Option<PathBuf>,
     /// Go on with what is at the URL, whatever the state directory remembers; refused where it remembers nothing else.
     pub begin_new: bool,
+    /// Whether other coordinators use it too: PostgreSQL only.
+    pub shared: bool,
+    /// What coordinators that share it must have in common beside the budgets, by name, in words.
+    pub terms: BTreeMap<String, String>,
     /// Finds the fingerprints of versions that an older program recorded without.
     pub derive: Option<Derive>,
+    /// What is measured of it. By default nobody reads that.
+    pub meter: LedgerMeter,
 }
 
 impl LedgerConfig {
@@ -35,16 +43,37 @@ impl LedgerConfig {
             request_memory: Duration::from_secs(24 * 3600),
             state_dir: None,
             begin_new: false,
+            shared: false,
+            terms: BTreeMap::new(),
             derive: None,
+            meter: LedgerMeter::default(),
         }
     }
 
     /// Checks the URL, without a connection.
     ///
     /// # Errors
-    /// [`LedgerError::Url`], which does not quote it.
+    /// [`LedgerError::Url`], which does not quote it; [`LedgerError::SharedFile`].
     pub fn check(&self) -> Result<(), LedgerError> {
-        Place::parse(&self.url).map(drop)
+        match Place::parse(&self.url)? {
+            Place::Sqlite(_) if self.shared => Err(LedgerError::SharedFile),
+            _ => Ok(()),
+        }
+    }
+
+    /// What coordinators that share the ledger must have in common, by name.
+    pub(super) fn terms(&self) -> BTreeMap<String, String> {
+        let limit = |limit: Option<u64>| limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
+        let Budgets { records, queries_per_record, models_per_record, rows_per_minute } = self.budgets;
+        let budgets = [
+            ("[budget] records", limit(records)),
+            ("[budget] queries_per_record", limit(queries_per_record)),
+            ("[budget] models_per_record", limit(models_per_record)),
+            ("[budget] rows_per_minute", limit(rows_per_minute)),
+            ("[ledger] request_memory_h", format!("{}", self.request_memory.as_secs_f64() / 3600.0)),
+        ];
+        let budgets = budgets.into_iter().map(|(name, value)| (name.to_owned(), value));
+        self.terms.clone().into_iter().chain(budgets).collect()
     }
 }
 

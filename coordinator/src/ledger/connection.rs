@@ -13,7 +13,7 @@ use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, FromRow, PgConnection, SqlSafeStr, SqliteConnection};
 
-use super::{LedgerError, postgres};
+use super::LedgerError;
 
 /// The one set of migrations. Listed here and not by sqlx's macro, which would have its engines built a second time.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -26,11 +26,32 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     ])
 });
 
+/// What PostgreSQL has beside them, for several coordinators on one ledger. One set, as applied ones must all be known.
+static POSTGRES_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let step = |version, name: &'static str, sql: &'static str| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    let mut all: Vec<Migration> = MIGRATIONS.iter().cloned().collect();
+    all.push(step(3, "rates", include_str!("../../migrations/postgres/0003_rates.sql")));
+    all.push(step(4, "models", include_str!("../../migrations/postgres/0004_models.sql")));
+    all.push(step(5, "audits", include_str!("../../migrations/postgres/0005_audits.sql")));
+    Migrator::with_migrations(all)
+});
+
 /// How long SQLite waits for another process (a backup, an erasure) before it gives up.
 const BUSY: Duration = Duration::from_secs(10);
 /// How often, and how far apart, PostgreSQL is asked for the lock.
-const LOCK_TRIES: u32 = 20;
-const LOCK_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const LOCK_TRIES: u32 = 20;
+pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(100);
+/// What a coordinator that shares its ledger asks of PostgreSQL: one that is frozen in the middle of a transaction, or whose machine
+/// is gone, must not hold the others up, and one that waits in vain must say so.
+const SHARED_SESSION: &str = "SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '20s'; \
+    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
+/// How long PostgreSQL may take to answer a coordinator that serves; longer than it waits for a lock. A server that fell silent with
+/// nothing unacknowledged would be waited for without end.
+const ANSWER: Duration = Duration::from_secs(25);
+/// How long a farewell may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// How long PostgreSQL may take to answer a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// SQLite's page cache (at most 256 MiB, in KiB), and how many pages the log may hold before they are copied into the
@@ -59,7 +80,8 @@ impl Place {
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            return postgres::options(url).map(|options| Self::Postgres(Box::new(options)));
+            let options = vfl_postgres::options(url, "cloison ledger").map_err(|e| LedgerError::Url(e.0))?;
+            return Ok(Self::Postgres(Box::new(options)));
         }
         Err(LedgerError::Url("a ledger is `sqlite:PATH` or `postgres://…`"))
     }
@@ -68,7 +90,7 @@ impl Place {
     pub(crate) fn may_hold_a_ledger(&self) -> bool {
         match self {
             Self::Sqlite(path) => std::fs::metadata(path).is_ok_and(|m| m.len() > 0),
-            Self::Postgres(_) => true,
+            Self::Postgres(..) => true,
         }
     }
 
@@ -100,13 +122,11 @@ impl Place {
             }
             Self::Postgres(options) => {
                 let connecting = options.as_ref().clone().disable_statement_logging();
-                let connected = tokio::time::timeout(CONNECT, connecting.connect()).await;
-                Connection::Postgres(
-                    connected.map_err(|_| LedgerError::Storage("the database does not answer".into()))??,
-                )
+                Connection::Postgres(answered(Some(CONNECT), connecting.connect()).await?, Some(CONNECT))
             }
         };
         connection.check_durable().await?;
+        connection.wait_up_to(None);
         Ok(connection)
     }
 }
@@ -115,8 +135,19 @@ impl Place {
 pub(crate) enum Connection {
     /// To a SQLite file.
     Sqlite(SqliteConnection),
-    /// To a PostgreSQL server.
-    Postgres(PgConnection),
+    /// To a PostgreSQL server, and how long it may take to answer. After an answer that did not come in time the connection is of no
+    /// use any more.
+    Postgres(PgConnection, Option<Duration>),
+}
+
+/// What the database answers, if it does so in time.
+async fn answered<T>(
+    patience: Option<Duration>,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, LedgerError> {
+    let Some(patience) = patience else { return Ok(work.await?) };
+    let answer = tokio::time::timeout(patience, work).await;
+    Ok(answer.map_err(|_| LedgerError::Storage("the database does not answer".into()))??)
 }
 
 /// A parameter of a statement.
@@ -126,6 +157,8 @@ pub(crate) enum Arg<'a> {
     Int(i64),
     /// TEXT.
     Text(&'a str),
+    /// BYTEA.
+    Bytes(&'a [u8]),
 }
 
 macro_rules! bound {
@@ -135,6 +168,7 @@ macro_rules! bound {
             query = match *arg {
                 Arg::Int(value) => query.bind(value),
                 Arg::Text(value) => query.bind(value.to_owned()),
+                Arg::Bytes(value) => query.bind(value.to_vec()),
             };
         }
         query
@@ -146,7 +180,7 @@ impl Connection {
     pub(crate) fn pick(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         match self {
             Self::Sqlite(_) => sqlite,
-            Self::Postgres(_) => postgres,
+            Self::Postgres(..) => postgres,
         }
     }
 
@@ -154,7 +188,7 @@ impl Connection {
     pub(crate) async fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, LedgerError> {
         Ok(match self {
             Self::Sqlite(c) => bound!(sql, args).execute(c).await?.rows_affected(),
-            Self::Postgres(c) => bound!(sql, args).execute(c).await?.rows_affected(),
+            Self::Postgres(c, patience) => answered(*patience, bound!(sql, args).execute(c)).await?.rows_affected(),
         })
     }
 
@@ -164,8 +198,8 @@ impl Connection {
             Self::Sqlite(c) => {
                 sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await?;
             }
-            Self::Postgres(c) => {
-                sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await?;
+            Self::Postgres(c, patience) => {
+                answered(*patience, sqlx::raw_sql(AssertSqlSafe(sql)).execute(c)).await?;
             }
         }
         Ok(())
@@ -178,8 +212,9 @@ impl Connection {
     {
         match self {
             Self::Sqlite(c) => bound!(sql, args).fetch_all(c).await?.iter().map(|row| Ok(T::from_row(row)?)).collect(),
-            Self::Postgres(c) => {
-                bound!(sql, args).fetch_all(c).await?.iter().map(|row| Ok(T::from_row(row)?)).collect()
+            Self::Postgres(c, patience) => {
+                let rows = answered(*patience, bound!(sql, args).fetch_all(c)).await?;
+                rows.iter().map(|row| Ok(T::from_row(row)?)).collect()
             }
         }
     }
@@ -197,8 +232,9 @@ impl Connection {
     pub(crate) async fn begin(&mut self) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(_) => self.execute("BEGIN IMMEDIATE", &[]).await.map(drop),
-            Self::Postgres(_) => {
-                self.execute("BEGIN", &[]).await?;
+            Self::Postgres(..) => {
+                // Each statement sees what was committed before it: what comes after the lock sees all that was before it.
+                self.execute("BEGIN ISOLATION LEVEL READ COMMITTED", &[]).await?;
                 let lock = "SELECT pg_advisory_xact_lock(hashtext('cloison ledger write'), hashtext(current_schema()))";
                 self.execute(lock, &[]).await.map(drop)
             }
@@ -214,7 +250,7 @@ impl Connection {
     pub(crate) async fn migrate(&mut self) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(c) => clustered(&MIGRATIONS).run_direct(None, c, false).await?,
-            Self::Postgres(c) => MIGRATIONS.run_direct(None, c, false).await?,
+            Self::Postgres(c, _) => POSTGRES_MIGRATIONS.run_direct(None, c, false).await?,
         }
         Ok(())
     }
@@ -250,21 +286,66 @@ impl Connection {
         self.execute(sql, &[Arg::Text(name), Arg::Text(value)]).await.map(drop)
     }
 
-    /// Takes the lock of the one coordinator that may write. SQLite's is a file lock, see [`super::lock`]; PostgreSQL's lives as
-    /// long as this connection.
-    pub(crate) async fn lock(&mut self) -> Result<(), LedgerError> {
+    /// Takes the lock of those that may write: of one coordinator, or of all that share the ledger. SQLite's is a file lock, see
+    /// [`super::lock`]; PostgreSQL's lives as long as this connection.
+    pub(crate) async fn lock(&mut self, shared: bool) -> Result<(), LedgerError> {
         if let Self::Sqlite(_) = self {
             return Ok(());
         }
-        let sql = "SELECT pg_try_advisory_lock(hashtext('cloison ledger'), hashtext(current_schema()))";
+        let alone = "SELECT pg_try_advisory_lock(hashtext('cloison ledger'), hashtext(current_schema()))";
+        let among = "SELECT pg_try_advisory_lock_shared(hashtext('cloison ledger'), hashtext(current_schema()))";
+        if shared {
+            self.bound().await?;
+        }
         // The server lets go of it a moment after a coordinator that stopped has closed its connection.
         for _ in 0..LOCK_TRIES {
-            if let Some((true,)) = self.row::<(bool,)>(sql, &[]).await? {
+            if let Some((true,)) = self.row::<(bool,)>(if shared { among } else { alone }, &[]).await? {
                 return Ok(());
             }
             tokio::time::sleep(LOCK_PAUSE).await;
         }
-        Err(LedgerError::Locked)
+        // Who holds it: those that share it let this one in among them.
+        match (shared, self.row::<(bool,)>(among, &[]).await?) {
+            (true, _) => Err(LedgerError::NotShared),
+            (false, Some((true,))) => Err(LedgerError::Shared),
+            (false, _) => Err(LedgerError::Locked),
+        }
+    }
+
+    /// Bounds how long PostgreSQL is waited for, as whoever serves must do. Maintenance of a large ledger takes its time.
+    pub(crate) fn impatient(&mut self) {
+        self.wait_up_to(Some(ANSWER));
+    }
+
+    fn wait_up_to(&mut self, patience: Option<Duration>) {
+        if let Self::Postgres(_, waits) = self {
+            *waits = patience;
+        }
+    }
+
+    /// Bounds what a session in PostgreSQL may hold up, and for how long it waits.
+    pub(crate) async fn bound(&mut self) -> Result<(), LedgerError> {
+        self.impatient();
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(..) => self.execute_text(SHARED_SESSION.into()).await,
+        }
+    }
+
+    /// Counts this connection among those whose coordinators have agreed on the terms, as long as it lives.
+    pub(crate) async fn agreed(&mut self) -> Result<(), LedgerError> {
+        let sql = "SELECT pg_advisory_lock_shared(hashtext('cloison terms'), hashtext(current_schema()))";
+        self.execute(sql, &[]).await.map(drop)
+    }
+
+    /// How many other coordinators share the ledger now, and have agreed on its terms: one that only waits for its turn to begin has not.
+    pub(crate) async fn others(&mut self) -> Result<u64, LedgerError> {
+        let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted \
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+            AND CAST(classid AS BIGINT) = CAST(hashtext('cloison terms') AS BIGINT) & 4294967295 \
+            AND CAST(objid AS BIGINT) = CAST(hashtext(current_schema()) AS BIGINT) & 4294967295 AND pid <> pg_backend_pid()";
+        let (others,) = self.row::<(i64,)>(sql, &[]).await?.unwrap_or_default();
+        Ok(u64::try_from(others).unwrap_or_default())
     }
 
     async fn check_durable(&mut self) -> Result<(), LedgerError> {
@@ -282,7 +363,7 @@ impl Connection {
                     return Err(LedgerError::NotDurable(format!("SQLite's journal is `{journal}`, not `wal`: {why}")));
                 }
             }
-            Self::Postgres(_) => {
+            Self::Postgres(..) => {
                 self.execute("SET synchronous_commit = on", &[]).await?;
                 for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
                     let sql = "SELECT current_setting($1)";
@@ -302,7 +383,10 @@ impl Connection {
     pub(crate) async fn close(self) {
         let _ = match self {
             Self::Sqlite(c) => c.close().await,
-            Self::Postgres(c) => c.close().await,
+            Self::Postgres(c, _) => match tokio::time::timeout(FAREWELL, c.close()).await {
+                Ok(closed) => closed,
+                Err(_) => Ok(()),
+            },
         };
     }
 }

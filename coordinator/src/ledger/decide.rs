@@ -29,6 +29,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) approved: bool,
     /// Key of the policy.
     pub(crate) policy: i64,
+    /// When, by the clock that the rate goes by.
+    pub(crate) clock: Duration,
 }
 
 /// What is known of one record asked for, and what the group adds to it.
@@ -113,6 +115,8 @@ pub(crate) struct PartyState<'a> {
     remembered: Map<&'a str, Remembered>,
     /// The request ids to remember.
     pub(crate) to_remember: Vec<&'a str>,
+    /// Records whose last query the group has spent.
+    pub(crate) exhausted: u64,
     /// What is added to `totals`, by model and policy.
     pub(crate) totals: BTreeMap<(i64, i64), Total>,
 }
@@ -123,6 +127,7 @@ impl<'a> PartyState<'a> {
         Self {
             records,
             new_records: 0,
+            exhausted: 0,
             bucket,
             slots: Map::with_capacity_and_hasher(rows, RandomState::default()),
             entries: Vec::with_capacity(rows),
@@ -178,6 +183,11 @@ impl<'a> PartyState<'a> {
         !self.totals.is_empty()
     }
 
+    /// Distinct records that the party has asked for, the group's among them.
+    pub(crate) fn records(&self) -> u64 {
+        self.records.saturating_add(self.new_records)
+    }
+
     /// Decides one request. A refusal of the whole request changes nothing.
     pub(crate) fn decide(
         &mut self,
@@ -204,7 +214,7 @@ impl<'a> PartyState<'a> {
         }
         if let (Some(bucket), Some(rows_per_minute)) = (&mut self.bucket, budgets.rows_per_minute) {
             let rows = slots.len() as u64;
-            bucket.take(rows_per_minute, rows, spend.uptime).map_err(|retry_after| LedgerError::Rate {
+            bucket.take(rows_per_minute, rows, asked.clock).map_err(|retry_after| LedgerError::Rate {
                 rows_per_minute,
                 rows,
                 retry_after,
@@ -215,7 +225,10 @@ impl<'a> PartyState<'a> {
             let share = spend.share_hashes.get(row).copied();
             let entry = &mut self.entries[slot];
             let known = entry.known;
-            verdicts.push(entry.spend(asked, share, budgets, now));
+            let verdict = entry.spend(asked, share, budgets, now);
+            let last = verdict == RowVerdict::Granted && budgets.queries_per_record == Some(entry.queries);
+            self.exhausted += u64::from(last);
+            verdicts.push(verdict);
             self.new_records += u64::from(!known && entry.known);
         }
         let refused = verdicts.iter().filter(|&&v| v != RowVerdict::Granted).count() as i64;

@@ -97,8 +97,35 @@ pub enum LedgerError {
     )]
     NothingToBegin,
     /// Another coordinator has the ledger.
-    #[error("another coordinator uses this ledger; stop it first, or give this one a ledger of its own")]
+    #[error(
+        "another coordinator uses this ledger; stop it first, or give this one a ledger of its own (several coordinators on one ledger \
+         take PostgreSQL, and `shared = true` in [ledger] of each)"
+    )]
     Locked,
+    /// Coordinators that share it have the ledger, and this one does not.
+    #[error("coordinators with `shared = true` in [ledger] use this ledger; set that here as well, or stop them first")]
+    Shared,
+    /// A coordinator that does not share it has the ledger.
+    #[error(
+        "a coordinator without `shared = true` in [ledger] uses this ledger; stop it first, or restart it with that"
+    )]
+    NotShared,
+    /// A ledger that cannot be shared.
+    #[error("`shared = true` in [ledger] takes a ledger in PostgreSQL (`url = \"postgres://…\"`)")]
+    SharedFile,
+    /// A coordinator that would do otherwise than those it shares the ledger with.
+    #[error(
+        "the coordinators of a shared ledger have one configuration: `{name}` is {ours} here and {theirs} at those that run; \
+         give all of them the same, or stop them before you change it"
+    )]
+    Terms {
+        /// What differs.
+        name: String,
+        /// Its value here.
+        ours: String,
+        /// Its value there.
+        theirs: String,
+    },
     /// The URL is not one of a ledger.
     #[error("the ledger's URL is malformed: {0}")]
     Url(&'static str),

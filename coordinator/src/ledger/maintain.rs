@@ -179,6 +179,6 @@ async fn scrub(connection: &mut Connection) -> Result<(), LedgerError> {
                 )),
             }
         }
-        Connection::Postgres(_) => connection.execute_text("VACUUM uses".into()).await,
+        Connection::Postgres(..) => connection.execute_text("VACUUM uses".into()).await,
     }
 }

@@ -3,16 +3,19 @@
 //! [`Ledger::spend`] returns only when what it granted is on disk, so whatever was released is recorded: a coordinator
 //! killed at any point has recorded as much as it released, or more. A commit that fails grants nothing.
 //!
-//! One thread writes. It takes the requests that wait, reads what is known of their records, decides them in order
+//! One thread of a coordinator writes. It takes the requests that wait, reads what is known of their records, decides them in order
 //! (`decide`) and writes the sum of the changes in one transaction: many callers share one synchronisation of the disk. The
 //! ledger is not kept in memory; only the names of parties, models and policies and the erased records are.
+//!
+//! Several coordinators may share a ledger in PostgreSQL. Their transactions run one after another, under a lock of the
+//! database, and each reads first what others may have changed.
 //!
 //! Tables and SQL are the same for SQLite and PostgreSQL (`migrations/`), and are meant to be read with plain SQL.
 
 mod begin;
 mod budgets;
 mod config;
-mod connection;
+pub(crate) mod connection;
 mod decide;
 mod erased;
 mod error;
@@ -20,26 +23,34 @@ mod events;
 mod lock;
 mod maintain;
 mod mark;
+mod meter;
 mod models;
-mod postgres;
 mod rate;
 mod read;
 mod request;
 mod writer;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tokio::sync::{mpsc, oneshot};
 use vfl_shared::types::PartyName;
 
+pub(crate) use begin::REGISTRY;
 pub use begin::secret_fingerprint;
 pub use budgets::Budgets;
 pub use config::{Derive, LedgerConfig};
 use connection::Place;
+pub(crate) use decide::{hex, seconds, unhex};
 pub use error::LedgerError;
 pub use maintain::{Erased, Retained, backup, erase, retain};
+pub use meter::LedgerMeter;
 pub use models::approve;
 pub use read::{Event, PartySummary, RecordUse, Summary, UseSummary, record_uses, summary};
 pub use request::{MAX_REQUEST_ID_CHARS, RowVerdict, Spend};
 use writer::Waiting;
+
+use crate::share::ShareHashKind;
 
 /// How many requests may wait for the writer before callers wait to be let in.
 const WAITING_REQUESTS: usize = 256;
@@ -49,6 +60,8 @@ pub struct Ledger {
     place: Place,
     requests: mpsc::Sender<Waiting>,
     ended: oneshot::Receiver<()>,
+    share_hash: ShareHashKind,
+    registry: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Ledger {
@@ -61,15 +74,24 @@ impl Ledger {
     /// Opens the ledger, beginning it if there is none, and locks it for this coordinator.
     ///
     /// # Errors
-    /// [`LedgerError::Url`], [`LedgerError::Locked`], [`LedgerError::Fingerprint`], [`LedgerError::NotDurable`] where commits
+    /// [`LedgerError::Url`], [`LedgerError::Locked`] and its like, [`LedgerError::Terms`], [`LedgerError::Fingerprint`], [`LedgerError::NotDurable`] where commits
     /// are not synchronised; [`LedgerError::Lost`], [`LedgerError::Another`], [`LedgerError::OldCopy`],
     /// [`LedgerError::DamagedMark`] where it is not the one that the state directory knows; [`LedgerError::Storage`] for the
     /// rest.
     pub async fn open(config: &LedgerConfig, secret_fingerprint: &str) -> Result<Self, LedgerError> {
+        config.check()?;
         let place = Place::parse(&config.url)?;
+        let registry = Arc::<AtomicU64>::default();
         let (requests, waiting) = mpsc::channel(WAITING_REQUESTS);
-        let ended = writer::start(place.clone(), config, secret_fingerprint.to_owned(), waiting).await?;
-        Ok(Self { place, requests, ended })
+        let (share_hash, ended) =
+            writer::start(place.clone(), config, secret_fingerprint.to_owned(), registry.clone(), waiting).await?;
+        Ok(Self { place, requests, ended, share_hash, registry })
+    }
+
+    /// How this ledger wants logit shares hashed.
+    #[must_use]
+    pub fn share_hash(&self) -> ShareHashKind {
+        self.share_hash
     }
 
     /// Records a request and returns once that is on disk: one verdict per row, in the order of the ids.
@@ -91,6 +113,13 @@ impl Ledger {
         let stopped = |()| LedgerError::Storage("the ledger's writer has stopped".into());
         self.requests.send(Waiting { spend: request, answer }).await.map_err(|_| stopped(()))?;
         answered.await.map_err(|_| stopped(()))?
+    }
+
+    /// How often the registry of the coordinators that share this ledger had changed when the last request was recorded: at least
+    /// what was so in the transaction of any request that has been answered.
+    #[must_use]
+    pub fn registry_changes(&self) -> u64 {
+        self.registry.load(Ordering::Acquire)
     }
 
     /// What was spent, of one active party or of all, and what is left.

@@ -24,6 +24,8 @@ pub(super) struct Models {
     fingerprints: HashMap<String, i64>,
     /// What stands for each key.
     passive: HashMap<i64, i64>,
+    /// Of which they are, where others write too.
+    state: String,
     approvals: String,
     approved: HashSet<String>,
 }
@@ -39,11 +41,30 @@ impl Models {
         Ok(models)
     }
 
-    fn add(&mut self, id: i64, name: String, fingerprint: String) -> (i64, i64) {
+    fn add(&mut self, id: i64, name: String, fingerprint: String) {
         let passive = *self.fingerprints.entry(fingerprint).or_insert(id);
         self.versions.insert(name, id);
         self.passive.insert(id, passive);
-        (id, passive)
+    }
+
+    async fn read_again(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
+        *self = Self {
+            approvals: std::mem::take(&mut self.approvals),
+            approved: std::mem::take(&mut self.approved),
+            state: std::mem::take(&mut self.state),
+            ..Self::read(connection).await?
+        };
+        Ok(())
+    }
+
+    /// Reads the models if another coordinator has added or named one: `state` is a text that changes with them. Inside of the writer's
+    /// transaction.
+    pub(super) async fn follow(&mut self, connection: &mut Connection, state: &str) -> Result<(), LedgerError> {
+        if state != self.state {
+            self.read_again(connection).await?;
+            self.state = state.to_owned();
+        }
+        Ok(())
     }
 
     /// The keys of a version and of what its passive parties contribute, made if there are none.
@@ -64,11 +85,7 @@ impl Models {
         let add = "INSERT INTO models (id, name, fingerprint) SELECT coalesce(max(id), 0) + 1, $1, $2 FROM models WHERE true \
             ON CONFLICT (name) DO UPDATE SET fingerprint = coalesce(models.fingerprint, excluded.fingerprint)";
         connection.execute(add, &[Arg::Text(version), Arg::Text(fingerprint)]).await?;
-        *self = Self {
-            approvals: std::mem::take(&mut self.approvals),
-            approved: std::mem::take(&mut self.approved),
-            ..Self::read(connection).await?
-        };
+        self.read_again(connection).await?;
         let id = self.versions.get(version).copied();
         let keys = id.and_then(|id| Some((id, self.passive.get(&id).copied()?)));
         match keys {

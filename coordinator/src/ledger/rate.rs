@@ -1,8 +1,9 @@
 //! Rows per minute: a token bucket per active party.
 //!
-//! It lives in memory. A rate bounds how fast budgets can go, not what is disclosed in all; a restart refills it once, at
+//! It lives in memory, but for a shared ledger, where it is a row of the table `rates` and its clock the database's. A rate bounds how fast budgets can go, not what is disclosed in all; a restart refills it once, at
 //! most one minute's rows, and refusals then cost no write. Its time is the process's own, which nobody sets: a wall clock that
-//! is set back and forward again would credit the same minutes twice.
+//! is set back and forward again would credit the same minutes twice. (A bucket never goes back, so a database's clock that is set
+//! back stops it until the old time is reached again.)
 
 use std::time::Duration;
 
@@ -20,6 +21,16 @@ impl Bucket {
     /// Full: one minute's rows. `now` is a time of the process, since whenever.
     pub(crate) fn full(per_minute: u64, now: Duration) -> Self {
         Self { tokens: u128::from(per_minute) * ROW, filled_at: now }
+    }
+
+    /// What it holds, and when that was so: for the table of a shared ledger.
+    pub(crate) fn parts(&self) -> (u128, Duration) {
+        (self.tokens, self.filled_at)
+    }
+
+    /// The inverse of [`Bucket::parts`].
+    pub(crate) fn of((tokens, filled_at): (u128, Duration)) -> Self {
+        Self { tokens, filled_at }
     }
 
     /// Takes the tokens of `rows`, or none at all and says how long until there are enough; `None` if there never will be.

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,10 +14,12 @@ use super::connection::{Arg, Connection, Place};
 use super::decide::{Asked, Class, PartyState, Remembered, hex, read_verdicts, seconds, unhex, write_verdicts};
 use super::erased::{self, Erased};
 use super::mark::{self, Marker};
+use super::meter::{LedgerMeter, Spent};
 use super::models::{self, Models};
 use super::rate::Bucket;
 use super::request::{RowVerdict, Spend};
 use super::{Budgets, LedgerConfig, LedgerError};
+use crate::share::ShareHashKind;
 
 /// Rows of one commit, about: a group is closed when it has as many. The more, the more rows share a page that is written.
 const GROUP_ROWS: usize = 262_144;
@@ -48,8 +52,14 @@ struct Writer {
     buckets: HashMap<String, Bucket>,
     purged_at: i64,
     marker: Marker,
+    /// What other writers of the ledger must agree on; `None`: there is no other.
+    terms: Option<String>,
+    /// The changes of the registry, as the last transaction saw them.
+    registry: Arc<AtomicU64>,
     /// SQLite's lock file; held for as long as the writer lives.
     _lock: Option<File>,
+    share_hash: ShareHashKind,
+    meter: LedgerMeter,
 }
 
 /// A connection that is locked and checked.
@@ -60,18 +70,22 @@ struct Open {
     policies: HashMap<String, i64>,
     /// Commits that changed the ledger.
     mark: u64,
+    /// The database's clock in a shared ledger, as of this transaction.
+    clock: Option<Duration>,
     /// About how many bytes the remembered requests take.
     remembered: i64,
 }
 
 /// Starts the writer on a thread of its own: it decides tens of thousands of rows at a time, which would stall a runtime that
-/// serves requests. Returns once the ledger is open; the receiver hears when the writer has ended.
+/// serves requests. Returns once the ledger is open, with the kind of its share hashes; the receiver hears when the writer has
+/// ended.
 pub(super) async fn start(
     place: Place,
     config: &LedgerConfig,
     fingerprint: String,
+    registry: Arc<AtomicU64>,
     waiting: mpsc::Receiver<Waiting>,
-) -> Result<oneshot::Receiver<()>, LedgerError> {
+) -> Result<(ShareHashKind, oneshot::Receiver<()>), LedgerError> {
     let config = config.clone();
     let (opened, opening) = oneshot::channel();
     let (end, ended) = oneshot::channel();
@@ -79,10 +93,10 @@ pub(super) async fn start(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let work = move || {
         runtime.block_on(async move {
-            match Writer::open(place, &config, fingerprint).await {
+            match Writer::open(place, &config, fingerprint, registry).await {
                 Ok(writer) => {
                     // A caller that has gone away drops its end of the channel, which ends the writer.
-                    let _ = opened.send(Ok(()));
+                    let _ = opened.send(Ok(writer.share_hash));
                     writer.run(waiting).await;
                 }
                 Err(error) => drop(opened.send(Err(error))),
@@ -92,16 +106,41 @@ pub(super) async fn start(
         let _ = end.send(());
     };
     std::thread::Builder::new().name("ledger".into()).spawn(work).map_err(failed)?;
-    opening.await.map_err(|_| LedgerError::Storage("the ledger's writer did not start".into()))??;
-    Ok(ended)
+    let share_hash = opening.await.map_err(|_| LedgerError::Storage("the ledger's writer did not start".into()))??;
+    Ok((share_hash, ended))
 }
 
 impl Writer {
-    async fn open(place: Place, config: &LedgerConfig, fingerprint: String) -> Result<Self, LedgerError> {
-        let Begun { connection, marker, lock } = begin::begin(&place, config, &fingerprint).await?;
-        let open = Some(Open::new(connection, marker.reached()).await?);
+    async fn open(
+        place: Place,
+        config: &LedgerConfig,
+        fingerprint: String,
+        registry: Arc<AtomicU64>,
+    ) -> Result<Self, LedgerError> {
+        let Begun { connection, marker, lock, share_hash } = begin::begin(&place, config, &fingerprint).await?;
+        let mut open = Open::new(connection, marker.reached()).await?;
+        for (party, records) in open.connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await? {
+            let records = u64::try_from(records).map_err(|_| contradiction())?;
+            config.meter.spent(Spent { party, records, exhausted: 0 }, &config.budgets);
+        }
+        let open = Some(open);
         let (budgets, memory, buckets, purged_at) = (config.budgets, config.request_memory, HashMap::new(), 0);
-        Ok(Self { place, budgets, memory, fingerprint, open, buckets, purged_at, marker, _lock: lock })
+        let terms = config.shared.then(|| begin::written(&config.terms())).transpose()?;
+        Ok(Self {
+            place,
+            budgets,
+            memory,
+            fingerprint,
+            open,
+            buckets,
+            purged_at,
+            marker,
+            terms,
+            registry,
+            _lock: lock,
+            share_hash,
+            meter: config.meter.clone(),
+        })
     }
 
     /// The next request; `None` when every sender is gone. Where there is nothing to do, the mark catches up.
@@ -128,7 +167,10 @@ impl Writer {
                 group.push(next);
             }
             let (spends, answers): (Vec<Spend>, Vec<_>) = group.into_iter().map(|w| (w.spend, w.answer)).unzip();
-            match self.commit(&spends).await {
+            let began = Instant::now();
+            let committed = self.commit(&spends).await;
+            self.meter.committed(spends.len(), rows, began.elapsed(), committed.is_err());
+            match committed {
                 // A caller that no longer waits has its request recorded and gets nothing.
                 Ok(decided) => answers.into_iter().zip(decided).for_each(|(to, answer)| drop(to.send(answer))),
                 Err(error) => {
@@ -148,40 +190,64 @@ impl Writer {
 
     /// Decides a group and makes it durable.
     async fn commit(&mut self, spends: &[Spend]) -> Result<Vec<Answer>, LedgerError> {
+        let mut begun = false;
+        if let Some(open) = &mut self.open {
+            match open.connection.begin().await {
+                Ok(()) => begun = true,
+                Err(error) if self.terms.is_none() => return Err(error),
+                // Lost while nobody asked, as when the database was started again. Nothing was begun, so nothing is lost.
+                Err(_) => self.open = None,
+            }
+        }
         if self.open.is_none() {
-            let (connection, mark) = begin::resume(&self.place, &self.marker, &self.fingerprint).await?;
+            let shared = self.terms.is_some();
+            let (connection, mark) = begin::resume(&self.place, &self.marker, &self.fingerprint, shared).await?;
             self.open = Some(Open::new(connection, mark).await?);
         }
         let Some(open) = &mut self.open else { return Err(LedgerError::Missing) };
-        open.connection.begin().await?;
-        open.refresh().await?;
+        if !begun {
+            open.connection.begin().await?;
+        }
+        let registry = match &self.terms {
+            None => open.refresh().await?,
+            Some(terms) => open.follow(terms).await?,
+        };
         let mut asked = Vec::with_capacity(spends.len());
         for spend in spends {
             let (model, passive) = open.models.intern(&mut open.connection, &spend.model, &spend.passive).await?;
             let approved = open.models.approved(&spend.passive);
             let policy = open.policy(&spend.policy).await?;
-            asked.push(Asked { spend, records: open.erased.names(&spend.ids), model, passive, approved, policy });
+            let (records, clock) = (open.erased.names(&spend.ids), open.clock.unwrap_or(spend.uptime));
+            asked.push(Asked { spend, records, model, passive, approved, policy, clock });
         }
         let mut by_party: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (position, asked) in asked.iter().enumerate() {
             by_party.entry(asked.spend.party.as_str()).or_default().push(position);
         }
         let mut answers: Vec<Option<Answer>> = spends.iter().map(|_| None).collect();
-        let mut buckets = Vec::new();
+        let (mut buckets, mut spent) = (Vec::new(), Vec::new());
         let (mut changed, mark) = (false, open.mark + 1);
         for (party, positions) in by_party {
             let asked: Vec<&Asked<'_>> = positions.iter().map(|&p| &asked[p]).collect();
             let bucket = self.budgets.rows_per_minute.zip(asked.first());
             let bucket = bucket.map(|(rate, first)| {
-                self.buckets.get(party).copied().unwrap_or_else(|| Bucket::full(rate, first.spend.uptime))
+                self.buckets.get(party).copied().unwrap_or_else(|| Bucket::full(rate, first.clock))
             });
             let (id, mut state) = open.read(party, &asked, bucket).await?;
+            if let (Some(full), Some(_)) = (bucket, open.clock) {
+                state.bucket = Some(open.bucket(id, full).await?);
+            }
             for (&position, asked) in positions.iter().zip(&asked) {
                 answers[position] = Some(state.decide(asked, &self.budgets, self.memory));
             }
             open.write(id, &state).await?;
             changed |= state.changed();
-            buckets.extend(state.bucket.map(|bucket| (party.to_owned(), bucket)));
+            spent.push(Spent { party: party.to_owned(), records: state.records(), exhausted: state.exhausted });
+            match (state.bucket, open.clock) {
+                (Some(bucket), Some(_)) if state.changed() => open.write_bucket(id, bucket).await?,
+                (Some(bucket), None) => buckets.push((party.to_owned(), bucket)),
+                _ => {}
+            }
         }
         let now = spends.iter().map(|s| seconds(s.at)).max().unwrap_or_default();
         if now.saturating_sub(self.purged_at) >= PURGE_EVERY_S {
@@ -201,10 +267,13 @@ impl Writer {
         open.connection.commit().await?;
         if changed {
             open.mark = mark;
-            self.marker.reach(mark);
         }
+        // Of other writers too: theirs was durable before it could be read.
+        self.marker.reach(open.mark);
+        self.registry.fetch_max(registry, Ordering::AcqRel);
         // Tokens are gone only when what they were taken for is on disk.
         self.buckets.extend(buckets);
+        spent.into_iter().for_each(|spent| self.meter.spent(spent, &self.budgets));
         let undecided = || Err(LedgerError::Storage("the request was not decided".into()));
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(undecided)).collect())
     }
@@ -214,13 +283,13 @@ impl Open {
     async fn new(mut connection: Connection, mark: u64) -> Result<Self, LedgerError> {
         let erased = Erased::read(&mut connection).await?;
         let models = Models::read(&mut connection).await?;
-        let mut open = Self { connection, erased, models, policies: HashMap::new(), mark, remembered: 0 };
+        let mut open = Self { connection, erased, models, policies: HashMap::new(), mark, clock: None, remembered: 0 };
         open.count_remembered().await?;
         Ok(open)
     }
 
     /// Reads what maintenance has changed: erased records, approved versions.
-    async fn refresh(&mut self) -> Result<(), LedgerError> {
+    async fn refresh(&mut self) -> Result<u64, LedgerError> {
         let sql = "SELECT name, value FROM meta WHERE name = $1 OR name = $2";
         let names = [Arg::Text(erased::COUNT), Arg::Text(models::APPROVALS)];
         for (name, count) in self.connection.rows::<(String, String)>(sql, &names).await? {
@@ -229,7 +298,55 @@ impl Open {
                 _ => self.models.refresh(&mut self.connection, &count).await?,
             }
         }
-        Ok(())
+        Ok(0)
+    }
+
+    /// Reads what maintenance and other writers have changed, and the database's clock; gives the number of changes of the
+    /// registry. One round trip, unless something has changed.
+    async fn follow(&mut self, terms: &str) -> Result<u64, LedgerError> {
+        let sql = "SELECT name, value FROM meta WHERE name IN ($1, $2, $3, $4, $5) \
+            UNION ALL SELECT 'clock', CAST(CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) AS TEXT) \
+            UNION ALL SELECT 'models', coalesce(max(id), 0) || ' ' || count(fingerprint) FROM models";
+        let names = [erased::COUNT, models::APPROVALS, MARK, begin::TERMS, begin::REGISTRY].map(Arg::Text);
+        let (mut registry, mut theirs) = (0, String::new());
+        for (name, value) in self.connection.rows::<(String, String)>(sql, &names).await? {
+            let number = || value.parse::<u64>().map_err(|_| contradiction());
+            match name.as_str() {
+                erased::COUNT => self.erased.refresh(&mut self.connection, &value).await?,
+                models::APPROVALS => self.models.refresh(&mut self.connection, &value).await?,
+                "models" => self.models.follow(&mut self.connection, &value).await?,
+                "clock" => self.clock = Some(Duration::from_micros(number()?)),
+                begin::TERMS => theirs = value,
+                begin::REGISTRY => registry = number()?,
+                _ => {
+                    // Another server may have taken over with less than was there.
+                    if number()? < self.mark {
+                        return Err(LedgerError::Storage("the database has lost commits under the coordinator".into()));
+                    }
+                    self.mark = number()?;
+                }
+            }
+        }
+        begin::check_terms(&theirs, terms)?;
+        Ok(registry)
+    }
+
+    /// A party's tokens in a shared ledger; `full` if it has not been limited yet.
+    async fn bucket(&mut self, party: i64, full: Bucket) -> Result<Bucket, LedgerError> {
+        let sql = "SELECT tokens, filled_at FROM rates WHERE party = $1";
+        let Some((tokens, filled_at)) = self.connection.row::<(String, i64)>(sql, &[Arg::Int(party)]).await? else {
+            return Ok(full);
+        };
+        let tokens = tokens.parse().map_err(|_| contradiction())?;
+        Ok(Bucket::of((tokens, Duration::from_micros(u64::try_from(filled_at).map_err(|_| contradiction())?))))
+    }
+
+    async fn write_bucket(&mut self, party: i64, bucket: Bucket) -> Result<(), LedgerError> {
+        let sql = "INSERT INTO rates (party, tokens, filled_at) VALUES ($1, $2, $3) \
+            ON CONFLICT (party) DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at";
+        let (tokens, filled_at) = bucket.parts();
+        let (tokens, filled_at) = (tokens.to_string(), i64::try_from(filled_at.as_micros()).unwrap_or(i64::MAX));
+        self.connection.execute(sql, &[Arg::Int(party), Arg::Text(&tokens), Arg::Int(filled_at)]).await.map(drop)
     }
 
     async fn count_remembered(&mut self) -> Result<(), LedgerError> {
@@ -461,7 +578,8 @@ mod tests {
         let url = format!("sqlite:{}", dir.path().join("ledger.db").display());
         let budgets = Budgets { rows_per_minute: Some(20_000), ..Budgets::UNLIMITED };
         let config = LedgerConfig { budgets, ..LedgerConfig::new(url) };
-        let mut writer = Writer::open(Place::parse(&config.url).unwrap(), &config, "5f3a".into()).await.unwrap();
+        let mut writer =
+            Writer::open(Place::parse(&config.url).unwrap(), &config, "5f3a".into(), Arc::default()).await.unwrap();
         writer.commit(&[spend(10)]).await.unwrap();
         let connection = &mut writer.open.as_mut().unwrap().connection;
         let (pages,) = connection.row::<(i64,)>("PRAGMA page_count", &[]).await.unwrap().unwrap();

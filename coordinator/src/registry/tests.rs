@@ -1,7 +1,9 @@
 //! Tests of the registry of published models.
 
 use vfl_shared::model::contract::start_of;
-use vfl_shared::model::{SubModelSpec, heads};
+use vfl_shared::model::privacy::PrivacyStatement;
+use vfl_shared::model::{Combiner, SubModelSpec, TrainingConfig, heads};
+use vfl_shared::types::PartyName;
 
 use super::*;
 

@@ -50,6 +50,16 @@ async fn lose(site: &Site) {
         }
     } else {
         for table in [
+            "rates",
+            "versions",
+            "tops",
+            "calibrations",
+            "trained",
+            "audit_sessions",
+            "audit_released",
+            "audit_costs",
+            "audit_bound",
+            "audit_sets",
             "meta",
             "uses",
             "totals",

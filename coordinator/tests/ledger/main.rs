@@ -8,8 +8,10 @@ mod durable;
 mod lost;
 mod maintain;
 mod migrate;
+mod models;
 mod oracle;
 mod retry;
+mod shared;
 mod site;
 
 /// Each function twice: against a SQLite file of its own, and against a PostgreSQL schema of its own.

@@ -3,6 +3,8 @@
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use vfl_coordinator::ledger::{self, Budgets, Derive, Ledger, LedgerConfig, LedgerError, RowVerdict};
 
+use vfl_coordinator::share::ShareHashKind;
+
 use crate::site::{FINGERPRINT, Site, granted, model, request, shares, version};
 
 /// The tables and the migrator's notes as they were, and what two versions left in them.
@@ -53,6 +55,7 @@ async fn an_old_ledger_is_brought_up_to_date(site: &Site) {
     let config = LedgerConfig { budgets, derive: Some(derive), ..site.remembered(state.path()) };
     let open = async || Ledger::open(&config, FINGERPRINT).await.unwrap();
     let ledger = open().await;
+    assert_eq!(ledger.share_hash(), ShareHashKind::HmacSha256, "its shares were hashed so");
     let described = ledger.describe(None).await.unwrap();
     let passive: Vec<_> = described.parties[0].uses.iter().map(|u| (u.model.as_str(), u.passive.as_str())).collect();
     assert_eq!(passive, [("m-1", "passive of m-1"), ("m-2", "passive of m-1"), ("m-3", "version m-3")]);
@@ -72,4 +75,12 @@ async fn an_old_ledger_is_brought_up_to_date(site: &Site) {
     ledger.close().await;
 }
 
-crate::both_engines!(an_old_ledger_is_brought_up_to_date);
+async fn a_new_ledger_keeps_its_kind_of_hash(site: &Site) {
+    for _ in 0..2 {
+        let ledger = site.open(Budgets::UNLIMITED).await;
+        assert_eq!(ledger.share_hash(), ShareHashKind::Blake3);
+        ledger.close().await;
+    }
+}
+
+crate::both_engines!(an_old_ledger_is_brought_up_to_date, a_new_ledger_keeps_its_kind_of_hash);

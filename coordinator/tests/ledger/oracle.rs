@@ -23,9 +23,9 @@ struct Ask {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Requests that are on their way together.
-    Ask(Vec<Ask>),
-    Restart,
+    /// Requests that are on their way together, through one of the coordinators.
+    Ask(usize, Vec<Ask>),
+    Restart(usize),
     Erase(usize),
     Retain,
     Approve(usize),
@@ -148,8 +148,8 @@ fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
             wait,
         });
     let step = prop_oneof![
-        12 => proptest::collection::vec(ask, 1..4).prop_map(Step::Ask),
-        1 => Just(Step::Restart),
+        12 => (0usize..2, proptest::collection::vec(ask, 1..4)).prop_map(|(way, asks)| Step::Ask(way, asks)),
+        1 => (0usize..2).prop_map(Step::Restart),
         1 => (0usize..6).prop_map(Step::Erase),
         1 => Just(Step::Retain),
         1 => (0usize..4).prop_map(Step::Approve),
@@ -165,17 +165,24 @@ fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
     (budgets, proptest::collection::vec(step, 1..25))
 }
 
-async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
+/// Through `writers` coordinators, each with a state directory of its own.
+async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize) {
     let mut naive = Naive::new(budgets);
-    let state = tempfile::tempdir().unwrap();
-    let config = LedgerConfig { budgets, ..site.remembered(state.path()) };
-    let open = async || Ledger::open(&config, FINGERPRINT).await.unwrap();
-    let mut ledger = open().await;
+    let states: Vec<_> = (0..writers).map(|_| tempfile::tempdir().unwrap()).collect();
+    let open = async |at: usize| {
+        let config = LedgerConfig { budgets, shared: writers > 1, ..site.remembered(states[at].path()) };
+        Some(Ledger::open(&config, FINGERPRINT).await.unwrap())
+    };
+    let mut ledgers = Vec::new();
+    for at in 0..writers {
+        ledgers.push(open(at).await);
+    }
     let mut now = 0;
     let mut erased = BTreeSet::new();
     for step in steps {
         match step {
-            Step::Ask(asks) => {
+            Step::Ask(way, asks) => {
+                let ledger = ledgers[way % writers].as_ref().unwrap();
                 let mut expected = Vec::new();
                 let mut spends = Vec::new();
                 for ask in asks {
@@ -193,9 +200,9 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
                     }
                 }
             }
-            Step::Restart => {
-                ledger.close().await;
-                ledger = open().await;
+            Step::Restart(at) => {
+                ledgers[at % writers].take().unwrap().close().await;
+                ledgers[at % writers] = open(at % writers).await;
                 naive.tokens.clear();
             }
             Step::Erase(record) => {
@@ -216,7 +223,9 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
             }
         }
     }
-    ledger.close().await;
+    for ledger in ledgers.into_iter().flatten() {
+        ledger.close().await;
+    }
     let rows = site
         .sql(
             "SELECT p.name, u.record, m.name, y.name, u.queries FROM uses u JOIN parties p ON p.id = u.party \
@@ -245,18 +254,22 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step]) {
     assert_eq!(site.number(distinct).await, site.number(counted).await);
 }
 
-fn random_histories(cases: u32, postgres: bool) {
+/// Of several writers, without a rate: theirs goes by the clock of the database, see `shared`.
+fn random_histories(cases: u32, postgres: bool, writers: usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
-    let run = TestRunner::new(config).run(&steps(), |(budgets, steps)| {
+    let run = TestRunner::new(config).run(&steps(), |(mut budgets, steps)| {
+        if writers > 1 {
+            budgets.rows_per_minute = None;
+        }
         runtime.block_on(async {
             if postgres {
                 if let Some(site) = Site::postgres().await {
-                    replay(&site, budgets, &steps).await;
+                    replay(&site, budgets, &steps, writers).await;
                     site.remove().await;
                 }
             } else {
-                replay(&Site::sqlite(), budgets, &steps).await;
+                replay(&Site::sqlite(), budgets, &steps, writers).await;
             }
         });
         Ok(())
@@ -266,10 +279,15 @@ fn random_histories(cases: u32, postgres: bool) {
 
 #[test]
 fn sqlite_agrees_with_the_naive_model() {
-    random_histories(128, false);
+    random_histories(128, false, 1);
 }
 
 #[test]
 fn postgres_agrees_with_the_naive_model() {
-    random_histories(16, true);
+    random_histories(16, true, 1);
+}
+
+#[test]
+fn two_coordinators_on_one_ledger_agree_with_the_naive_model() {
+    random_histories(16, true, 2);
 }

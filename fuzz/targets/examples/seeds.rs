@@ -65,6 +65,7 @@ fn messages() -> Vec<Seed> {
         patience: 2,
         seed: 7,
         model: None,
+        shuffle_block: 0,
     };
     let privacy = pb::Privacy { clip: 1.0, noise: 4.0, epsilon: 8.5, delta: 1e-5, steps: 10 };
     let class_names = || vec!["no".to_owned(), "yes".into()];
@@ -120,7 +121,20 @@ fn messages() -> Vec<Seed> {
         ),
         message(
             "ComputeLogitsResponse",
-            &pb::ComputeLogitsResponse { row_status: vec![1, 1, 1], logit_shares: shares() },
+            &pb::ComputeLogitsResponse {
+                row_status: vec![1, 1, 1],
+                logit_shares: shares(),
+                question: 3,
+                ..Default::default()
+            },
+        ),
+        message(
+            "ComputeLogitsResponse",
+            &pb::ComputeLogitsResponse {
+                question: 4,
+                refused: Some(pb::ShareRefusal { code: 14, message: "the feature store does not answer".into() }),
+                ..Default::default()
+            },
         ),
         message(
             "OpenAuditRequest",

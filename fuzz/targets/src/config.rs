@@ -92,6 +92,7 @@ fn active_party(text: &str) {
         validation_share: t.validation_share,
         patience: t.patience,
         seed: t.seed,
+        shuffle_block: t.shuffle_block,
         model,
     };
     if let Ok(config) = TrainingConfig::try_from(values.clone()) {

@@ -6,7 +6,7 @@ use vfl_shared::model::contract::start_of;
 use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, ShownModel, SubModelSpec, TrainingConfig, heads};
 use vfl_shared::policy::Policy;
-use vfl_shared::rpc::{decode_columns, encode_columns, pb, select_ok};
+use vfl_shared::rpc::{MAX_REASON_BYTES, decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal};
 use vfl_shared::training::messages::{Published, Stored};
 use vfl_shared::transform::{Released, ReleasedParameters, ShownParameters, TransformConfig};
 use vfl_shared::types::{
@@ -17,10 +17,13 @@ use crate::input::bounded;
 use crate::policies;
 
 macro_rules! messages {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident),* $(,)? ; inference: $($open:ident),* $(,)?) => {
         /// All messages of the contract, by name. An input begins with the place of one, which is why new ones come last: the corpus
         /// stays what it is.
-        pub const MESSAGES: &[(&str, crate::Target)] = &[$((stringify!($name), message::<pb::$name>)),*];
+        pub const MESSAGES: &[(&str, crate::Target)] = &[
+            $((stringify!($name), message::<pb::$name>),)*
+            $((stringify!($open), message::<pb::inference::$open>),)*
+        ];
     };
 }
 
@@ -93,6 +96,7 @@ messages![
     Scored,
     Gain,
     Halves,
+    ShareRefusal,
     Transform,
     MetricFigure,
     LendSharesRequest,
@@ -103,6 +107,26 @@ messages![
     Privacy,
     ReleaseTopModelRequest,
     ReleaseTopModelResponse,
+    AlignmentFrame,
+    AlignJobRequest,
+    AlignJobEvent,
+    AlignmentProgress,
+    AlignmentSummary;
+    inference:
+    ServerLiveRequest,
+    ServerLiveResponse,
+    ServerReadyRequest,
+    ServerReadyResponse,
+    ModelReadyRequest,
+    ModelReadyResponse,
+    ServerMetadataRequest,
+    ServerMetadataResponse,
+    ModelMetadataRequest,
+    ModelMetadataResponse,
+    ModelInferRequest,
+    ModelInferResponse,
+    InferParameter,
+    InferTensorContents,
 ];
 
 /// The perceptron that messages show: two inputs, two hidden units, two outputs.
@@ -203,6 +227,12 @@ impl Walk {
             && let Ok(model) = Released::model_from_wire(&wire, &shown_spec(), 2)
         {
             assert_eq!((model.spec(), model.features()), (&shown_spec(), 2));
+        }
+        if let Ok(wire) = pb::ComputeLogitsResponse::decode(bytes)
+            && let Ok(Some(refusal)) = stream_refusal(&wire)
+        {
+            assert!(refusal.message.len() <= MAX_REASON_BYTES && !refusal.message.contains(char::is_control));
+            assert_eq!(stream_refusal(&stream_answer(wire.question, Err(refusal.clone()))), Ok(Some(refusal)));
         }
         if let Ok(wire) = pb::ReleaseTopModelResponse::decode(bytes)
             && let Ok((shown, _)) = ShownModel::from_wire(&wire.top_model, &shown_spec(), 2)
@@ -393,9 +423,9 @@ mod tests {
     /// A message that is added to the contract and not to the list here fails this test.
     #[test]
     fn every_message_of_the_contract_is_listed() {
-        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/vfl/v1");
+        let of = |dir| std::fs::read_dir(format!("{}/../../proto/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap();
         let mut declared = Vec::new();
-        for file in std::fs::read_dir(dir).unwrap() {
+        for file in of("vfl/v1").chain(of("inference")) {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
             let names = text.lines().filter_map(|line| line.strip_prefix("message ")?.split([' ', '{']).next());
             declared.extend(names.map(str::to_owned));

@@ -44,10 +44,12 @@ impl Behind<'_> {
                 return Err(refusal);
             }
         };
-        let answered = self.answers(&session, beside.as_deref(), scorings, on_stage).await;
+        let answers = self.answers(&session, beside.as_deref(), scorings, on_stage);
+        let answered = subject.unless_stopped(answers).await;
         // Closed whatever happened: their secret names are lost with this call, and open sessions are few.
         helped::close(subject, beside).await;
-        let cost = subject.coordinator.close(&session.name, !adversaries.attacks.is_empty()).await;
+        let summary = answered.is_ok() && !adversaries.attacks.is_empty();
+        let cost = subject.coordinator.close(&session.name, summary).await;
         let (answered, cost) = (answered?, cost?);
         Ok(self.audits(answered, session, cost))
     }

@@ -1,6 +1,7 @@
 //! The model that is audited.
 
 use vfl_shared::model::Combiner;
+use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::policy::Policy;
 use vfl_shared::types::ModelVersion;
 
@@ -15,6 +16,10 @@ pub struct Model {
     pub active_features: usize,
     /// Names of the passive parties, in the order in which their logit shares are summed.
     pub passive_parties: Vec<String>,
+    /// Number of each passive party's features, in the same order.
+    pub passive_features: Vec<usize>,
+    /// What parties state of the privacy that they trained with, by the name of the party. Those without are not here.
+    pub privacy: Vec<(String, PrivacyStatement)>,
     /// What is done to the scores of the live service.
     pub policy: Policy,
     /// How the parties' outputs are combined.
@@ -38,4 +43,15 @@ pub struct Training {
     pub validation_records: u32,
     /// The parameters came from files.
     pub imported: bool,
+}
+
+/// A feature as its owner describes it in public.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Feature {
+    /// Its name.
+    pub(crate) name: String,
+    /// numeric, binary, ordinal or categorical.
+    pub(crate) kind: String,
+    /// The declared range that is put on [0, 1].
+    pub(crate) range: (f64, f64),
 }

@@ -1,7 +1,8 @@
 //! The deployment under audit, with the plan of the audit.
 
+use tokio_util::sync::CancellationToken;
 use vfl_shared::policy::Policy;
-use vfl_shared::rpc::Refusal;
+use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::RecordIds;
 
 use super::client::{ActiveParty, Coordinator, Session};
@@ -21,6 +22,8 @@ pub(super) struct Subject<'a> {
     pub(super) active: ActiveParty,
     /// The model in service.
     pub(super) model: Model,
+    /// Cancelled when nobody wants the audit any more.
+    stop: &'a CancellationToken,
 }
 
 impl<'a> Subject<'a> {
@@ -28,11 +31,24 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// [`Refusal`] for a malformed address, or naming the coordinator.
-    pub(super) async fn reach(targets: &'a Targets, plan: &'a Plan) -> Result<Self, Refusal> {
+    pub(super) async fn reach(
+        targets: &'a Targets,
+        plan: &'a Plan,
+        stop: &'a CancellationToken,
+    ) -> Result<Self, Refusal> {
         let coordinator = Coordinator::new(&targets.credentials, &targets.coordinator)?;
         let active = ActiveParty::new(&targets.credentials, &targets.active)?;
         let model = coordinator.describe().await?;
-        Ok(Self { plan, targets, coordinator, active, model })
+        Ok(Self { plan, targets, coordinator, active, model, stop })
+    }
+
+    /// Work that is given up as soon as the audit is stopped. Whatever it leaves open, the caller closes.
+    ///
+    /// # Errors
+    /// ABORTED if the audit is stopped; otherwise those of the work.
+    pub(super) async fn unless_stopped<T>(&self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+        let stopped = || Err(Refusal::new(RefusalKind::Aborted, "the audit was stopped"));
+        self.stop.run_until_cancelled(work).await.unwrap_or_else(stopped)
     }
 
     /// Opens a session about records, behind a policy.

@@ -59,13 +59,14 @@ impl Without<'_> {
     /// [`Refusal`] naming the party that refused or is not reachable.
     pub(super) async fn of_training(&self, ids: &RecordIds) -> Result<(Audit, Vec<ScoringFacts>), Refusal> {
         let Subject { plan, targets, model, .. } = self.subject;
-        let mut scorings = Scorings::open(targets, model, ids, "training").await?;
+        let opened = Scorings::open(targets, model, ids, "training");
+        let mut scorings = self.subject.unless_stopped(opened).await?;
         scorings.plan(
             Needs { candidates: 1, parts: 1, rounds: 1 },
             plan.rho,
             (plan.metrics.as_deref(), model.combiner),
         )?;
-        let baselines = scorings.baselines().await?;
+        let baselines = self.subject.unless_stopped(scorings.baselines()).await?;
         let policy = PolicyFacts::new("nothing").with("records", "training");
         let mut audit = self.audit(policy, "", 0, ids, &mut scorings, &baselines).await?;
         let remark = format!("{} records of the training, whose scores training showed the active party", ids.len());
@@ -85,7 +86,8 @@ impl Without<'_> {
     ) -> Result<Audit, Refusal> {
         let spec = self.attack.clone().with("observed", observed);
         let request = self.subject.request(session, ids, vec![spec]);
-        let Attacked { results, used, said, .. } = attack(self.subject, request, (&[], 0), scorings, |_, _| ()).await?;
+        let attacked = attack(self.subject, request, (&[], 0), scorings, |_, _| ());
+        let Attacked { results, used, said, .. } = self.subject.unless_stopped(attacked).await?;
         let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
         threat_model.features = self.subject.plan.knows();
         threat_model.observations = match observed {

@@ -7,10 +7,13 @@ use vfl_shared::cli::CliError;
 use vfl_shared::files::write_atomic;
 
 use crate::progress::say;
-use crate::reproduce::cards::{Made, Plan, Summary, Verdict, make, read_folder, shelf, summary};
+use crate::reproduce::cards::{Made, Plan, Shard, Summary, Verdict, make, read_folder, shelf, summary};
 
-/// The seconds that cards took when they were computed, which differ from run to run and are in no other file.
-const TIMES: &str = "times.json";
+/// The file of the seconds that cards took when they were computed, which differ from run to run and are in no other file. Parts that
+/// run at once have a file each.
+fn times_file(shard: Option<Shard>) -> String {
+    shard.map_or("times.json".into(), |Shard { part, of }| format!("times-{part}-of-{of}.json"))
+}
 
 /// Computes all cards, those of a folder or of the program, and makes the page once all are there.
 pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliError> {
@@ -19,7 +22,7 @@ pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliErr
         make(&shelf.cards, plan).map_err(|e| CliError::Failed(e.to_string()))?;
     let seconds = computed.iter().fold(0.0, |sum, (_, seconds)| sum + seconds);
     say(&format!("cards computed: {} in {seconds:.0} s; there already: {kept}", computed.len()));
-    keep_times(&plan.out, &computed)?;
+    keep_times(&plan.out.join(times_file(plan.shard)), &computed)?;
     for (id, why) in &left_out {
         say(&format!("left out by --quick: {id}: {why}"));
     }
@@ -54,16 +57,15 @@ pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliErr
 }
 
 /// Adds the times of this run to those of earlier ones.
-fn keep_times(out: &Path, computed: &[(String, f64)]) -> Result<(), CliError> {
+fn keep_times(path: &Path, computed: &[(String, f64)]) -> Result<(), CliError> {
     if computed.is_empty() {
         return Ok(());
     }
-    let path = out.join(TIMES);
     let read = |text: String| serde_json::from_str::<std::collections::BTreeMap<String, f64>>(&text).ok();
-    let mut times = std::fs::read_to_string(&path).ok().and_then(read).unwrap_or_default();
+    let mut times = std::fs::read_to_string(path).ok().and_then(read).unwrap_or_default();
     times.extend(computed.iter().cloned());
     let text = serde_json::to_string_pretty(&times).map_err(CliError::failed)?;
-    write(&path, &format!("{text}\n"))
+    write(path, &format!("{text}\n"))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CliError> {

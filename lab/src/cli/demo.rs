@@ -16,9 +16,10 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
 use super::model::ModelArgs;
-use super::thresholds::{ThresholdArgs, measured};
+use super::thresholds::ThresholdArgs;
 use super::trainings::with_bar;
 use crate::audit::DEFAULT_METRICS;
+use crate::configured::{measured, metrics_of};
 use crate::demo::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run,
 };
@@ -203,10 +204,10 @@ impl DemoArgs {
                 )));
             }
         }
-        let thresholds = self.thresholds.or(ThresholdArgs::default())?;
+        let thresholds = self.thresholds.checked()?;
         // An embedding gives no class that an attack could get right.
         let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
-        let metrics = self.metrics.as_deref().map(super::metrics::metrics_of).transpose()?;
+        let metrics = self.metrics.as_deref().map(metrics_of).transpose()?;
         drop(dataset);
         Ok(DemoPlan {
             data,
@@ -240,6 +241,7 @@ impl DemoArgs {
             validation_share: 0.1,
             patience: 15,
             seed: self.data.seed,
+            shuffle_block: 0,
             model: self.model()?,
         })
         .map_err(CliError::input)

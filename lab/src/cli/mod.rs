@@ -2,6 +2,7 @@
 
 mod audit;
 mod cards;
+mod dashboard;
 mod data;
 mod deliver;
 mod demo;
@@ -15,18 +16,20 @@ mod recommend;
 mod reproduce;
 mod scale;
 mod screen;
+mod shard;
 mod thresholds;
 mod trainings;
 mod transcript;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
-use vfl_shared::cli::CliError;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use vfl_shared::cli::{CliError, CompletionsArgs, ManArgs};
 use vfl_shared::data::partition;
 use vfl_shared::telemetry;
 
-pub use audit::{AuditArgs, AuditConfig};
+pub use audit::AuditArgs;
+pub use dashboard::DashboardArgs;
 pub use data::DataArgs;
 pub use demo::DemoArgs;
 pub use labels::LabelsArgs;
@@ -40,6 +43,8 @@ pub use scale::ScaleArgs;
 pub use screen::ScreenArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
+
+pub use crate::configured::AuditConfig;
 
 use crate::progress::say;
 use crate::{certs, load};
@@ -58,6 +63,7 @@ Examples:
   cloison split-parameters --parameters model.json --active active.schema.toml \\
       --passive bank-a=bank-a.schema.toml --out parameters    a model trained elsewhere, one file per party to import
   cloison audit --config audit.toml --out out                 audit a running deployment
+  cloison dashboard --config audit.toml                       the same in a browser, with what is in service
   cloison recommend --dataset satellite --max-added-risk 0.2  the defense that adds no more, at the least cost
   cloison reproduce r-fig4                                    a figure of the papers, computed again
   cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
@@ -81,6 +87,8 @@ enum Command {
     Demo(Box<DemoArgs>),
     /// Audit a running deployment as its auditor; write a report.
     Audit(AuditArgs),
+    /// Serve the auditor's pages: the service, its audits, an audit to start and watch.
+    Dashboard(DashboardArgs),
     /// Search the defense that meets thresholds at the least cost.
     Recommend(Box<RecommendArgs>),
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
@@ -105,6 +113,10 @@ enum Command {
     SplitParameters(SplitParametersArgs),
     /// Measure the service with three processes, beside a bare gRPC echo of the same size.
     Load(load::LoadArgs),
+    /// Print the script that completes this command in a shell.
+    Completions(CompletionsArgs),
+    /// Print the page of the manual, or write one for each command.
+    Man(ManArgs),
     /// One process of a measurement.
     #[command(hide = true)]
     LoadWorker(load::WorkerArgs),
@@ -118,8 +130,9 @@ Example:
       --party passive-party/bank-a --party auditor/auditor
 
 Writes ca.pem, ca.key and NAME.pem, NAME.key per party. A party's identity is the URI name in its certificate,
-spiffe://TRUST-DOMAIN/ROLE/NAME; host names do not matter. Run again with other parties to add them. Give each party
-ca.pem and its own two files, and keep ca.key to yourself. Roles: coordinator, active-party, passive-party, auditor.")]
+spiffe://TRUST-DOMAIN/ROLE/NAME; host names do not matter. The DNS name NAME.TRUST-DOMAIN beside it is for gRPC
+clients that are not ours. Run again with other parties to add them. Give each party ca.pem and its own two files,
+and keep ca.key to yourself. Roles: coordinator, active-party, passive-party, auditor.")]
 pub struct CertsArgs {
     /// Where the files go.
     #[arg(long, value_name = "DIR")]
@@ -160,8 +173,11 @@ impl Cli {
         telemetry::init("warn", false);
         match self.command {
             None => DemoArgs::default().run().await,
+            Some(Command::Completions(args)) => args.run(Self::command()),
+            Some(Command::Man(args)) => args.run(Self::command()),
             Some(Command::Demo(args)) => args.run().await,
             Some(Command::Audit(args)) => args.run().await,
+            Some(Command::Dashboard(args)) => args.run().await,
             Some(Command::Recommend(args)) => args.run().await,
             Some(Command::Reproduce(args)) => args.run().await,
             Some(Command::Transcript(args)) => args.run().await,

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use vfl_shared::cli::CliError;
 
-use super::audit::Audited;
 use super::data::DataArgs;
 use super::demo::DemoArgs;
 use super::thresholds::ThresholdArgs;
 use crate::audit::{Help, Plan, Targets};
+use crate::configured::Audited;
 use crate::demo;
 use crate::progress::{Progress, say};
 use crate::recommend::{self, Demands, Recommendation};
@@ -66,10 +66,10 @@ impl RecommendArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let found = match &self.config {
             Some(config) => {
-                let Audited { targets, plan, thresholds, .. } = Audited::read(config, None, self.thresholds)?;
+                let Audited { targets, plan, thresholds, .. } = Audited::read(config, None, self.thresholds.given())?;
                 self.search(&targets, &plan, self.demands(thresholds)?).await?
             }
-            None => self.demonstrate(self.demands(self.thresholds.or(ThresholdArgs::default())?)?).await?,
+            None => self.demonstrate(self.demands(self.thresholds.checked()?)?).await?,
         };
         std::fs::create_dir_all(&self.out)
             .map_err(|e| CliError::Failed(format!("cannot make {}: {e}", self.out.display())))?;

@@ -9,6 +9,7 @@ use vfl_shared::cli::{CliError, key_value};
 use vfl_shared::data::DatasetName;
 
 use super::cards::all_cards;
+use super::shard::ShardChoice;
 use crate::progress::say;
 use crate::reproduce::cards::{Plan, Shard};
 use crate::reproduce::{
@@ -79,9 +80,9 @@ Examples:
   cloison reproduce --all --quick --out out/papers                     every figure and table beside what was published
 
 The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
-what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 11a, 12 train in one place
+what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 6, 11a, 12, 14 train in one place
 unless asked, r-fig8 to 12 to full convergence; j-fig7 to 10, 11b,
-13, 15 and p-tables train networks in one place, anew for every split, and take no model file.
+13, 15 and P's tables train networks in one place, anew for every split, and take no model file.
 Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot; for another --variant
 than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is JSON with `W`, one row of weights per class,
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
@@ -102,9 +103,10 @@ pub struct ReproduceArgs {
     /// With --all: fewer records, windows and points, and no image sets.
     #[arg(long, requires = "all")]
     quick: bool,
-    /// With --all: only part I of N of the cards, as 2/4. Parts that end up in one folder are put together by --all on it.
+    /// With --all: only part I of N of the cards, as 2/4. `slurm` takes I and N from the task of a Slurm job array, `kubernetes/N`
+    /// takes I from the pod of an Indexed Job. Parts that end up in one folder are put together by --all on it.
     #[arg(long, requires = "all", value_name = "I/N")]
-    shard: Option<Shard>,
+    shard: Option<ShardChoice>,
     /// With --all: the cards in this folder instead of those that come with the program.
     #[arg(long, requires = "all", value_name = "DIR")]
     cards: Option<PathBuf>,
@@ -122,7 +124,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "FILE.json")]
     model: Option<PathBuf>,
     /// Records attacked in every split, the same ones in each; or `all`. Default: 1000; 300 in figures of the
-    /// papers over sockets, 100 in j-fig5, 7, 9, 10, 11b and 13.
+    /// papers over sockets, 100 in j-fig5, 6, 7, 9, 10, 11b and 13.
     #[arg(long, value_name = "N", value_parser = records)]
     records: Option<Records>,
     /// Records of every split that gradient_inversion attacks at most.
@@ -135,7 +137,8 @@ pub struct ReproduceArgs {
     /// Only these curves of the figure.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     attacks: Vec<String>,
-    /// Only these numbers of passive features. Default: 1 to 0.9 of the features, or some of these.
+    /// Only these numbers of passive features. Default: 1 to 0.9 of the features, or some of these. p-tables counts attack strengths in
+    /// percent here, p-table10 100 ε, p-table11-12 parties.
     #[arg(long, value_name = "D,…", value_delimiter = ',')]
     dimensions: Vec<usize>,
     /// Splits of each number of passive features: windows of columns, evenly spread. Default: all, or some where a split is
@@ -177,13 +180,18 @@ impl ReproduceArgs {
 
     fn compute(self) -> Result<(), CliError> {
         if self.all {
+            let shard = self.shard.map(|choice| choice.resolve(|name| std::env::var(name).ok()));
+            let shard = shard.transpose().map_err(CliError::input)?;
+            if let Some(Shard { part, of }) = shard {
+                say(&format!("part {part} of {of}"));
+            }
             let plan = Plan {
                 out: self.out,
                 data_dir: self.data_dir,
                 quick: self.quick,
                 seed: self.seed,
                 threads: self.threads.unwrap_or(Options::default().threads),
-                shard: self.shard,
+                shard,
             };
             return all_cards(&plan, self.cards.as_deref());
         }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use vfl_shared::cli::CliError;
-use vfl_shared::metrics::{Metric, RecordsWithin};
 
 use crate::report::Thresholds;
 
@@ -20,33 +19,16 @@ pub struct ThresholdArgs {
 }
 
 impl ThresholdArgs {
-    /// The thresholds given here, or else those of a config.
+    /// What is given here, not yet checked.
+    pub(super) fn given(self) -> Thresholds {
+        Thresholds { max_added_risk: self.max_added_risk, max_exact_share: self.max_exact_share }
+    }
+
+    /// The thresholds given here.
     ///
     /// # Errors
     /// [`CliError::Input`] if one is no number from 0 to 1.
-    pub(super) fn or(self, config: Self) -> Result<Thresholds, CliError> {
-        Thresholds::new(self.max_added_risk.or(config.max_added_risk), self.max_exact_share.or(config.max_exact_share))
-            .map_err(CliError::Input)
+    pub(super) fn checked(self) -> Result<Thresholds, CliError> {
+        Thresholds::new(self.max_added_risk, self.max_exact_share).map_err(CliError::Input)
     }
-
-    /// Those of a config.
-    pub(super) fn of_config(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Self {
-        Self { max_added_risk, max_exact_share }
-    }
-}
-
-/// The metrics named, or else `default`, and the one that a threshold is of.
-pub(super) fn measured(
-    thresholds: &Thresholds,
-    named: Option<Vec<&'static dyn Metric>>,
-    default: &[&'static dyn Metric],
-) -> Option<Vec<&'static dyn Metric>> {
-    if thresholds.max_exact_share.is_none() {
-        return named;
-    }
-    let mut metrics = named.unwrap_or_else(|| default.to_vec());
-    if !metrics.iter().any(|metric| metric.name() == RecordsWithin.name()) {
-        metrics.push(&RecordsWithin);
-    }
-    Some(metrics)
 }

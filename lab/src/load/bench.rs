@@ -20,6 +20,8 @@ use vfl_shared::rpc::pb;
 use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::types::{LogitShare, PartyName, RecordIds};
 
+use super::relay::Relay;
+use super::source::{Loaded, Source};
 use crate::certs;
 use crate::deployment::WholeModel;
 
@@ -36,8 +38,31 @@ pub struct Bench {
     pub(super) ids: RecordIds,
     /// The model in service.
     pub(super) version: String,
-    pub(super) passive: Worker,
-    coordinator: Worker,
+    passive: Hop,
+    coordinator: Hop,
+    delay: Duration,
+    loaded: Loaded,
+}
+
+/// A process, and the wire to it where that has a delay.
+pub(super) struct Hop {
+    worker: Worker,
+    relay: Option<Relay>,
+}
+
+impl Hop {
+    async fn to(worker: Worker, delay: Duration) -> anyhow::Result<Self> {
+        let relay = match delay.is_zero() {
+            true => None,
+            false => Some(Relay::start(&worker.address, delay).await?),
+        };
+        Ok(Self { worker, relay })
+    }
+
+    /// Where it is called.
+    pub(super) fn address(&self) -> &str {
+        self.relay.as_ref().map_or(&self.worker.address, |relay| &relay.address)
+    }
 }
 
 impl Bench {
@@ -46,16 +71,48 @@ impl Bench {
     /// # Errors
     /// If the data cannot be made or a process does not start.
     pub async fn start(program: &Path, descriptors: Option<u32>) -> anyhow::Result<Self> {
-        let dir = tempfile::tempdir()?;
-        let (ids, version) = prepare(dir.path())?;
-        let passive = Worker::start(program, dir.path(), "passive", None, None).await?;
-        let address = passive.address.clone();
-        let coordinator = Worker::start(program, dir.path(), "coordinator", Some(&address), descriptors).await?;
-        Ok(Self { dir, ids, version, passive, coordinator })
+        Self::with(program, descriptors, &Source::Csv, Duration::ZERO).await
     }
 
-    pub(super) fn dir(&self) -> &Path {
-        self.dir.path()
+    /// [`Bench::start`] with features from a source, and `delay` more in each round trip between two processes.
+    ///
+    /// # Errors
+    /// As [`Bench::start`]; if the store cannot be filled.
+    pub(super) async fn with(
+        program: &Path,
+        descriptors: Option<u32>,
+        source: &Source,
+        delay: Duration,
+    ) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let (ids, version) = prepare(dir.path())?;
+        let loaded = Loaded::fill(source, &dir.path().join("data")).await?;
+        std::fs::write(dir.path().join("data.toml"), &loaded.config)?;
+        let passive = Worker::start(program, dir.path(), "passive", None, None).await?;
+        let passive = Hop::to(passive, delay).await?;
+        let coordinator =
+            Worker::start(program, dir.path(), "coordinator", Some(passive.address()), descriptors).await?;
+        let coordinator = Hop::to(coordinator, delay).await?;
+        Ok(Self { dir, ids, version, passive, coordinator, delay, loaded })
+    }
+
+    /// Another process of the measurement: the coordinator without a ledger (`bare`), or the `echo`.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub(super) async fn another(&self, program: &Path, role: &str) -> anyhow::Result<Hop> {
+        let worker = Worker::start(program, self.dir.path(), role, Some(self.passive.address()), None).await?;
+        Hop::to(worker, self.delay).await
+    }
+
+    /// Ends the processes, and takes away what was made outside of the directory.
+    ///
+    /// # Errors
+    /// If the database does not drop the table.
+    pub(super) async fn end(mut self) -> anyhow::Result<()> {
+        self.coordinator.worker.child.kill().await?;
+        self.passive.worker.child.kill().await?;
+        self.loaded.remove().await
     }
 
     /// The coordinator, as a peer.
@@ -63,7 +120,7 @@ impl Bench {
     /// # Errors
     /// Never, for its name is a name.
     pub fn coordinator(&self) -> anyhow::Result<Peer> {
-        coordinator_at(&self.coordinator.address)
+        coordinator_at(self.coordinator.address())
     }
 
     /// Credentials of `active`, `auditor`, `passive` or `coordinator`.
@@ -100,7 +157,7 @@ impl Bench {
 
     #[cfg(unix)]
     fn signal(&self, signal: rustix::process::Signal) -> anyhow::Result<()> {
-        let pid = self.coordinator.child.id().map(i32::try_from).transpose()?;
+        let pid = self.coordinator.worker.child.id().map(i32::try_from).transpose()?;
         let pid = pid.and_then(rustix::process::Pid::from_raw);
         let pid = pid.ok_or_else(|| anyhow::anyhow!("the coordinator has ended"))?;
         Ok(rustix::process::kill_process(pid, signal)?)
@@ -111,11 +168,15 @@ impl Bench {
     /// # Errors
     /// Where the system does not tell.
     pub fn memory(&self) -> anyhow::Result<u64> {
-        let pid = self.coordinator.child.id().ok_or_else(|| anyhow::anyhow!("the coordinator has ended"))?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|l| l.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
-        kib.map(|n| n * 1024).ok_or_else(|| anyhow::anyhow!("the system does not tell a process's memory"))
+        self.coordinator.worker.memory()
+    }
+
+    /// The same of the passive party.
+    ///
+    /// # Errors
+    /// As [`Bench::memory`].
+    pub(super) fn passive_memory(&self) -> anyhow::Result<u64> {
+        self.passive.worker.memory()
     }
 }
 
@@ -218,5 +279,13 @@ impl Worker {
         tokio::time::timeout(Duration::from_secs(30), stdout.read_line(&mut address)).await??;
         anyhow::ensure!(!address.is_empty(), "the {role} process ended before it listened");
         Ok(Self { address: address.trim().to_owned(), child })
+    }
+
+    fn memory(&self) -> anyhow::Result<u64> {
+        let pid = self.child.id().ok_or_else(|| anyhow::anyhow!("the process has ended"))?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|l| l.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
+        kib.map(|n| n * 1024).ok_or_else(|| anyhow::anyhow!("the system does not tell a process's memory"))
     }
 }

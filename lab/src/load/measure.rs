@@ -105,13 +105,28 @@ impl Service {
         let (questions, outgoing) = mpsc::channel(WINDOW);
         let mut answers = client.predict_stream(ReceiverStream::new(outgoing)).await?.into_inner();
         let question = |i: usize| requests[i % requests.len()].clone();
-        pump(time, questions, question, async || answers.message().await).await
+        pump(time, None, questions, question, async || answers.message().await).await
+    }
+
+    /// [`Service::stream`] at a rate, in messages per second, or as much of it as the service takes.
+    pub(super) async fn paced(
+        &self,
+        requests: &[pb::PredictRequest],
+        rate: f64,
+        time: Duration,
+    ) -> anyhow::Result<Sample> {
+        let mut client = self.client.clone();
+        let (questions, outgoing) = mpsc::channel(WINDOW);
+        let mut answers = client.predict_stream(ReceiverStream::new(outgoing)).await?.into_inner();
+        let question = |i: usize| requests[i % requests.len()].clone();
+        pump(time, Some(rate), questions, question, async || answers.message().await).await
     }
 }
 
-/// Keeps a window of messages under way on a stream for a time.
+/// Keeps a window of messages under way on a stream for a time, with no more than `rate` of them a second begun.
 async fn pump<Q, A>(
     time: Duration,
+    rate: Option<f64>,
     questions: mpsc::Sender<Q>,
     question: impl Fn(usize) -> Q,
     mut answer: impl AsyncFnMut() -> Result<Option<A>, Status>,
@@ -123,6 +138,13 @@ async fn pump<Q, A>(
     let mut i = 0;
     loop {
         while asked.len() < WINDOW && Instant::now() < until {
+            let due = rate.map(|rate| started + Duration::from_secs_f64(i as f64 / rate));
+            match due.filter(|due| *due > Instant::now()) {
+                // There are answers to take in the meantime.
+                Some(_) if !asked.is_empty() => break,
+                Some(due) => tokio::time::sleep_until(due.into()).await,
+                None => {}
+            }
             asked.push_back(Instant::now());
             questions.send(question(i)).await.map_err(|_| anyhow::anyhow!("the stream ended"))?;
             i += 1;
@@ -182,6 +204,6 @@ impl Echo {
         let request = Request::new(ReceiverStream::new(outgoing));
         let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
         let message = payload(question, answer);
-        pump(time, questions, |_| message.clone(), async || answers.message().await).await
+        pump(time, None, questions, |_| message.clone(), async || answers.message().await).await
     }
 }

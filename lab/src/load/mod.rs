@@ -8,31 +8,48 @@ mod echo;
 pub mod flood;
 mod measure;
 mod print;
+mod relay;
+mod sides;
+mod soak;
+mod source;
 mod strangers;
 mod worker;
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use prost::Message;
 use serde::Serialize;
-use vfl_shared::rpc::{STREAM_CHUNK_RECORDS, pb};
+use vfl_shared::rpc::STREAM_CHUNK_RECORDS;
 
 use crate::progress::Progress;
 pub use bench::Bench;
-use bench::{CLASSES, PASSIVE, RECORDS, Worker, coordinator_at};
+use bench::{CLASSES, PASSIVE, RECORDS};
 use print::print;
+use sides::Sides;
+use source::Source;
 pub use worker::{WorkerArgs, worker};
+
+/// Different requests of one measurement, at most.
+const REQUESTS: usize = 256;
 
 /// `cloison load`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   cloison load --seconds 5
+  cloison load --rows 1,10,50,300,4096 --delay-ms 0,10 --store csv,sqlite,postgres://reader@localhost/bank
+  cloison load --soak 600
   cloison load --strangers 500 --descriptors 200
 
 Starts a coordinator with its ledger (a commit on the disk before each answer), one without, a passive party and a bare echo as
 processes on loopback and drives them from this one. Every figure is the median of the rounds; they take turns in each round.
+
+With --rows, --delay-ms or --store, measures Predict with so many rows a call, for each delay and each store of the passive party. A delay
+is added to each round trip between two processes. In PostgreSQL a table is made, and dropped in the end.
+
+With --soak, finds the highest rate of PredictStream, asks for four fifths of it for so long, and tells what memory the coordinator and the
+passive party hold.
 
 With --strangers, floods the coordinator instead, and tells what a legitimate caller gets and what memory the coordinator holds
 before, during and after: connections that say nothing, TLS connections without a certificate, messages that are never finished.")]
@@ -43,6 +60,21 @@ pub struct LoadArgs {
     /// Rounds.
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
+    /// Rows of a call, each a line of the result.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    rows: Vec<u32>,
+    /// Milliseconds that each round trip between two processes takes more.
+    #[arg(long, value_name = "MS,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    delay_ms: Vec<u32>,
+    /// Stores of the passive party: csv, sqlite, or the URL of a PostgreSQL database.
+    #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
+    store: Vec<Source>,
+    /// Calls under way at once, with --rows, --delay-ms or --store.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    in_flight: u32,
+    /// Ask for four fifths of the highest rate for so many seconds instead.
+    #[arg(long, value_name = "S", conflicts_with_all = ["rows", "delay_ms", "strangers"], value_parser = clap::value_parser!(u64).range(10..))]
+    soak: Option<u64>,
     /// Flood the coordinator with so many silent connections a second, and the rest of it, instead.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000))]
     strangers: Option<u32>,
@@ -88,55 +120,85 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
         let program = args.program.unwrap_or(program);
         return strangers::run(&program, per_second, args.descriptors, seconds, args.json).await;
     }
-    let bench = Bench::start(&program, None).await?;
-    let without = Worker::start(&program, bench.dir(), "bare", Some(&bench.passive.address), None).await?;
-    let echo = Worker::start(&program, bench.dir(), "echo", None, None).await?;
-    let credentials = bench.credentials("active")?;
-    let service = measure::Service::new(&credentials, &bench.coordinator()?)?;
-    let no_ledger = measure::Service::new(&credentials, &coordinator_at(&without.address)?)?;
-    let bare = measure::Echo::new(&credentials, &coordinator_at(&echo.address)?)?;
+    if let Some(soak) = args.soak {
+        anyhow::ensure!(args.store.len() <= 1, "--soak takes one store");
+        let source = args.store.first().unwrap_or(&Source::Csv);
+        return soak::run(&program, source, Duration::from_secs(soak), args.json).await;
+    }
+    let lines = match args.rows.is_empty() && args.delay_ms.is_empty() && args.store.is_empty() {
+        true => usual(&program, &args, seconds).await?,
+        false => calls(&program, &args, seconds).await?,
+    };
+    print(&lines, args.json, HEADER, 2, row)
+}
 
-    let single: Vec<pb::PredictRequest> = (0..256).map(|i| bench.request(i, i + 1)).collect();
-    let bulk: Vec<pb::PredictRequest> = (0..bench.ids.len() / STREAM_CHUNK_RECORDS)
-        .map(|i| bench.request(i * STREAM_CHUNK_RECORDS, (i + 1) * STREAM_CHUNK_RECORDS))
-        .collect();
+/// What the processes have in common, for the last line of the progress.
+fn told(args: &LoadArgs) -> String {
+    let (rounds, seconds) = (args.rounds, args.seconds);
+    format!(
+        "{RECORDS} records, {CLASSES} classes, {PASSIVE} passive features; medians of {rounds} rounds of {seconds} s"
+    )
+}
+
+/// Calls of one record with 1, 16 and 64 under way, and the stream.
+async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Result<Vec<Line>> {
+    let sides = Sides::start(program, &Source::Csv, Duration::ZERO).await?;
     let mut bar = Progress::start("measuring", (args.rounds * 4) as u64);
-    let mut lines = Vec::new();
-    let mut done = 0;
+    let (mut lines, mut done) = (Vec::new(), 0);
+    let single = sides.requests(1, REQUESTS);
+    let sizes = sides.sizes(&single[0]).await?;
     for in_flight in [1, 16, 64] {
-        let answer = service.once(single[0].clone()).await?.encoded_len();
-        let question = single[0].encoded_len();
         let mut rounds = Vec::new();
         for _ in 0..args.rounds {
             bar.at(done, &format!("Predict, {in_flight} in flight"));
-            let e = bare.unary(question, answer, in_flight, seconds).await?;
-            let s = service.unary(&single, in_flight, seconds).await?;
-            let n = no_ledger.unary(&single, in_flight, seconds).await?;
-            rounds.push([e, s, n]);
+            rounds.push(sides.unary(&single, sizes, in_flight, seconds).await?);
             done += 1;
         }
-        let what = format!("Predict, 1 record, {in_flight} in flight ({question} B → {answer} B)");
+        let what = format!("Predict, 1 record, {in_flight} in flight ({} B → {} B)", sizes.0, sizes.1);
         lines.push(line(what, "calls", 1.0, &rounds));
     }
-    let answer = service.once(bulk[0].clone()).await?.encoded_len();
-    let question = bulk[0].encoded_len();
+    let bulk = sides.requests(STREAM_CHUNK_RECORDS, usize::MAX);
+    let sizes = sides.sizes(&bulk[0]).await?;
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
         bar.at(done, "PredictStream");
-        let e = bare.stream(question, answer, seconds).await?;
-        let s = service.stream(&bulk, seconds).await?;
-        let n = no_ledger.stream(&bulk, seconds).await?;
-        rounds.push([e, s, n]);
+        rounds.push(sides.stream(&bulk, sizes, seconds).await?);
         done += 1;
     }
-    let what = format!("PredictStream, {STREAM_CHUNK_RECORDS} records a message ({question} B → {answer} B)");
+    let what = format!("PredictStream, {STREAM_CHUNK_RECORDS} records a message ({} B → {} B)", sizes.0, sizes.1);
     lines.push(line(what, "rows", STREAM_CHUNK_RECORDS as f64, &rounds));
-    bar.done(&format!(
-        "{RECORDS} records, {CLASSES} classes, {PASSIVE} passive features; medians of {} rounds of {} s",
-        args.rounds, args.seconds
-    ));
-    drop((bench, without, echo));
-    print(&lines, args.json, HEADER, 2, row)
+    bar.done(&told(args));
+    sides.bench.end().await?;
+    Ok(lines)
+}
+
+/// Calls of so many rows, for each store and each delay.
+async fn calls(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Result<Vec<Line>> {
+    let given = |values: &[u32], default: u32| if values.is_empty() { vec![default] } else { values.to_vec() };
+    let (rows, delays) = (given(&args.rows, 1), given(&args.delay_ms, 0));
+    let stores = if args.store.is_empty() { vec![Source::Csv] } else { args.store.clone() };
+    let mut bar = Progress::start("measuring", (stores.len() * delays.len() * rows.len() * args.rounds) as u64);
+    let (mut lines, mut done) = (Vec::new(), 0);
+    for store in &stores {
+        for &delay in &delays {
+            let sides = Sides::start(program, store, Duration::from_millis(delay.into())).await?;
+            for &rows in &rows {
+                let requests = sides.requests(rows as usize, REQUESTS);
+                let sizes = sides.sizes(&requests[0]).await?;
+                let what = format!("{}, {delay} ms more, {rows} rows a call", store.name());
+                let mut rounds = Vec::new();
+                for _ in 0..args.rounds {
+                    bar.at(done, &what);
+                    rounds.push(sides.unary(&requests, sizes, args.in_flight as usize, seconds).await?);
+                    done += 1;
+                }
+                lines.push(line(what, "rows", rows.into(), &rounds));
+            }
+            sides.bench.end().await?;
+        }
+    }
+    bar.done(&format!("{}; {} calls in flight", told(args), args.in_flight));
+    Ok(lines)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -2,14 +2,13 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
-use vfl_shared::data::FeatureTable;
 use vfl_shared::service::{Limits, Peer, Role, raise_descriptor_limit, shutdown_signal};
 use vfl_shared::types::PartyName;
+use vfl_stores::DataConfig;
 
 use super::bench::credentials;
 use super::echo;
@@ -48,16 +47,19 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
     match args.role {
         Part::Passive => {
             use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings, TrainingPolicy};
-            let data = args.dir.join("data");
+            let data = std::fs::read_to_string(args.dir.join("data.toml"))?;
+            let data: DataConfig = toml::from_str(&data)?;
             let settings = Settings {
                 credentials: credentials(&args.dir, "passive")?,
                 limits: Limits::default(),
-                state_dir: args.dir.join("state/passive"),
-                table: Arc::new(FeatureTable::from_csv(&data.join("passive.schema.toml"), &data.join("passive.csv"))?),
+                monitoring: Default::default(),
+                state_dir: (&args.dir.join("state/passive")).into(),
+                features: data.open()?,
                 release: ReleasePolicy::default(),
                 training: TrainingPolicy::default(),
                 audit: AuditPolicy::default(),
                 collusion: Default::default(),
+                alignment: Default::default(),
             };
             Ok(vfl_passive_party::service::run(settings, listener, shutdown_signal()).await?)
         }
@@ -71,6 +73,7 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
             let settings = Settings {
                 credentials: credentials(&args.dir, "coordinator")?,
                 limits: Limits::default(),
+                monitoring: Default::default(),
                 // The same records are asked for as fast as they are answered.
                 ledger: ledger.config(&state_dir, Budgets::UNLIMITED),
                 state_dir,

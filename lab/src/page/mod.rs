@@ -26,6 +26,11 @@ pub(crate) struct Shell<'a> {
     pub(crate) schema_version: u32,
 }
 
+/// The style of all pages, and the inks of their plots.
+pub(crate) fn style_sheet() -> String {
+    [STYLE, &ink::style_sheet()].concat()
+}
+
 /// Text of a document, ready for a page: control characters out; maud escapes the rest.
 pub(crate) fn said(text: &str) -> Markup {
     html! { (printable(text)) }
@@ -43,7 +48,7 @@ impl Shell<'_> {
                     meta http-equiv="Content-Security-Policy" content=(CONTENT_POLICY);
                     meta name="generator" content=(printable(self.generator));
                     title { (said(self.title)) }
-                    style { (PreEscaped(STYLE)) (PreEscaped(ink::style_sheet())) }
+                    style { (PreEscaped(style_sheet())) }
                 }
                 body {
                     main {

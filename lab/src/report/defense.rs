@@ -5,6 +5,7 @@ use super::document::{AddedRisk, Audit, Errors, Policy, Report};
 use super::facts::NONE;
 use super::level::Level;
 use super::number::{figure, significant};
+use super::outdone::{informed, outdone};
 use super::text::printable;
 use super::thresholds::{Compliance, ThresholdResult};
 use super::verdict::verdict;
@@ -16,7 +17,7 @@ pub(super) struct DefenseLine<'a> {
     pub(super) short: String,
     /// Whether it is the policy that the report judges.
     pub(super) judged: bool,
-    /// How far the strongest attack got: the informed one where it was measured.
+    /// How far the strongest attack got: the informed one where it was measured and nothing else finds more.
     pub(super) level: Level,
     /// The attack of the figures, if one ran.
     pub(super) attack: Option<&'a str>,
@@ -24,8 +25,10 @@ pub(super) struct DefenseLine<'a> {
     errors: Option<&'a Errors>,
     /// Those of guessing the column mean.
     mean: Option<&'a Errors>,
-    /// What it adds to its control, where it has one.
+    /// What it adds to its control, or to that of the informed attack where it finds more.
     pub(super) risk: Option<AddedRisk>,
+    /// Whether it finds more than the informed attack, so that noise alone gives its figure an interval.
+    outdone: bool,
     /// The accuracy that the policy costs, in shares; below 0 it gains. Absent where the accuracy without a defense is not known.
     pub(super) accuracy_lost: Option<f64>,
     /// How it stands to each threshold.
@@ -49,12 +52,13 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
         report.audits.iter().filter(|a| a.policy == *policy && a.threat_model.sees_scores()).collect();
     // What scores add for whoever knows moments alone is told apart: its control is weak, and it is there for exact scores alone.
     let audits: Vec<&Audit> = audits.into_iter().filter(|audit| !audit.threat_model.moments).collect();
-    let informed = audits.iter().find(|audit| audit.added_risk().is_some());
+    let outdone = outdone(&audits);
     let strongest = || {
         let found = audits.iter().filter_map(|audit| Some((audit, audit.strongest()?.1.mse)));
-        found.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(audit, _)| audit)
+        found.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(audit, _)| *audit)
     };
-    let shown: Option<&Audit> = informed.or_else(strongest).copied();
+    let first = outdone.as_ref().map(|found| found.audit).or_else(|| informed(&audits));
+    let shown: Option<&Audit> = first.or_else(strongest);
     let best = shown.and_then(Audit::strongest);
     let utility = audits.first().map(|audit| audit.utility).unwrap_or_default();
     DefenseLine {
@@ -65,7 +69,11 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
         attack: best.map(|(name, _)| name),
         errors: best.map(|(_, errors)| errors),
         mean: audits.first().map(|audit| &audit.baselines.column_mean),
-        risk: shown.and_then(Audit::added_risk).map(|(_, _, risk)| risk),
+        outdone: outdone.is_some(),
+        risk: match outdone {
+            Some(found) => Some(found.risk),
+            None => shown.and_then(Audit::added_risk).map(|(_, _, risk)| risk),
+        },
         accuracy_lost: match policy.is_none() {
             true => utility.accuracy.map(|_| 0.0),
             false => utility.accuracy_change.map(|change| -change),
@@ -101,7 +109,9 @@ impl DefenseLine<'_> {
     /// Its interval of 95 %.
     pub(super) fn interval(&self) -> String {
         match &self.risk {
-            Some(risk) => added::interval(risk).unwrap_or_else(|| "not bounded".into()),
+            Some(risk) => {
+                added::interval(risk).unwrap_or_else(|| if self.outdone { NONE.into() } else { "not bounded".into() })
+            }
             None => NONE.into(),
         }
     }
@@ -109,6 +119,7 @@ impl DefenseLine<'_> {
     /// The added risk with its interval: `71 % (69 to 74 %)`.
     pub(super) fn added_with_interval(&self) -> String {
         match &self.risk {
+            Some(risk) if self.outdone && added::interval(risk).is_none() => self.added(),
             Some(_) => format!("{} ({})", self.added(), self.interval()),
             None => self.added(),
         }

@@ -1,11 +1,10 @@
 //! Whether audits meet thresholds.
 
 use super::document::{Audit, MetricFigure, Policy, Report};
+use super::noised::Z;
+use super::outdone::outdone;
 use super::thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};
 use vfl_shared::metrics::{Metric, RecordsWithin};
-
-/// Standard deviations of the noise that are added to a figure before it is compared: the upper end of a two-sided interval of 95 %.
-const Z: f64 = 1.96;
 
 impl Report {
     /// Demands these thresholds: puts them into the report, and into each audit whether it meets them. Call it once all audits are
@@ -29,15 +28,8 @@ impl Report {
     /// How a policy stands to the thresholds: all its audits together, a line for each demand. Empty if nothing is demanded.
     #[must_use]
     pub fn compliance(&self, policy: &Policy) -> Vec<ThresholdResult> {
-        let given = self.thresholds.iter().flat_map(Thresholds::given);
-        let worst = given.map(|(threshold, _)| {
-            let of_policy = self.audits.iter().filter(|audit| audit.policy == *policy);
-            let counting = of_policy.filter(|audit| counts(threshold, audit));
-            let results = counting.flat_map(|audit| &audit.thresholds).filter(|r| r.threshold == threshold);
-            let found = results.max_by(|a, b| severity(a).total_cmp(&severity(b))).cloned();
-            found.unwrap_or_else(|| unmeasured(threshold))
-        });
-        worst.collect()
+        let of_policy: Vec<&Audit> = self.audits.iter().filter(|audit| audit.policy == *policy).collect();
+        self.thresholds.map_or_else(Vec::new, |thresholds| together(&thresholds, &of_policy))
     }
 
     /// The demands that the judged policy does not meet; empty if it meets all of them, or if nothing is demanded.
@@ -64,12 +56,14 @@ fn severity(result: &ThresholdResult) -> f64 {
 
 /// How all audits of one policy together stand to each threshold that is given: the worst of them counts.
 pub(crate) fn together(thresholds: &Thresholds, audits: &[&Audit]) -> Vec<ThresholdResult> {
-    let worst = |threshold| {
+    let worst = |(threshold, limit)| {
         let counting = audits.iter().filter(|audit| counts(threshold, audit));
         let of = counting.flat_map(|audit| results(thresholds, audit)).filter(|result| result.threshold == threshold);
+        let outdone = (threshold == Threshold::MaxAddedRisk).then(|| outdone(audits)).flatten();
+        let of = of.chain(outdone.map(|found| compared(threshold, found.attack, found.figure(), limit)));
         of.max_by(|a, b| severity(a).total_cmp(&severity(b))).unwrap_or_else(|| unmeasured(threshold))
     };
-    thresholds.given().map(|(threshold, _)| worst(threshold)).collect()
+    thresholds.given().map(worst).collect()
 }
 
 /// Whether an audit counts for a threshold. The added risk of whoever knows moments alone does not: its control is weak, it is told of

@@ -13,6 +13,7 @@ mod brief;
 mod build;
 mod check;
 mod defense;
+mod digest;
 mod document;
 mod facts;
 mod html;
@@ -23,6 +24,7 @@ mod level;
 mod next;
 mod noised;
 pub(crate) mod number;
+mod outdone;
 pub(crate) mod plot;
 mod private;
 mod summary;
@@ -42,12 +44,14 @@ use std::io;
 use std::path::PathBuf;
 
 pub(crate) use defense::points;
+pub(crate) use digest::{Digest, Sheet, digest, sheets};
 pub use document::{
     AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Halves, MetricFacts,
     MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, PrivateTraining, Refused, Report, Role,
     SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
 pub use html::render_html;
+pub(crate) use html::{badge, compliance, scroll};
 pub use inferred::{Inference, Inferred};
 pub(crate) use judge::together;
 pub use level::{EXACT_MSE, Level, Verdict};

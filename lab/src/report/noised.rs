@@ -7,7 +7,7 @@ use super::level::{EXACT_MSE, Level, Verdict};
 use super::number::figure;
 
 /// Two figures differ if they do so by this many standard deviations of their noise: 95 % two-sided.
-const Z: f64 = 1.96;
+pub(super) const Z: f64 = 1.96;
 
 fn told(errors: &Errors) -> (f64, f64) {
     (errors.mse, errors.sigma.unwrap_or(0.0))

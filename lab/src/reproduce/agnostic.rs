@@ -16,8 +16,8 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 use super::document::{AttackFacts, Check, CheckKind, Curve, CurveRole, Document};
 use super::statistics::{Mean, mean};
 use super::subject::{Drawn, Purpose, Subject, generator};
-use super::sweep::{EQUAL, Window, select, starts};
-use super::white_box::{axis, eight};
+use super::sweep::{EQUAL, Window, beyond, select, starts};
+use super::white_box::{BEYOND, axis, eight};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
@@ -56,7 +56,7 @@ pub(super) fn own((x, labels): &(DMatrix<f64>, Vec<u32>), active: &[usize]) -> R
 
 /// What happened in one split.
 struct InWindow {
-    /// Per line, then `vfl`, then `half`: squared error per feature of each target.
+    /// Per line, then `vfl`, `half`, `control` and `informed`: squared error per feature of each target.
     errors: Vec<Vec<f64>>,
     /// Of the adversary models, those whose fit did not reach its minimum.
     short: u64,
@@ -109,6 +109,12 @@ impl Experiment<'_> {
         done.cpu.push(cpu_time().saturating_sub(start));
         done.errors.push(squared_error_by_record(&DMatrix::from_element(d, n, 0.5), &truth)?);
         done.cpu.push(Duration::ZERO);
+        let start = cpu_time();
+        for estimates in beyond(self.subject, &window, &window.model, &y, &exact)? {
+            done.errors.push(squared_error_by_record(&estimates, &truth)?);
+        }
+        // Two curves of one computation.
+        done.cpu.extend([cpu_time().saturating_sub(start) / 2; 2]);
         Ok(done)
     }
 
@@ -162,7 +168,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let experiment = Experiment { subject, seen, targets, labelled, lines, seed: options.seed };
 
     let pieces = dimensions.len() * starts.len();
-    let names: Vec<&str> = lines.iter().map(|line| line.name).chain(["vfl", "half"]).collect();
+    let names: Vec<&str> = lines.iter().map(|line| line.name).chain(["vfl", "half", "control", "informed"]).collect();
     let n = experiment.targets.records();
     let mut errors = vec![vec![vec![0.0; n]; names.len()]; dimensions.len()];
     let (mut cpu, mut short) = (vec![Duration::ZERO; names.len()], 0u64);
@@ -188,7 +194,11 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         let means: Vec<Mean> = errors.iter().map(|of| mean(of[i].iter().copied())).collect();
         document.curves.push(Curve {
             name: (*name).into(),
-            role: if *name == "half" { CurveRole::Guess } else { CurveRole::Attack },
+            role: match *name {
+                "half" => CurveRole::Guess,
+                "control" | "informed" => CurveRole::Beyond,
+                _ => CurveRole::Attack,
+            },
             of: None,
             x: dimensions.iter().map(|&d| d as f64 / subject.features() as f64).collect(),
             mean: means.iter().map(|m| m.mean).collect(),
@@ -198,12 +208,12 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         let line = lines.get(i);
         document.attacks.push(AttackFacts {
             curve: (*name).into(),
-            method: if line.is_some() {
-                "agnostic"
-            } else if *name == "vfl" {
-                "clamped_half_star"
-            } else {
-                name
+            method: match *name {
+                _ if line.is_some() => "agnostic",
+                "vfl" => "clamped_half_star",
+                "control" => "imputation",
+                "informed" => "gaussian",
+                other => other,
             }
             .into(),
             settings: line
@@ -227,6 +237,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
          trained as the joint one on {own} of the {others} training records",
         starts.len(),
         100.0 * others as f64 / (others + subject.test_records().ncols()) as f64,
+    ));
+    document.notes.push(format!(
+        "{BEYOND}. am has no score of a target either: what it errs more than control is not the scores' doing"
     ));
     if short > 0 {
         document

@@ -13,8 +13,8 @@ use super::page::render_page;
 use super::protocol::Training;
 use super::subject::Subject;
 use super::{
-    adversary_model, agnostic, complement, inversions, moments, networks, noise, one_feature, priors, privee,
-    retrained, shadow, starts, table1, theorem2, tradeoff, white_box,
+    adversary_model, agnostic, by_feature, complement, counts, inversions, moments, networks, noise, one_feature,
+    priors, privee, retrained, shadow, starts, table1, theorem2, tradeoff, white_box,
 };
 
 /// Computes a figure.
@@ -37,7 +37,8 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     )?;
     fixed(
         "windows",
-        (of_data || matches!(figure, F::RFig7 | F::Priors | F::JTable1 | F::PTables)) && options.windows.is_some(),
+        (of_data || matches!(figure, F::RFig7 | F::Priors | F::JTable1 | F::PTables | F::PTable10 | F::PTable11And12))
+            && options.windows.is_some(),
     )?;
     let document = match figure {
         Figure::RFig4 => white_box::run(subject, options),
@@ -46,6 +47,7 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::RFig13 => noise::run(subject, options),
         Figure::RFig14 => starts::run(subject, options),
         Figure::JFig5 => inversions::run(subject, options),
+        Figure::JFig6 => by_feature::run(subject, options),
         Figure::JFig7 | Figure::JFig9 | Figure::JFig10 | Figure::JFig11b | Figure::JFig13 => {
             networks::run(figure, subject, options)
         }
@@ -59,10 +61,13 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::VFig8 => adversary_model::run(subject, options),
         Figure::VFig9 | Figure::VFig10 | Figure::VFig11 | Figure::VFig13 => tradeoff::run(figure, subject, options),
         Figure::VFig12 => tradeoff::by_features(subject, options),
+        Figure::VTable1 => counts::run(subject, options),
         Figure::Priors => priors::run(subject, options),
         Figure::JTable1 => table1::run(subject, options),
         Figure::JFig14 | Figure::JFig15 => networks::defended(figure, subject, options),
         Figure::PTables => privee::run(subject, options),
+        Figure::PTable10 => privee::by_epsilon(subject, options),
+        Figure::PTable11And12 => privee::by_parties(subject, options),
     }?;
     if document.curves.is_empty() && document.heat_map.is_none() {
         return Err(ReproduceError::NothingToRun { notes: document.notes.join("; ") });

@@ -258,8 +258,8 @@ pub enum CurveRole {
     Measured,
     /// What a paper published of the curve it is `of`.
     Published,
-    /// Of an adversary that the paper does not have: `informed` knows means and covariances of all features, `control` knows them and has
-    /// no score.
+    /// Of an adversary that the paper does not have: `informed`, or what ends so, knows means and covariances of all features; `control`, or
+    /// what begins so, knows them and has no score.
     Beyond,
 }
 

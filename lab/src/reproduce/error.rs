@@ -74,6 +74,18 @@ pub enum ReproduceError {
         /// d_t.
         total: usize,
     },
+    /// A point that the figure's axis does not have.
+    #[error("{what} is {got}, expected {from} to {to} (`--dimensions`)")]
+    Point {
+        /// What the axis counts.
+        what: &'static str,
+        /// What came.
+        got: usize,
+        /// The least.
+        from: usize,
+        /// The largest.
+        to: usize,
+    },
     /// The data set does not have the feature that the figure is about.
     #[error("data set {dataset} has no feature {feature}")]
     NoFeature {

@@ -86,6 +86,8 @@ figures! {
         "some minutes";
     JFig5 = "j-fig5", "Gradient inversion and equation solving on softmax regression",
         "J (Jiang, Zhou, Grossklags), figure 5, section 5.2.1", [Satellite, Robot, Bank, Drive], false, "a minute";
+    JFig6 = "j-fig6", "Error of each passive feature beside its correlation with the active ones",
+        "J (Jiang, Zhou, Grossklags), figure 6, section 5.2.1.1; (25)", [Bank, Drive], true, "some seconds for both sets";
     JFig7 = "j-fig7", "Gradient inversion and the generative regression network on perceptrons",
         "J (Jiang, Zhou, Grossklags), figure 7, section 5.2.2", [Satellite, Robot, Bank, Drive], false, "some minutes";
     JFig8 = "j-fig8", "Attacks on perceptrons by number of records with scores",
@@ -112,6 +114,10 @@ figures! {
     PTables = "p-tables", "Loss of the attacks and error of the features behind each defense, by attack strength",
         "P (PRIVEE), tables 1 to 8, section 6", [Drive, Adult, Mnist, Cifar10, Cifar100], false,
         "a minute on drive and adult, some minutes on mnist, longer on cifar10 and cifar100";
+    PTable10 = "p-table10", "Several parties: loss of the attacks and error of the features behind PRIVEE-DP, by ε",
+        "P (PRIVEE), table 10, section 6.4", [Mnist], false, "some minutes";
+    PTable11And12 = "p-table11-12", "Loss of the attacks and error of the features behind each defense, by number of parties",
+        "P (PRIVEE), tables 11 and 12, section 6.4", [Mnist], false, "half an hour";
     VFig2 = "v-fig2", "Mean and variance of the features",
         "V (Varasteh), figure 2, section III", [Bank, Adult, Satellite, Pendigits, Grid], true,
         "some seconds for all five sets";
@@ -139,6 +145,9 @@ figures! {
         "V (Varasteh), figure 12, section VI-B", [Satellite, Pendigits, Bank, Adult], true, "some minutes";
     VFig13 = "v-fig13", "Privacy against interpretability, two features",
         "V (Varasteh), figure 13, section VI-B; (48)", [Pendigits], false, "a minute";
+    VTable1 = "v-table1", "Features, classes and records of the data sets",
+        "V (Varasteh), table I, section III", [Bank, Adult, Satellite, Pendigits, Grid], true,
+        "some seconds for all five sets";
     Priors = "priors", "What scores add for adversaries that know something of the passive features",
         "no paper; control: Jayaraman and Evans, CCS 2022", [Bank, Adult, Credit, Grid, Satellite, Pendigits, Robot],
         true, "twenty seconds for all seven sets";
@@ -189,7 +198,7 @@ impl Figure {
     #[must_use]
     pub fn training(self) -> Training {
         match self {
-            Self::RFig6 | Self::VFig2 | Self::VFig6 => Training::None,
+            Self::RFig6 | Self::VFig2 | Self::VFig6 | Self::VTable1 => Training::None,
             Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => Training::Converged,
             Self::RFig4
             | Self::RFig5
@@ -197,6 +206,7 @@ impl Figure {
             | Self::RFig13
             | Self::RFig14
             | Self::JFig5
+            | Self::JFig6
             | Self::JFig11a
             | Self::JFig12
             | Self::JFig14
@@ -208,7 +218,9 @@ impl Figure {
             | Self::JFig11b
             | Self::JFig13
             | Self::JFig15
-            | Self::PTables => Training::EachSplit,
+            | Self::PTables
+            | Self::PTable10
+            | Self::PTable11And12 => Training::EachSplit,
             _ => Training::OverSockets,
         }
     }
@@ -219,7 +231,7 @@ impl Figure {
         match self.training() {
             _ if self == Self::JFig8 => 1000,
             Training::EachSplit => 100,
-            _ if self == Self::JFig5 => 100,
+            _ if matches!(self, Self::JFig5 | Self::JFig6) => 100,
             Training::InOnePlace => 1000,
             _ if self == Self::Priors => 1000,
             _ => 300,

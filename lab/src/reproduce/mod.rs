@@ -5,10 +5,12 @@
 mod adversary_model;
 mod agnostic;
 mod blank_document;
+mod by_feature;
 pub mod cards;
 mod complement;
 mod compute;
 mod contender;
+mod counts;
 mod document;
 mod error;
 mod figure;

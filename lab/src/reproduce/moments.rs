@@ -27,15 +27,27 @@ impl Moments {
         self.covariance.diagonal().iter().copied().collect()
     }
 
-    /// Mean of |K_ij| / √(K_ii K_jj) over i ≠ j; pairs with a feature that does not vary count as 0.
-    fn off_diagonal_correlation(&self) -> f64 {
+    /// |K_ij| / √(K_ii K_jj) of each pair i ≠ j; pairs with a feature that does not vary count as 0.
+    fn correlations(&self) -> Vec<f64> {
         let (k, d) = (&self.covariance, self.mean.len());
         let correlation = |i: usize, j: usize| {
             let scale = (k[(i, i)] * k[(j, j)]).sqrt();
             if scale > 0.0 { (k[(i, j)] / scale).abs() } else { 0.0 }
         };
-        let sum: f64 = (0..d).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| correlation(i, j)).sum();
-        sum / (d * (d - 1) / 2).max(1) as f64
+        (0..d).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| correlation(i, j)).collect()
+    }
+
+    /// How far K is from diagonal, by measures other than the mean correlation: Σ_{i ≠ j} |K_ij| / Σ K_ii, the same of squares under a
+    /// root, and the median correlation. All are 0 for a diagonal K.
+    fn off_diagonal(&self) -> [f64; 3] {
+        let k = &self.covariance;
+        let (diagonal, all) = (k.diagonal(), |f: fn(f64) -> f64| k.iter().map(|v| f(*v)).sum::<f64>());
+        let squares: f64 = diagonal.iter().map(|v| v * v).sum();
+        let mut correlations = self.correlations();
+        correlations.sort_by(f64::total_cmp);
+        let median = correlations.get(correlations.len() / 2).copied().unwrap_or(0.0);
+        let of = |off: f64, on: f64| off.max(0.0) / on.max(f64::MIN_POSITIVE);
+        [of(all(f64::abs) - diagonal.sum(), diagonal.sum()), of(all(|v| v * v) - squares, squares).sqrt(), median]
     }
 }
 
@@ -109,7 +121,14 @@ pub(super) fn covariance(subject: &Subject, options: &Options) -> Result<Documen
         detail: format!("least eigenvalue {least:.2e}"),
         violations: Vec::new(),
     });
-    document.notes.push(format!("{CORRELATION}{:.4}", moments.off_diagonal_correlation()));
+    let correlations = moments.correlations();
+    let mean = correlations.iter().sum::<f64>() / correlations.len().max(1) as f64;
+    document.notes.push(format!("{CORRELATION}{mean:.4}"));
+    let [sums, squares, median] = moments.off_diagonal();
+    document.notes.push(format!(
+        "other measures of what lies off the diagonal: sum of magnitudes over that of the diagonal {sums:.2}, root of the sum of squares \
+         over that of the diagonal {squares:.2}, median absolute correlation {median:.3}"
+    ));
     Ok(document)
 }
 

@@ -45,7 +45,7 @@ fn look(curves: &[Curve], curve: &Curve) -> Look {
         CurveRole::Guess if curve.name == "half" => Look { ink: ink::HALF, marker: None, width: 2 },
         CurveRole::Guess => Look { ink: ink::GUESS, marker: Some(marker), width: 2 },
         CurveRole::ClosedForm => Look { ink: hue_of(owner), marker: None, width: 1 },
-        CurveRole::Beyond if curve.name == "control" => Look { ink: ink::MEAN, marker: None, width: 1 },
+        CurveRole::Beyond if curve.name.starts_with("control") => Look { ink: ink::MEAN, marker: None, width: 1 },
         CurveRole::Beyond => Look { ink: ink::TEXT, marker: None, width: 1 },
         CurveRole::Published => Look { ink: hue_of(owner), marker: None, width: 1 },
         CurveRole::UpperBound => Look { ink: hue_of(owner), marker: Some(Marker::Up), width: 1 },

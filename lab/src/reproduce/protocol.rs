@@ -9,7 +9,7 @@ pub enum Protocol {
     /// V section III: a fifth of all records for prediction, normalised over all rows, no regularisation.
     V,
     /// R's figures 8 to 12, of another repository of its authors: a random tenth for prediction and another left out, normalised over
-    /// all rows, the L2 stored there, trained to full convergence (errata 4b).
+    /// all rows, the L2 stored there, trained to full convergence (errata R14).
     RTradeoff,
     /// Of no paper: 70 % of all records for training, normalised over all rows, categories as ordinal codes, next to no
     /// regularisation.

@@ -13,7 +13,7 @@ use super::document::{Check, CheckKind, Document};
 use super::subject::{Purpose, Subject, generator};
 use super::sweep::{Plan, Window, select, sweep};
 use super::trained::scores;
-use super::white_box::{axis, fill, tenths};
+use super::white_box::{BEYOND, axis, fill, tenths};
 use super::{Figure, Options, ReproduceError, blank};
 
 /// What auxiliary records are.
@@ -95,6 +95,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     };
     let mut wanted: Vec<Wanted> = shadows.iter().map(|shadow| attack(shadow.curve)).collect();
     wanted.extend([attack("white_box"), Wanted::new("half"), Wanted::new("random")]);
+    wanted.extend(Wanted::beyond());
     let (contenders, left_out) = pick(wanted, &options.attacks, drawn.records())?;
     notes.extend(left_out);
 
@@ -138,6 +139,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         }
     }
     document.notes.extend(notes);
+    if contenders.iter().any(|contender| contender.informed) {
+        document.notes.push(format!("{BEYOND}; informed has the true parameters"));
+    }
     if figure == Figure::JFig12 {
         let checks = ["uniform", "normal", "laplace"].into_iter().flat_map(|curve| drawn_ones(&document, curve));
         let checks: Vec<Check> = checks.collect();

@@ -74,6 +74,8 @@ async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize]
         audits: true,
         help: Default::default(),
         active_privacy: None,
+        alignment: None,
+        monitoring: Default::default(),
     })
     .await?;
     let done = session(&deployment, dataset, &split, config, test).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::{AdversaryView, KnownModel, Prior, SideInformation};
+use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Prior, Replacement, Settings, SideInformation};
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -192,10 +192,27 @@ fn attack(
     contender: &Contender,
     released: &ReleasedScores,
 ) -> Result<(Vec<f64>, Duration), ReproduceError> {
+    let (estimates, cpu) = estimate(plan, window, place, contender, released)?;
+    let truth = select(&plan.drawn.x, &window.passive, contender.records);
+    let errors = squared_error_by_record(&estimates, &truth)?;
+    if errors.iter().all(|e| e.is_finite()) {
+        Ok((errors, cpu))
+    } else {
+        Err(ReproduceError::NotFinite { curve: contender.curve.to_owned(), d: window.d, k0: window.k0 })
+    }
+}
+
+/// The estimates (d × records) of one attack in one split, and the processor time they took.
+pub(super) fn estimate(
+    plan: &Plan<'_>,
+    window: &Window,
+    place: usize,
+    contender: &Contender,
+    released: &ReleasedScores,
+) -> Result<(DMatrix<f64>, Duration), ReproduceError> {
     let failed =
         |error| ReproduceError::Attack { curve: contender.curve.to_owned(), d: window.d, k0: window.k0, error };
-    let n = contender.records;
-    let y = FeatureBlock::new(select(&plan.drawn.x, &window.active, n))?;
+    let y = FeatureBlock::new(select(&plan.drawn.x, &window.active, contender.records))?;
     let settings = &contender.settings;
     let mut rng = generator(plan.seed, Purpose::Attack, window.item(contender.place));
     let start = cpu_time();
@@ -213,23 +230,50 @@ fn attack(
         // Whoever knows the moments knows the range.
         found.estimates.apply(|x| *x = x.clamp(0.0, 1.0));
     }
-    let cpu = cpu_time().saturating_sub(start);
-    let errors = squared_error_by_record(&found.estimates, &select(&plan.drawn.x, &window.passive, n))?;
-    if errors.iter().all(|e| e.is_finite()) {
-        Ok((errors, cpu))
-    } else {
-        Err(ReproduceError::NotFinite { curve: contender.curve.to_owned(), d: window.d, k0: window.k0 })
-    }
+    Ok((found.estimates, cpu_time().saturating_sub(start)))
+}
+
+/// What who knows the moments makes of records in a split (d × n), without a score of them and with these: control and informed.
+/// Where the released parameters may not be the true ones, the likeliest point of the box is the safer one.
+pub(super) fn beyond(
+    subject: &Subject,
+    window: &Window,
+    model: &KnownModel,
+    y: &FeatureBlock,
+    released: &ReleasedScores,
+) -> Result<[DMatrix<f64>; 2], ReproduceError> {
+    let prior = prior(subject, window)?;
+    let of = |method: Method| {
+        let view = AdversaryView::new(model, y, released, Replacement::default())?;
+        let view = view.with_side_information(SideInformation { prior: Some(&prior), ..SideInformation::default() });
+        // Nothing random is in it.
+        let mut rng = generator(0, Purpose::Attack, 0);
+        Ok(method.build(&Settings::default()).reconstruct(&view, &mut rng)?.estimates.map(|x| x.clamp(0.0, 1.0)))
+    };
+    let failed = |curve: &str| {
+        let (curve, d, k0) = (curve.to_owned(), window.d, window.k0);
+        move |error| ReproduceError::Attack { curve, d, k0, error }
+    };
+    Ok([of(Method::Imputation).map_err(failed("control"))?, of(Method::Gaussian).map_err(failed("informed"))?])
 }
 
 /// Means and covariances of the features in a split, from the records that are not of the test set.
 fn prior(subject: &Subject, window: &Window) -> Result<Prior, ReproduceError> {
-    let of = |rows: &[usize]| select(&subject.others, rows, subject.others.ncols().min(PRIOR_RECORDS));
+    let others = prior_records(subject);
+    let of = |rows: &[usize]| select(&others, rows, others.ncols());
     Ok(Prior::of_records(&of(&window.passive), &of(&window.active))?)
 }
 
 /// Records that moments are taken of at most: more tell them no better, and take their time in every split.
 const PRIOR_RECORDS: usize = 5000;
+
+/// The records that moments are taken of, d_t × n: evenly spread over those that are not of the test set, since a set may be in the order
+/// of time, as bank is.
+pub(super) fn prior_records(subject: &Subject) -> DMatrix<f64> {
+    let (all, n) = (subject.others.ncols(), subject.others.ncols().min(PRIOR_RECORDS));
+    let columns: Vec<usize> = (0..n).map(|i| i * all / n.max(1)).collect();
+    subject.others.select_columns(&columns)
+}
 
 /// Rows of the first `n` columns.
 pub(super) fn select(x: &DMatrix<f64>, rows: &[usize], n: usize) -> DMatrix<f64> {

@@ -31,7 +31,7 @@ const NOTES: [(&str, &str); 6] = [
     ("informed", BEYOND),
 ];
 
-/// Gradient inversion to convergence, by squared differences of logarithms (errata 4b).
+/// Gradient inversion to convergence, by squared differences of logarithms (errata J4).
 const CONVERGED: &str = "gradient_inversion_converged";
 /// It takes ten times the steps.
 const CONVERGED_RECORDS: usize = 20;

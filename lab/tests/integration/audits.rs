@@ -14,15 +14,14 @@ use vfl_lab::deployment::Deployment;
 use vfl_lab::report::{Audit, Errors, Outcome, ParameterKnowledge};
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::logits::LogitServer;
-use vfl_shared::data::FeatureStore;
 use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues};
 use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::pb::{self, training_command::Command};
-use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::rpc::{RefusalKind, stream_answer};
 use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
 use vfl_shared::training::Participant;
-use vfl_shared::types::{FeatureBlock, PartyName, RecordIds, ShareRequest};
+use vfl_shared::types::{PartyName, ShareRequest};
 
 use super::networks::embeddings;
 use super::support::{
@@ -190,9 +189,15 @@ impl PassiveParty for Fragile {
         request: Request<Streaming<pb::ComputeLogitsRequest>>,
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let logits = self.logits.clone();
-        Ok(Response::new(Box::pin(
-            request.into_inner().map(move |m| Ok(logits.compute(&ShareRequest::try_from(m?)?)?.into())),
-        )))
+        Ok(Response::new(Box::pin(request.into_inner().then(move |m| {
+            let logits = logits.clone();
+            async move {
+                let message = m?;
+                let question = message.question;
+                let answer = logits.compute(&ShareRequest::try_from(message)?).await;
+                Ok::<pb::ComputeLogitsResponse, Status>(stream_answer(question, answer))
+            }
+        }))))
     }
 
     type TrainStream = Responses<pb::TrainingReply>;
@@ -215,15 +220,12 @@ impl PassiveParty for Fragile {
         let logits = self.logits.clone();
         tokio::spawn(async move {
             let names = logits.feature_names();
-            let source = |ids: &RecordIds| -> Result<FeatureBlock, Refusal> {
-                logits.table.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))
-            };
             let participant = Participant {
                 coordinator: "the coordinator".into(),
                 store: &logits.store,
                 feature_names: &names,
                 known_records: None,
-                source: &source,
+                source: &*logits,
                 gate: None,
                 privacy: None,
             };
@@ -231,6 +233,12 @@ impl PassiveParty for Fragile {
             let _ = participant.run(commands, &replies, |_| ()).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    type AlignStream = Responses<pb::AlignmentFrame>;
+
+    async fn align(&self, _: Request<Streaming<pb::AlignmentFrame>>) -> Result<Response<Self::AlignStream>, Status> {
+        not_here()
     }
 
     async fn describe_staged(
@@ -304,7 +312,10 @@ async fn lost_at_each_stage(config: impl Fn(u32) -> TrainingConfig) {
         let name = PartyName::new("passive-2")?;
         let credentials = Credentials::new(&authority.issue(Role::PassiveParty, &name)?)?;
         let routes = tonic::service::Routes::new(PassivePartyServer::new(fragile));
-        tokio::spawn(async move { serve(listener, &credentials, &Limits::default(), |_| routes, stopped).await });
+        tokio::spawn(async move {
+            let monitor = vfl_shared::monitoring::Monitor::default();
+            serve(listener, &credentials, &Limits::default(), &monitor, |_| routes, stopped).await
+        });
         settings.passive_parties.push(Peer { role: Role::PassiveParty, name, address });
         Ok(())
     })

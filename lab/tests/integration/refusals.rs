@@ -6,15 +6,17 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use prost::Message;
-use tonic::Code;
+use tonic::{Code, Status};
 use vfl_lab::deployment::Deployment;
 use vfl_passive_party::config::Grant;
 use vfl_shared::policy::DefenseConfig;
 use vfl_shared::rpc::pb::publish_reply::Reply as PublishReply;
 use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
+use vfl_shared::rpc::stream_refusal;
 use vfl_shared::service::{Role, allowed_roles, channel};
 use vfl_shared::types::{PartyName, RecordIds};
 
+use super::inference::question;
 use super::raw;
 use super::support::{
     Trained, active_client, config, credentials, dataset, score, server_of, spec, split, test_ids, trained,
@@ -84,6 +86,11 @@ impl Table {
             let (answers, ended) = raw::call(&channel, path, messages, usize::MAX).await;
             let got = match gets {
                 Gets::Code(code, says) => {
+                    // One question of a stream is refused in the place of its answer.
+                    let ended = match path {
+                        "/vfl.v1.PassiveParty/ComputeLogitsStream" => ended.and_then(|()| refused(&answers)),
+                        _ => ended,
+                    };
                     let Err(status) = ended else { panic!("{path}, {bad}: was taken, {} answers", answers.len()) };
                     assert_eq!(status.code(), code, "{path}, {bad}: {status}");
                     assert!(status.message().contains(says), "{path}, {bad}: {:?} lacks {says:?}", status.message());
@@ -108,6 +115,13 @@ impl Table {
             println!("{:45} {bad:50} {got}", path.trim_start_matches("/vfl.v1."));
         }
     }
+}
+
+/// The refusal in the answer to the one question of a stream.
+fn refused(answers: &[Bytes]) -> Result<(), Status> {
+    let answer = pb::ComputeLogitsResponse::decode(answers[0].clone()).unwrap();
+    assert_eq!(answer.question, 7);
+    stream_refusal(&answer).unwrap().map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
 type Bad<T> = (&'static str, T, &'static str);
@@ -156,9 +170,25 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
     let labelled = pb::LabelledRecords { ids: Some(ids.clone()), labels: vec![0, 1, 0, 1] };
     let store = pb::StoreShare { from_checkpoint: false };
     let publish = pb::PublishShare { model_version: "m-1".into(), digest: "0".repeat(64) };
+    let live = pb::inference::ModelReadyRequest { name: "cloison".into(), version: here.version.clone() };
     HashMap::from([
+        ("/inference.GRPCInferenceService/ServerLive", vec![Bytes::new()]),
+        ("/inference.GRPCInferenceService/ServerReady", vec![Bytes::new()]),
+        ("/inference.GRPCInferenceService/ModelReady", one(&|| live.encode_to_vec())),
+        ("/inference.GRPCInferenceService/ServerMetadata", vec![Bytes::new()]),
+        ("/inference.GRPCInferenceService/ModelMetadata", one(&|| live.encode_to_vec())),
+        (
+            "/inference.GRPCInferenceService/ModelInfer",
+            one(&|| question(&test_ids(&here.dataset, 0, 4), "").encode_to_vec()),
+        ),
         ("/vfl.v1.Coordinator/DescribeModel", vec![Bytes::new()]),
         ("/vfl.v1.Coordinator/Train", all(vec![reply(Reply::Start(good.start(4))), reply(Reply::Labelled(labelled))])),
+        ("/vfl.v1.Coordinator/Align", all(vec![named("passive-1").encode_to_vec(), piece(100).encode_to_vec()])),
+        ("/vfl.v1.PassiveParty/Align", all(vec![named("active").encode_to_vec(), piece(100).encode_to_vec()])),
+        (
+            "/vfl.v1.ActiveParty/Align",
+            one(&|| pb::AlignJobRequest { passive_party: "passive-1".into(), ids: Some(ids.clone()) }.encode_to_vec()),
+        ),
         (
             "/vfl.v1.Coordinator/Publish",
             all(vec![
@@ -291,7 +321,12 @@ impl Good {
     }
 
     fn logits(&self) -> pb::ComputeLogitsRequest {
-        pb::ComputeLogitsRequest { model_version: self.version.clone(), ids: Some(self.ids.clone()) }
+        pb::ComputeLogitsRequest {
+            model_version: self.version.clone(),
+            ids: Some(self.ids.clone()),
+            question: 7,
+            ..Default::default()
+        }
     }
 
     fn lend(&self) -> pb::LendSharesRequest {
@@ -371,6 +406,52 @@ fn ask(score: pb::Score) -> pb::EvaluateReconstructionRequest {
 
 fn ask_score() -> pb::EvaluateReconstructionRequest {
     ask(scoring())
+}
+
+/// The first frame of an alignment.
+fn named(party: &str) -> pb::AlignmentFrame {
+    pb::AlignmentFrame { party: party.into(), ..Default::default() }
+}
+
+/// A frame with so many bytes of no session.
+fn piece(bytes: usize) -> pb::AlignmentFrame {
+    pb::AlignmentFrame { sealed: vec![7; bytes].into(), ..Default::default() }
+}
+
+fn alignments(table: &mut Table, good: &Good) {
+    let range = "a piece has 1 to 65536 bytes";
+    for (path, first, other) in [
+        ("/vfl.v1.Coordinator/Align", "passive-1", "begins with the passive party's name"),
+        ("/vfl.v1.PassiveParty/Align", "active", "begins with the active party's name"),
+    ] {
+        let both = pb::AlignmentFrame { sealed: vec![1].into(), ..named(first) };
+        table.add(path, "no name first", vec![piece(100)], ARGUMENT, other);
+        table.add(path, "an empty frame", vec![pb::AlignmentFrame::default()], ARGUMENT, range);
+        table.add(path, "a piece of 65 537 bytes", vec![piece(65_537)], ARGUMENT, range);
+        table.add(path, "a name that is a path", vec![named("../a")], ARGUMENT, "`party`");
+        table.add(path, "a name and a piece", vec![both], ARGUMENT, "`sealed`");
+    }
+    let path = "/vfl.v1.Coordinator/Align";
+    table.add(path, "an unknown passive party", vec![named("nobody")], Code::NotFound, "`nobody` is not known here");
+    table.add(path, "begun twice", vec![named("passive-1"), named("passive-1")], ARGUMENT, "not begun twice");
+    let path = "/vfl.v1.PassiveParty/Align";
+    let denied = Code::PermissionDenied;
+    table.add(path, "another active party", vec![named("other")], denied, "aligns with another active party");
+    let nobody = Code::Unauthenticated;
+    table.add(path, "bytes of no session", vec![named("active"), piece(100)], nobody, "no session of our own");
+    table.add(path, "an end before the session", vec![named("active")], nobody, "no session of our own");
+    let path = "/vfl.v1.ActiveParty/Align";
+    let job = |passive: &str, ids| pb::AlignJobRequest { passive_party: passive.into(), ids };
+    table.add(path, "no passive party", vec![job("", None)], ARGUMENT, "`passive_party`");
+    table.add(path, "an unknown one", vec![job("nobody", None)], Code::NotFound, "`nobody` is not known here");
+    for (bad, ids, says) in bad_ids().into_iter().skip(1) {
+        table.add(path, bad, vec![job("passive-1", ids)], ARGUMENT, says);
+    }
+    let ids = || Some(good.ids.clone());
+    table.add(path, "ids twice", vec![job("passive-1", ids()), job("", ids())], ARGUMENT, "twice");
+    table.add(path, "ids not held", vec![job("passive-1", Some(many(3)))], Code::NotFound, "3 of 3 ids to align");
+    let again = vec![job("passive-1", ids()), job("passive-1", None)];
+    table.add(path, "a name twice", again, ARGUMENT, "first message alone");
 }
 
 fn predictions(table: &mut Table, here: &Trained, good: &Good) {
@@ -539,6 +620,9 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
     let wide = pb::TrainingConfig { batch_size: 65_536, ..(&config(1)).into() };
     let wide = pb::TrainingStart { class_names, config: Some(wide), record_count: 4 };
     table.add(path, "batches whose shares fit no message", start(wide), ARGUMENT, "`batch_size`");
+    let blocks = pb::TrainingConfig { shuffle_block: 100, ..(&config(1)).into() };
+    let blocks = pb::TrainingStart { config: Some(blocks), ..good.start(4) };
+    table.add(path, "blocks of few batches", start(blocks), ARGUMENT, "`shuffle_block`");
     for (bad, count) in [("one record", 1), ("4294967295 records", u32::MAX)] {
         table.add(path, bad, start(good.start(count)), ARGUMENT, "`record_count`");
     }
@@ -927,6 +1011,7 @@ async fn every_bad_input_gets_its_code() {
     assert!(score(&here.deployment, &test_ids(&here.dataset, 0, 4)).await.is_ok());
     let mut table = Table::default();
     predictions(&mut table, &here, &good);
+    alignments(&mut table, &good);
     audits(&mut table, &here, &good);
     training_at_the_coordinator(&mut table, &good);
     passive_party(&mut table, &good);
@@ -998,6 +1083,7 @@ async fn what_is_not_allowed_or_not_there_yet() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let mut spec = spec(dir.path(), &dataset, &split(&dataset, 1, 2));
     spec.release.to_active_party = Grant::Nothing;
+    spec.alignment = None;
     let deployment = Deployment::start_with(spec, |_, settings| {
         settings.training.allowed = false;
         settings.publishing.allowed = false;
@@ -1016,6 +1102,10 @@ async fn what_is_not_allowed_or_not_there_yet() {
     table.add("/vfl.v1.ActiveParty/Train", "training is not allowed", vec![job], denied, "[training]");
     let start = pb::PublishReply { reply: Some(PublishReply::Start(good.publish_start())) };
     table.add("/vfl.v1.Coordinator/Publish", "publishing is not allowed", vec![start], denied, "[publishing]");
+    let frame = named("active");
+    table.add("/vfl.v1.PassiveParty/Align", "alignment is not allowed", vec![frame], denied, "[alignment]");
+    let job = pb::AlignJobRequest { passive_party: "passive-1".into(), ids: None };
+    table.add("/vfl.v1.ActiveParty/Align", "alignment is not allowed", vec![job], denied, "[alignment]");
     let model = "no model is in service";
     table.add("/vfl.v1.Coordinator/DescribeModel", "no model yet", vec![pb::DescribeModelRequest {}], STATE, model);
     table.add("/vfl.v1.Coordinator/Predict", "no model yet", vec![good.predict()], STATE, model);

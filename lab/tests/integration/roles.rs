@@ -23,9 +23,9 @@ async fn ask(channel: &Channel, path: &'static str) -> Result<(), tonic::Status>
 
 /// `/package.Service/Method` of every RPC in the project's proto files.
 fn declared() -> Vec<String> {
-    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../proto/vfl/v1"));
+    let of = |dir| std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto").join(dir)).unwrap();
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
+    for entry in of("vfl/v1").chain(of("inference")) {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let (mut package, mut service) = (String::new(), String::new());
         for line in text.lines().map(str::trim) {
@@ -46,7 +46,7 @@ fn declared() -> Vec<String> {
 #[test]
 fn the_table_names_every_declared_rpc_once() {
     let mut named: Vec<String> =
-        ACCESS_TABLE.iter().map(|(p, _)| (*p).to_owned()).filter(|p| p.starts_with("/vfl.v1.")).collect();
+        ACCESS_TABLE.iter().map(|(p, _)| (*p).to_owned()).filter(|p| !p.starts_with("/grpc.")).collect();
     named.sort();
     assert_eq!(named, declared());
     assert!(named.len() >= 15, "the proto files were read");
@@ -56,14 +56,13 @@ fn the_table_names_every_declared_rpc_once() {
 async fn every_cell_of_the_table_is_kept() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let deployment = deploy(dir.path(), &dataset, &split(&dataset, 1, 2)).await;
-    let health: Vec<Peer> = [deployment.coordinator_peer(), deployment.active_peer()]
+    let everywhere: Vec<Peer> = [deployment.coordinator_peer(), deployment.active_peer()]
         .into_iter()
         .chain(deployment.passive_peers())
         .collect();
     let mut table = String::new();
     for &(path, allowed) in ACCESS_TABLE {
-        let servers =
-            if path.starts_with("/grpc.health") { health.clone() } else { vec![server_of(&deployment, path)] };
+        let servers = if path.starts_with("/grpc.") { everywhere.clone() } else { vec![server_of(&deployment, path)] };
         for server in servers {
             table.push_str(&format!("{path:48} at {:14}", server.role));
             for role in Role::ALL {
@@ -100,7 +99,8 @@ async fn a_call_that_is_not_in_the_table_is_served_to_nobody() {
         "/vfl.v1.Coordinator/Nothing",
         "/vfl.v2.Coordinator/Predict",
         "/",
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v2.ServerReflection/ServerReflectionInfo",
+        "/inference.GRPCInferenceService/ModelStreamInfer",
     ];
     for role in Role::ALL {
         let channel = channel(&credentials(&deployment, role), &deployment.coordinator_peer()).unwrap();
@@ -180,6 +180,7 @@ async fn another_trust_domain_is_nobody_here() {
     let settings = vfl_coordinator::config::Settings {
         credentials: server,
         limits: Default::default(),
+        monitoring: Default::default(),
         state_dir: at("state"),
         passive_parties: vec![],
         peer_timeout: std::time::Duration::from_secs(1),

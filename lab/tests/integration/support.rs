@@ -5,7 +5,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use tonic::transport::Channel;
 use vfl_coordinator::config::Budgets;
-use vfl_lab::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
+use vfl_lab::deployment::{AlignmentRuns, Deployment, DeploymentSpec, active_name, consent, white_box};
 use vfl_passive_party::config::TrainingPolicy;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
@@ -63,6 +63,8 @@ pub fn spec(dir: &Path, dataset: &Dataset, split: &VerticalSplit) -> DeploymentS
         audits: true,
         help: Default::default(),
         active_privacy: None,
+        alignment: Some(AlignmentRuns { max_runs: 100_000, least_common: 0 }),
+        monitoring: Default::default(),
     }
 }
 
@@ -115,7 +117,7 @@ impl Trained {
 pub fn server_of(deployment: &Deployment, path: &str) -> Peer {
     match path {
         p if p.starts_with("/vfl.v1.PassiveParty/") => deployment.passive_peers().remove(0),
-        p if p.starts_with("/vfl.v1.ActiveParty/") => deployment.active_peer(),
+        p if p.starts_with("/vfl.v1.ActiveParty/") || p.starts_with("/inference.") => deployment.active_peer(),
         _ => deployment.coordinator_peer(),
     }
 }

@@ -204,12 +204,14 @@ async fn a_state_directory_serves_one_party_at_a_time() {
     let settings = Settings {
         credentials: deployment.credentials(Role::PassiveParty, "passive-1").unwrap(),
         limits: Default::default(),
-        state_dir: state_dir.clone(),
-        table: std::sync::Arc::new(spec(dir.path(), &dataset, &split).tables.passive.remove(0).1),
+        monitoring: Default::default(),
+        state_dir: (&state_dir).into(),
+        features: spec(dir.path(), &dataset, &split).tables.passive.remove(0).1.into(),
         release: vfl_lab::deployment::white_box(),
         training: TrainingPolicy::default(),
         audit: AuditPolicy::default(),
         collusion: Default::default(),
+        alignment: Default::default(),
     };
     let run = async |until: bool| {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -451,12 +453,14 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
         let settings = Settings {
             credentials: here.deployment.credentials(Role::PassiveParty, "passive-1").unwrap(),
             limits: Default::default(),
-            state_dir: here.deployment.party_dir("passive-1"),
-            table: std::sync::Arc::new(spec(here.dir.path(), &here.dataset, &here.split).tables.passive.remove(0).1),
+            monitoring: Default::default(),
+            state_dir: (&here.deployment.party_dir("passive-1")).into(),
+            features: spec(here.dir.path(), &here.dataset, &here.split).tables.passive.remove(0).1.into(),
             release: vfl_lab::deployment::white_box(),
             training: TrainingPolicy { transform: other, ..Default::default() },
             audit: AuditPolicy::default(),
             collusion: Default::default(),
+            alignment: Default::default(),
         };
         here.deployment.stop().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

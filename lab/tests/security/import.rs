@@ -90,7 +90,7 @@ impl Here {
         let active = PartyName::new(active).unwrap();
         import_parameters(Importing {
             path: &path,
-            state_dir: &self.deployment.party_dir(party),
+            state_dir: &(&self.deployment.party_dir(party)).into(),
             feature_names: &self.names(party),
             classes,
             active_party: &active,
@@ -264,7 +264,7 @@ async fn what_does_not_fit_is_named_and_changes_nothing() {
     let other = ParameterFile::new(own.class_names().to_vec(), names.clone(), own.weights().clone(), None).unwrap();
     std::fs::write(&path, other.to_json()).unwrap();
     let party_dir = here.deployment.party_dir("passive-2");
-    let (path, state_dir, active_party) = (&*path, &*party_dir, &PartyName::new("active").unwrap());
+    let (path, state_dir, active_party) = (&*path, &(&party_dir).into(), &PartyName::new("active").unwrap());
     import_parameters(Importing { path, state_dir, feature_names: &names, classes: None, active_party }).unwrap();
     here.refused(state, &["passive-2", "other features than this party now holds"]).await;
     // Taken back.
@@ -298,8 +298,8 @@ async fn a_wrong_file_is_refused_before_it_is_staged() {
         let path = here.dir.path().join("wrong.json");
         std::fs::write(&path, content).unwrap();
         let active = PartyName::new("active").unwrap();
-        let state_dir = here.deployment.party_dir("passive-1");
-        let (path, state_dir, active_party) = (&*path, &*state_dir, &active);
+        let state_dir = (&here.deployment.party_dir("passive-1")).into();
+        let (path, state_dir, active_party) = (&*path, &state_dir, &active);
         let import = Importing { path, state_dir, feature_names: &names, classes: None, active_party };
         import_parameters(import).unwrap_err().to_string()
     };

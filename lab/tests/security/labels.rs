@@ -11,11 +11,11 @@ use vfl_lab::deployment::Deployment;
 use vfl_lab::labels::{Received, Step, gradient_direction, gradient_sign, observe};
 use vfl_passive_party::config::ReleasePolicy;
 use vfl_passive_party::logits::LogitServer;
-use vfl_shared::data::FeatureStore;
 use vfl_shared::model::{Combiner, ModelConfig, Schedule, Settings, ShareStore, TrainingConfig, TrainingValues};
+use vfl_shared::monitoring::Monitor;
+use vfl_shared::rpc::decode_columns;
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::pb::{self, training_command::Command};
-use vfl_shared::rpc::{Refusal, decode_columns};
 use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
 use vfl_shared::training::Participant;
 use vfl_shared::types::{FeatureBlock, PartyName, RecordIds};
@@ -106,21 +106,24 @@ impl PassiveParty for Curious {
         let logits = self.logits.clone();
         tokio::spawn(async move {
             let names = logits.feature_names();
-            let source = |ids: &RecordIds| -> Result<FeatureBlock, Refusal> {
-                logits.table.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))
-            };
             let participant = Participant {
                 coordinator: "the coordinator".into(),
                 store: &logits.store,
                 feature_names: &names,
                 known_records: None,
-                source: &source,
+                source: &*logits,
                 gate: None,
                 privacy: None,
             };
             participant.run(commands, &replies, |_| ()).await.unwrap();
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+    }
+
+    type AlignStream = Responses<pb::AlignmentFrame>;
+
+    async fn align(&self, _: Request<Streaming<pb::AlignmentFrame>>) -> Result<Response<Self::AlignStream>, Status> {
+        not_here()
     }
 
     async fn describe_staged(
@@ -176,7 +179,10 @@ async fn train_beside_a_curious_party(model: ModelConfig) -> (Received, Vec<u32>
     let deployment = Deployment::start_with(spec, |authority, settings| {
         let credentials = Credentials::new(&authority.issue(Role::PassiveParty, &PartyName::new(name.as_str())?)?)?;
         let routes = tonic::service::Routes::new(PassivePartyServer::new(curious));
-        tokio::spawn(async move { serve(listener, &credentials, &Limits::default(), |_| routes, stopped).await });
+        let monitor = Monitor::new("passive-party", name.as_str());
+        tokio::spawn(
+            async move { serve(listener, &credentials, &Limits::default(), &monitor, |_| routes, stopped).await },
+        );
         settings.passive_parties.push(Peer { role: Role::PassiveParty, name, address });
         Ok(())
     })

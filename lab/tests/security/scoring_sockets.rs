@@ -43,12 +43,14 @@ async fn with_policy(
     let settings = Settings {
         credentials: here.deployment.credentials(Role::PassiveParty, peer.name.as_str()).unwrap(),
         limits: vfl_shared::service::Limits::default(),
-        state_dir: here.deployment.party_dir(peer.name.as_str()),
-        table: table.clone(),
+        monitoring: Default::default(),
+        state_dir: (&here.deployment.party_dir(peer.name.as_str())).into(),
+        features: table.clone().into(),
         release,
         training: TrainingPolicy::default(),
         audit,
         collusion: Default::default(),
+        alignment: Default::default(),
     };
     // A connection of another test may have the port for a moment.
     let mut tries = 0;

@@ -352,6 +352,7 @@ impl Files {
         let settings = vfl_coordinator::config::Settings {
             credentials: Credentials::read(&self.tls("c")).unwrap(),
             limits,
+            monitoring: Default::default(),
             state_dir: self.at("state"),
             passive_parties: vec![],
             peer_timeout: Duration::from_secs(1),

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use vfl_shared::cli::{CliError, StagingArgs, import_failure};
-use vfl_shared::data::FeatureStore as _;
 use vfl_shared::model::{Importing, import_parameters};
 
 use crate::config::Settings;
@@ -52,9 +51,9 @@ impl ImportArgs {
                      none, with a state_dir of its own"
                 )));
             }
-            let features = settings.table.schema().features();
+            let features = settings.features.schema().features();
             let feature_names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
-            let (state_dir, feature_names) = (&*settings.state_dir, &*feature_names);
+            let (state_dir, feature_names) = (&settings.state_dir, &*feature_names);
             let import = Importing { path, state_dir, feature_names, classes: None, active_party };
             import_parameters(import).map_err(import_failure)
         })

@@ -47,7 +47,7 @@ enum Command {
 Example:
   passive-party scorings renew --config passive-party.toml --reason \"audit of the new model\" --set 3fa9
 
-The service must be stopped. The renewal is kept with its time and reason. Without --set it is for all sets known now, for the number of
+A service with a state_dir must be stopped; those that share [state] go on. The renewal is kept with its time and reason. Without --set it is for all sets known now, for the number of
 sets and scorings in all (trusted mode), and for refused openings. Sets of other records have a budget of their own and need none.")]
 struct RenewArgs {
     /// The config file, which names the state directory.

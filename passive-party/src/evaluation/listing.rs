@@ -1,14 +1,14 @@
 //! What a state directory says of scorings, for the owner.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde::Serialize;
 
 use super::accountant::least_error;
-use super::record::{EvaluationError, Record, Renewal, path};
+use super::record::{EvaluationError, Record, Renewal, file};
 use crate::config::{AuditMode, AuditPolicy};
 use vfl_shared::clock::utc;
+use vfl_shared::state_dir::StateDir;
 
 /// One set of records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,8 +60,8 @@ pub struct ScoringFacts {
 ///
 /// # Errors
 /// [`EvaluationError`] if it cannot be read or is damaged.
-pub fn scorings(state_dir: &Path, policy: &AuditPolicy) -> Result<ScoringFacts, EvaluationError> {
-    let record = Record::read(&path(state_dir))?;
+pub fn scorings(state_dir: impl Into<StateDir>, policy: &AuditPolicy) -> Result<ScoringFacts, EvaluationError> {
+    let record = Record::read(&file(&state_dir.into()))?.record;
     let sets = record.sets.iter().map(|s| {
         let budget = s.budget(policy);
         SetFacts {

@@ -9,7 +9,8 @@
 //! - for an auditor who is trusted by name (`trusted`), figures are exact to three significant digits, and their number is bounded for each
 //!   set and in all. Rounding does not hide single values from whoever chooses the estimates: some hundred answers read them.
 //!
-//! What an answer costs is on disk before it leaves; if the disk does not take it, nothing is answered.
+//! What an answer costs is on disk before it leaves; if the disk does not take it, nothing is answered. Where several processes share the
+//! state, each decides on the newest record, and again if another one was faster.
 
 pub mod accountant;
 mod gain;
@@ -25,13 +26,14 @@ mod tests;
 mod wire;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nalgebra::DMatrix;
-use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_shared::data::Features;
 use vfl_shared::metrics::{Metric, MetricError};
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
+use vfl_shared::state_dir::StateDir;
+use vfl_shared::state_file::{StateFile, StateFileError};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
 
 pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};
@@ -40,7 +42,7 @@ pub use record::{EvaluationError, Renewal, renew};
 use crate::config::{AuditMode, AuditPolicy};
 use crate::logits::LogitServer;
 use played::Played;
-use record::{Record, ScoredSet, set_name};
+use record::{Kept, Record, ScoredSet, set_name};
 use scoring::{ErrorTold, Measures, Scorable, Scored, Scoring, ScoringError, Told};
 
 /// The fewest records of a scoring. Fewer of an opening that are not held are not counted out either.
@@ -51,14 +53,14 @@ pub const MAX_CANDIDATES: usize = 64;
 
 /// The record of all scorings, on disk.
 pub struct Evaluations {
-    path: PathBuf,
+    file: StateFile,
     policy: AuditPolicy,
-    record: Mutex<Record>,
+    kept: Mutex<Kept>,
 }
 
 impl std::fmt::Debug for Evaluations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Evaluations({})", self.path.display())
+        write!(f, "Evaluations({})", self.file.path().display())
     }
 }
 
@@ -157,10 +159,10 @@ impl Evaluations {
     ///
     /// # Errors
     /// [`EvaluationError`] if it cannot be read or is damaged.
-    pub fn open(dir: &Path, policy: AuditPolicy) -> Result<Self, EvaluationError> {
-        let path = record::path(dir);
-        let record = Record::read(&path)?;
-        Ok(Self { path, policy, record: Mutex::new(record) })
+    pub fn open(dir: impl Into<StateDir>, policy: AuditPolicy) -> Result<Self, EvaluationError> {
+        let file = record::file(&dir.into());
+        let kept = Mutex::new(Record::read(&file)?);
+        Ok(Self { file, policy, kept })
     }
 
     /// How scorings are answered.
@@ -169,24 +171,45 @@ impl Evaluations {
         &self.policy
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The record as it was last read or written here.
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the record, on disk first: if the disk does not take it, nothing has changed and nothing may be told.
-    fn change<T>(
+    /// The record as it is now, whoever wrote it.
+    fn newest(&self) -> Result<MutexGuard<'_, Kept>, Refusal> {
+        let mut kept = self.kept();
+        kept.refresh(&self.file).map_err(|error| self.uncounted(&error))?;
+        Ok(kept)
+    }
+
+    fn uncounted(&self, error: &StateFileError) -> Refusal {
+        tracing::error!(path = %self.file.path().display(), %error, "a scoring cannot be counted on disk");
+        let message = "cannot count the scoring on disk, so it is not done; the passive party's log says why";
+        Refusal::own_state(error.away(), message)
+    }
+
+    /// Changes the record, on disk first: if the disk does not take it, nothing has changed and nothing may be told. `None`: another
+    /// process has changed it since it was read, so that all has to be decided again.
+    fn change_kept<T>(
         &self,
-        record: &mut Record,
+        kept: &mut Kept,
         change: impl FnOnce(&mut Record) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
-        let mut changed = record.clone();
+    ) -> Result<Option<T>, Refusal> {
+        let mut changed = kept.record.clone();
         let done = change(&mut changed)?;
-        changed.write(&self.path).map_err(|error| {
-            tracing::error!(path = %self.path.display(), %error, "a scoring cannot be counted on disk");
-            Refusal::internal("cannot count the scoring on disk, so it is not done; the passive party's log says why")
-        })?;
-        *record = changed;
-        Ok(done)
+        let replaced = kept.replace(&self.file, changed).map_err(|error| self.uncounted(&error))?;
+        Ok(replaced.then_some(done))
+    }
+
+    /// The same of the newest record, as often as it takes: of several processes one gets on each time.
+    fn change<T>(&self, mut change: impl FnMut(&mut Record) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        loop {
+            let mut kept = self.newest()?;
+            if let Some(done) = self.change_kept(&mut kept, &mut change)? {
+                return Ok(done);
+            }
+        }
     }
 
     /// Opens a set of records for scoring.
@@ -194,8 +217,18 @@ impl Evaluations {
     /// # Errors
     /// INVALID_ARGUMENT for fewer than 100 records. NOT_FOUND when some are not held here (how many only from 100 on, never which) and
     /// FAILED_PRECONDITION when the set overlaps another one; both are counted, and RESOURCE_EXHAUSTED when too many were, or in
-    /// trusted mode too many sets opened. FAILED_PRECONDITION in noised mode when the set was told of without noise.
-    pub fn start(self: &Arc<Self>, table: &FeatureTable, ids: &RecordIds) -> Result<Evaluation, Refusal> {
+    /// trusted mode too many sets opened. FAILED_PRECONDITION in noised mode when the set was told of without noise. UNAVAILABLE or
+    /// INTERNAL, uncounted, when the features cannot be had. Waits for a store that is not in memory.
+    pub fn start(self: &Arc<Self>, features: &Features, ids: &RecordIds) -> Result<Evaluation, Refusal> {
+        loop {
+            if let Some(evaluation) = self.try_start(features, ids)? {
+                return Ok(evaluation);
+            }
+        }
+    }
+
+    /// The same; `None`: another process has changed the record meanwhile.
+    fn try_start(self: &Arc<Self>, features: &Features, ids: &RecordIds) -> Result<Option<Evaluation>, Refusal> {
         if ids.len() < MIN_RECORDS {
             let message = format!("a scoring takes at least {MIN_RECORDS} records, {} came", ids.len());
             return Err(Refusal::invalid(message));
@@ -204,7 +237,8 @@ impl Evaluations {
         sorted.sort_unstable();
         let set = set_name(&sorted);
         let trusted = self.policy.mode == AuditMode::Trusted;
-        let mut record = self.record();
+        let mut kept = self.newest()?;
+        let record = &kept.record;
         let known = record.find(&set).map(|s| s.exact);
         if known == Some(true) && !trusted {
             let message =
@@ -226,23 +260,24 @@ impl Evaluations {
                     .into(),
             ));
         }
-        let missing = ids.iter().filter(|id| table.position(id).is_none()).count();
+        let found = features.lookup_waiting(ids).map_err(|e| e.told("this passive party"))?;
+        let missing = ids.len() - found.held.len();
         if missing > 0 {
             let message = format!("{} of the {} records are not held here", rough(missing), ids.len());
-            return Err(self.refuse_opening(&mut record, RefusalKind::NotFound, &message));
+            return self.refuse_opening(&mut kept, RefusalKind::NotFound, &message);
         }
         if known.is_none() {
             let wanted: HashSet<&str> = sorted.iter().copied().collect();
             if record.sets.iter().any(|s| s.ids.iter().any(|id| wanted.contains(id.as_str()))) {
                 let message = "the set overlaps another one that was scored before; score that very set again, or one that shares \
                                no record with it";
-                return Err(self.refuse_opening(&mut record, RefusalKind::FailedPrecondition, message));
+                return self.refuse_opening(&mut kept, RefusalKind::FailedPrecondition, message);
             }
         }
-        let truth = table.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))?;
+        let truth = found.block;
         if known.is_none() || (trusted && known == Some(false)) {
             // What is not on disk must not count as known: after a restart the overlap would go unseen.
-            self.change(&mut record, |record| {
+            let counted = self.change_kept(&mut kept, |record| {
                 if known.is_none() {
                     let ids = sorted.iter().map(|&id| id.to_owned()).collect();
                     record.sets.push(ScoredSet::new(set.clone(), ids));
@@ -253,9 +288,12 @@ impl Evaluations {
                 }
                 Ok(())
             })?;
+            if counted.is_none() {
+                return Ok(None);
+            }
         }
-        drop(record);
-        Ok(Evaluation {
+        drop(kept);
+        Ok(Some(Evaluation {
             evaluations: self.clone(),
             set,
             ids: ids.clone(),
@@ -263,18 +301,18 @@ impl Evaluations {
             model: None,
             true_parameters: false,
             played: Mutex::default(),
-        })
+        }))
     }
 
-    /// Counts an opening that is refused because of its records, before the refusal leaves.
-    fn refuse_opening(&self, record: &mut Record, kind: RefusalKind, message: &str) -> Refusal {
-        let counted = self.change(record, |record| {
+    /// Counts an opening that is refused because of its records, before the refusal leaves; `None` as of [`Self::change_kept`].
+    fn refuse_opening<T>(&self, kept: &mut Kept, kind: RefusalKind, message: &str) -> Result<Option<T>, Refusal> {
+        let counted = self.change_kept(kept, |record| {
             record.refused_openings = record.refused_openings.saturating_add(1);
             Ok(record.refusals_left(&self.policy))
-        });
+        })?;
         match counted {
-            Ok(left) => Refusal::new(kind, format!("{message} ({left} more openings may be refused)")),
-            Err(refusal) => refusal,
+            Some(left) => Err(Refusal::new(kind, format!("{message} ({left} more openings may be refused)"))),
+            None => Ok(None),
         }
     }
 }
@@ -291,7 +329,8 @@ impl Evaluation {
     #[must_use]
     pub fn plays(&self) -> bool {
         let linear = |(logits, version): &(Arc<LogitServer>, ModelVersion)| {
-            played::enough(&logits.table, &self.ids) && logits.share(version).is_ok_and(|share| share.linear().is_ok())
+            logits.features.memory().is_some_and(|table| played::enough(table, &self.ids))
+                && logits.share(version).is_ok_and(|share| share.linear().is_ok())
         };
         self.policy().moments && self.true_parameters && self.model.as_ref().is_some_and(linear)
     }
@@ -316,7 +355,12 @@ impl Evaluation {
         }
         let share = logits.share(version)?;
         let weights = share.linear()?.weights();
-        let done = Arc::new(Played::new(weights, &logits.table, &self.ids, self.truth.matrix())?);
+        let Some(table) = logits.features.memory() else {
+            let message =
+                "moments are those of all records at once, and the features of this passive party are not in memory";
+            return Err(Refusal::precondition(message));
+        };
+        let done = Arc::new(Played::new(weights, table, &self.ids, self.truth.matrix())?);
         Ok(played.insert(done).clone())
     }
 
@@ -335,18 +379,18 @@ impl Evaluation {
         &self.evaluations.policy
     }
 
-    /// Budget of ρ of this set: all of it, and what is left.
+    /// Budget of ρ of this set: all of it, and what is left, as far as this process knows.
     #[must_use]
     pub fn rho(&self) -> (f64, f64) {
-        let record = self.evaluations.record();
-        let budget = record.find(&self.set).map(|s| s.budget(self.policy()));
+        let kept = self.evaluations.kept();
+        let budget = kept.record.find(&self.set).map(|s| s.budget(self.policy()));
         budget.map_or((0.0, 0.0), |b| (b.total(), b.left()))
     }
 
-    /// How many candidates of this set can be scored in trusted mode.
+    /// How many candidates of this set can be scored in trusted mode, as far as this process knows.
     #[must_use]
     pub fn scorings_left(&self) -> u32 {
-        let record = self.evaluations.record();
+        let record = &self.evaluations.kept().record;
         record.find(&self.set).map_or(0, |s| record.scorings_left(s, self.policy()))
     }
 
@@ -391,7 +435,8 @@ impl Evaluation {
     /// INVALID_ARGUMENT when it asks for nothing, or for more than its ρ can tell, or names ρ in trusted mode; FAILED_PRECONDITION when a
     /// metric is not told in this mode, or needs a model that was not named, or an adversary that knows the moments cannot be played;
     /// PERMISSION_DENIED when it may not; RESOURCE_EXHAUSTED when the set has not as much left, or
-    /// more candidates came than can be kept for metrics; INTERNAL when the disk does not take the count or there is no randomness.
+    /// more candidates came than can be kept for metrics; INTERNAL when the disk does not take the count or there is no randomness, UNAVAILABLE
+    /// while the database that holds the state is away.
     pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
         let truth = self.truth.matrix();
         let plays = asked.moments || matches!(asked.control, Control::Moments);
@@ -441,6 +486,7 @@ impl Evaluation {
 
     /// Refuses what would be refused for its cost anyway, before there is work for it.
     fn affordable(&self, asked: &Asked) -> Result<(), Refusal> {
+        drop(self.evaluations.newest()?);
         match self.policy().mode {
             AuditMode::Noised => {
                 let (rho, (_, left)) = (asked.rho.unwrap_or(self.policy().rho_per_scoring), self.rho());
@@ -459,8 +505,7 @@ impl Evaluation {
     /// Takes ρ from the budget, durably, and says what is left.
     fn spend(&self, rho: f64) -> Result<f64, Refusal> {
         let (evaluations, policy) = (&self.evaluations, self.policy());
-        let mut record = evaluations.record();
-        evaluations.change(&mut record, |record| {
+        evaluations.change(|record| {
             let found = record.find_mut(&self.set).ok_or_else(closed)?;
             let budget = found.budget(policy).spend(rho).map_err(|over| {
                 exhausted(format!(
@@ -480,9 +525,8 @@ impl Evaluation {
     /// Counts candidates scored without noise, durably, and says how many are left.
     fn count(&self, candidates: usize) -> Result<u32, Refusal> {
         let (evaluations, policy) = (&self.evaluations, self.policy());
-        let mut record = evaluations.record();
         let wanted = u32::try_from(candidates).unwrap_or(u32::MAX);
-        evaluations.change(&mut record, |record| {
+        evaluations.change(|record| {
             let left = record.find(&self.set).map(|s| record.scorings_left(s, policy)).ok_or_else(closed)?;
             if wanted > left {
                 return Err(exhausted(format!(

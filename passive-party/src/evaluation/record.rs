@@ -1,13 +1,14 @@
 //! The record of scorings on disk: which sets, what they have cost, what was refused and what the owner renewed.
 
-use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::files;
 use vfl_shared::hex;
-use vfl_shared::state_file::{StateFile, StateFileError};
+use vfl_shared::state_dir::StateDir;
+use vfl_shared::state_file::{Newer, StateFile, StateFileError};
+use vfl_shared::state_table::Revision;
 
 use super::accountant::Budget;
 use crate::config::AuditPolicy;
@@ -89,8 +90,8 @@ pub(super) struct Record {
 }
 
 /// Where a state directory keeps it.
-pub(super) fn path(dir: &Path) -> PathBuf {
-    dir.join("evaluations.json")
+pub(super) fn file(dir: &StateDir) -> StateFile {
+    dir.file("evaluations.json", FIX)
 }
 
 /// The name of a set: a hash of its ids, whatever their order.
@@ -120,20 +121,42 @@ impl ScoredSet {
     }
 }
 
-impl Record {
-    /// Reads it; a directory without one has an empty record.
-    pub(super) fn read(path: &Path) -> Result<Self, EvaluationError> {
-        let file = StateFile::new(path, FIX);
-        let record: Self = file.read_json()?.unwrap_or_default();
+/// The record as it was last read or written, and which content that was.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) record: Record,
+    seen: Revision,
+}
+
+impl Kept {
+    fn of(file: &StateFile, (seen, content): Newer) -> Result<Self, StateFileError> {
+        let record: Record = content.map(|content| file.parse(&content)).transpose()?.unwrap_or_default();
         match record.sets.iter().find(|s| !(s.rho_spent.is_finite() && s.rho_spent >= 0.0)) {
-            Some(bad) => Err(file.damaged(format!("`rho_spent` is {}", bad.rho_spent)).into()),
-            None => Ok(record),
+            Some(bad) => Err(file.damaged(format!("`rho_spent` is {}", bad.rho_spent))),
+            None => Ok(Self { record, seen }),
         }
     }
 
-    /// Writes it, durably.
-    pub(super) fn write(&self, path: &Path) -> Result<(), StateFileError> {
-        StateFile::new(path, FIX).write_json(self)
+    /// Reads it again if another process has changed it.
+    pub(super) fn refresh(&mut self, file: &StateFile) -> Result<(), StateFileError> {
+        if let Some(newer) = file.read_newer(Some(self.seen))? {
+            *self = Self::of(file, newer)?;
+        }
+        Ok(())
+    }
+
+    /// Puts another record in its place, durably; false: another process has changed it meanwhile, and nothing was done.
+    pub(super) fn replace(&mut self, file: &StateFile, record: Record) -> Result<bool, StateFileError> {
+        let Some(seen) = file.swap(self.seen, &file.json(&record)?)? else { return Ok(false) };
+        *self = Self { record, seen };
+        Ok(true)
+    }
+}
+
+impl Record {
+    /// Reads it; a directory without one has an empty record.
+    pub(super) fn read(file: &StateFile) -> Result<Kept, StateFileError> {
+        Kept::of(file, file.read_newer(None)?.unwrap_or_default())
     }
 
     pub(super) fn find(&self, set: &str) -> Option<&ScoredSet> {
@@ -180,34 +203,51 @@ impl Record {
 ///
 /// # Errors
 /// [`EvaluationError`], among them [`EvaluationError::InUse`] while a service runs on the directory.
-pub fn renew(state_dir: &Path, set: Option<&str>, reason: &str) -> Result<Renewal, EvaluationError> {
+pub fn renew(state_dir: impl Into<StateDir>, set: Option<&str>, reason: &str) -> Result<Renewal, EvaluationError> {
+    let state_dir = &state_dir.into();
     let reason = reason.trim();
     if reason.is_empty() {
         return Err(EvaluationError::NoReason);
     }
-    let lock = state_dir.join("lock");
-    let held = match files::lock(&lock) {
-        Ok(Some(held)) => held,
-        Ok(None) => return Err(EvaluationError::InUse),
-        Err(source) => return Err(StateFileError::io("lock", lock, source).into()),
+    // A service on a folder keeps the record in memory; those that share a table look there each time.
+    let held = match state_dir.folder().map(|folder| folder.join("lock")) {
+        None => None,
+        Some(lock) => match files::lock(&lock) {
+            Ok(Some(held)) => Some(held),
+            Ok(None) => return Err(EvaluationError::InUse),
+            Err(source) => return Err(StateFileError::io("lock", lock, source).into()),
+        },
     };
-    let path = path(state_dir);
-    let mut record = Record::read(&path)?;
-    let mut renewed: Vec<&mut ScoredSet> =
-        record.sets.iter_mut().filter(|s| set.is_none_or(|prefix| s.set.starts_with(prefix))).collect();
-    if let Some(prefix) = set
-        && (renewed.len() != 1 || prefix.is_empty())
-    {
-        return Err(EvaluationError::NoSuchSet { prefix: prefix.to_owned(), count: renewed.len() });
+    let file = file(state_dir);
+    let mut kept = Record::read(&file)?;
+    loop {
+        let mut record = kept.record.clone();
+        let renewal = record.renew(set, reason)?;
+        if kept.replace(&file, record)? {
+            drop(held);
+            return Ok(renewal);
+        }
+        kept.refresh(&file)?;
     }
-    renewed.iter_mut().for_each(|s| s.renewals = s.renewals.saturating_add(1).min(u32::MAX - 1));
-    let renewal = Renewal {
-        renewed_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
-        reason: reason.to_owned(),
-        set: set.and_then(|_| renewed.first().map(|s| s.set.clone())),
-    };
-    record.renewals.push(renewal.clone());
-    record.write(&path)?;
-    drop(held);
-    Ok(renewal)
+}
+
+impl Record {
+    fn renew(&mut self, set: Option<&str>, reason: &str) -> Result<Renewal, EvaluationError> {
+        let record = self;
+        let mut renewed: Vec<&mut ScoredSet> =
+            record.sets.iter_mut().filter(|s| set.is_none_or(|prefix| s.set.starts_with(prefix))).collect();
+        if let Some(prefix) = set
+            && (renewed.len() != 1 || prefix.is_empty())
+        {
+            return Err(EvaluationError::NoSuchSet { prefix: prefix.to_owned(), count: renewed.len() });
+        }
+        renewed.iter_mut().for_each(|s| s.renewals = s.renewals.saturating_add(1).min(u32::MAX - 1));
+        let renewal = Renewal {
+            renewed_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+            reason: reason.to_owned(),
+            set: set.and_then(|_| renewed.first().map(|s| s.set.clone())),
+        };
+        record.renewals.push(renewal.clone());
+        Ok(renewal)
+    }
 }

@@ -42,7 +42,7 @@ pub(crate) async fn evaluate(
     let shown = disclosure.described(logits, version.as_ref()).await?;
     // Counting on disk waits for the disk: not on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
-    let mut evaluation = off_thread(move || counted.start(&held.table, &ids)).await?;
+    let mut evaluation = off_thread(move || counted.start(&held.features, &ids)).await?;
     if let Some(version) = version {
         let true_parameters = shown.granted && !shown.transformed() && !shown.trained_on_transformed();
         evaluation = evaluation.of_model(logits.clone(), version, true_parameters);

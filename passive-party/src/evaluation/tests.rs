@@ -3,19 +3,21 @@
 mod coverage;
 mod played;
 
-use vfl_shared::data::{FeatureSchema, FeatureSpec};
+use std::path::{Path, PathBuf};
+
+use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
 use vfl_shared::files;
 
 use super::accountant::RHO;
 use super::*;
 
 /// 500 records of two features.
-fn table() -> FeatureTable {
+fn table() -> Features {
     let features = ["a", "b"].map(|name| FeatureSpec::numeric(name, 0.0, 1.0)).to_vec();
     let ids = RecordIds::new((0..500).map(|i| format!("r{i}"))).unwrap();
     let block = DMatrix::from_fn(2, 500, |f, r| ((r * 7 + f * 13) % 101) as f64 / 100.0);
-    FeatureTable::new(FeatureSchema::new(features, None).unwrap(), ids, FeatureBlock::new(block).unwrap(), None)
-        .unwrap()
+    let schema = FeatureSchema::new(features, None).unwrap();
+    FeatureTable::new(schema, ids, FeatureBlock::new(block).unwrap(), None).unwrap().into()
 }
 
 fn ids(from: usize, to: usize) -> RecordIds {
@@ -24,6 +26,11 @@ fn ids(from: usize, to: usize) -> RecordIds {
 
 fn policy(mode: AuditMode) -> AuditPolicy {
     AuditPolicy { allowed: true, mode, ..Default::default() }
+}
+
+/// Where the record of a directory is.
+fn path(dir: &Path) -> PathBuf {
+    record::file(&dir.into()).path().to_owned()
 }
 
 fn open(dir: &Path, policy: AuditPolicy) -> Arc<Evaluations> {
@@ -114,7 +121,7 @@ fn without_a_disk_there_is_no_answer() {
         std::fs::create_dir(&dir).unwrap();
         let evaluations = open(&dir, policy(mode));
         let set = evaluations.start(&table, &ids(0, 100)).unwrap();
-        let file = record::path(&dir);
+        let file = path(&dir);
         let before = std::fs::read(&file).unwrap();
         // A directory that holds something cannot be replaced by a file.
         std::fs::remove_file(&file).unwrap();
@@ -237,13 +244,13 @@ fn an_old_record_counts_as_exact_and_a_damaged_one_is_refused() {
     let mut sorted: Vec<&str> = all.iter().map(String::as_str).collect();
     sorted.sort_unstable();
     let old = serde_json::json!({"sets": [{"set": set_name(&sorted), "ids": sorted, "scorings": 7}]});
-    std::fs::write(record::path(dir.path()), old.to_string()).unwrap();
+    std::fs::write(path(dir.path()), old.to_string()).unwrap();
     assert!(open(dir.path(), policy(AuditMode::Noised)).start(&table, &ids(0, 100)).is_err());
     let trusted = open(dir.path(), policy(AuditMode::Trusted)).start(&table, &ids(0, 100)).unwrap();
     assert_eq!(trusted.scorings_left(), 249);
     for damaged in ["", "{\"sets\":3}", &old.to_string().replace("\"scorings\":7", "\"scorings\":7,\"rho_spent\":-1.0")]
     {
-        std::fs::write(record::path(dir.path()), damaged).unwrap();
+        std::fs::write(path(dir.path()), damaged).unwrap();
         let refused = Evaluations::open(dir.path(), policy(AuditMode::Noised)).unwrap_err().to_string();
         assert!(refused.contains("is damaged") && refused.contains("restore it from a backup"), "{refused}");
     }

@@ -23,7 +23,7 @@ fn dates_are_those_of_the_calendar() {
 struct Party {
     dir: tempfile::TempDir,
     logits: Arc<LogitServer>,
-    lock: Arc<File>,
+    lock: Arc<Option<File>>,
     releases: Releases,
 }
 
@@ -41,7 +41,7 @@ fn party(models: &[(&str, DMatrix<f64>)]) -> Party {
         store.bind(&ModelVersion::new(*version).unwrap(), &digest).unwrap();
     }
     let logits = Arc::new(LogitServer::new(Arc::new(table), store));
-    let lock = Arc::new(vfl_shared::files::lock(&dir.path().join("lock")).unwrap().unwrap());
+    let lock = Arc::new(Some(vfl_shared::files::lock(&dir.path().join("lock")).unwrap().unwrap()));
     let releases = Releases::open(dir.path(), &lock).unwrap();
     Party { dir, logits, lock, releases }
 }
@@ -53,7 +53,7 @@ impl Party {
     }
 
     fn files(&self) -> usize {
-        std::fs::read_dir(dir(self.dir.path())).unwrap().count()
+        std::fs::read_dir(dir(self.dir.path()).path()).unwrap().count()
     }
 }
 
@@ -66,7 +66,7 @@ async fn no_refusal_and_no_log_tells_a_bound_or_a_path() {
         TransformConfig::SingleFeature { epsilon: 1.0, randomised: false },
         TransformConfig::Binary { epsilon: 1.0, randomised: false },
     ] {
-        let error = rewrite(&transform, &weights, Some(party.logits.block()), &mut secret()).unwrap_err();
+        let error = rewrite(&transform, &weights, party.logits.block(), &mut secret()).unwrap_err();
         assert!(error.to_string().contains("3.24"), "the command for whoever holds the parameters: {error}");
         let logged = NoRelease::from(error).to_string();
         assert!(logged.contains(transform.name()) && logged.contains("`epsilon` is 1,"), "{logged}");
@@ -83,7 +83,7 @@ async fn no_refusal_and_no_log_tells_a_bound_or_a_path() {
     assert_eq!(party.files(), 0);
     // A file that cannot be read: the log alone knows where it is.
     let share = party.logits.share(&ModelVersion::new("m-1").unwrap()).unwrap();
-    std::fs::write(dir(party.dir.path()).join(format!("{}-active-party.json", share.digest)), "{}").unwrap();
+    std::fs::write(dir(party.dir.path()).path().join(format!("{}-active-party.json", share.digest)), "{}").unwrap();
     let refused = party.shown("m-1", &TransformConfig::Negate {}).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Internal);
     for hidden in [party.dir.path().to_str().unwrap(), "negate", "json"] {
@@ -129,7 +129,7 @@ async fn a_distance_that_overflows_is_refused_before_it_is_stored() {
 #[tokio::test]
 async fn nothing_is_made_without_the_lock_on_the_directory() {
     let mut party = party(&[("m-1", DMatrix::identity(2, 2))]);
-    party.lock = Arc::new(tempfile::tempfile().unwrap());
+    party.lock = Arc::new(Some(tempfile::tempfile().unwrap()));
     let refused = party.shown("m-1", &TransformConfig::Negate {}).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Unavailable);
     assert_eq!(party.files(), 0);

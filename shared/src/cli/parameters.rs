@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{CliError, PartySettings};
 use crate::files::write_atomic;
 use crate::model::{ImportError, Imported, NetworkFile, ParameterFile, ShareStore, Staging, StoredShare};
+use crate::state_dir::StateDir;
 use crate::training::journal::Journal;
 use crate::types::{ModelVersion, PartyName};
 
@@ -50,7 +51,7 @@ impl StagingArgs {
                     ),
                 }
             }
-            _ => withdraw(settings.state_dir(), self.json).map_err(import_failure)?,
+            _ => withdraw(&settings.state_dir(), self.json).map_err(import_failure)?,
         };
         std::io::stdout().write_all(said.as_bytes()).map_err(CliError::failed)
     }
@@ -149,8 +150,8 @@ fn content(share: &StoredShare, classes: &[String], out: &Path) -> Result<Vec<u8
 
 /// Names of the classes of a version, from the training or the import that it came of; empty if neither is known here.
 #[must_use]
-pub fn known_classes(state_dir: &Path, version: &ModelVersion) -> Vec<String> {
-    let trainings = Journal::list(&state_dir.join("trainings")).unwrap_or_default();
+pub fn known_classes(state_dir: &StateDir, version: &ModelVersion) -> Vec<String> {
+    let trainings = Journal::list(state_dir.below("trainings")).unwrap_or_default();
     if let Some(training) = trainings.into_iter().find(|training| training.published.as_ref() == Some(version)) {
         return training.class_names;
     }
@@ -161,7 +162,7 @@ pub fn known_classes(state_dir: &Path, version: &ModelVersion) -> Vec<String> {
 }
 
 /// Takes back what is staged in a state directory, and says so: in lines for people, or as JSON.
-fn withdraw(state_dir: &Path, json: bool) -> Result<String, ImportError> {
+fn withdraw(state_dir: &StateDir, json: bool) -> Result<String, ImportError> {
     let staging = Staging::of(state_dir);
     let withdrawn = staging.staged()?;
     let used = withdrawn.as_ref().map(|staged| staging.used_for(staged)).transpose()?.flatten();

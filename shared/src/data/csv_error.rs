@@ -9,25 +9,43 @@ use crate::types::IdError;
 
 /// A file that was refused, and where in it. No value of a record is in it.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{}{}: {problem}", .file.display(), Place("line", .line.as_ref()), Place("column", .column.as_ref()))]
+#[error("{}{}{}: {problem}", .file.display(), After("", .place.as_ref()), After("column ", .column.as_ref()))]
 pub struct TableError {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1, at which the record (or the header) begins.
-    pub line: Option<u64>,
+    /// Where the record (or the header) begins.
+    pub place: Option<Place>,
     /// The column's name.
     pub column: Option<String>,
     /// What is wrong, and the fix.
     pub problem: TableProblem,
 }
 
-/// `, line 7`, or nothing.
-struct Place<'a, T>(&'static str, Option<&'a T>);
+/// Where in a file something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A line of text, from 1.
+    Line(u64),
+    /// A row of a table, from 1.
+    Row(u64),
+}
 
-impl<T: fmt::Display> fmt::Display for Place<'_, T> {
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(at) => write!(f, "line {at}"),
+            Self::Row(at) => write!(f, "row {at}"),
+        }
+    }
+}
+
+/// `, line 7`, or nothing.
+struct After<'a, T>(&'static str, Option<&'a T>);
+
+impl<T: fmt::Display> fmt::Display for After<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
-            Some(at) => write!(f, ", {} {at}", self.0),
+            Some(at) => write!(f, ", {}{at}", self.0),
             None => Ok(()),
         }
     }
@@ -80,6 +98,20 @@ pub enum TableProblem {
     /// An empty field.
     #[error("the field is empty; a missing value needs a declared category or number of its own")]
     EmptyField,
+    /// NULL.
+    #[error("there is no value (NULL); a missing value needs a declared category or number of its own")]
+    Missing,
+    /// A list, a structure, a date: neither number nor text.
+    #[error("neither a number nor text; columns are numbers, text, or true and false")]
+    NotAValue,
+    /// A file that is not of its format.
+    #[error("not a valid {format} file: {reason}")]
+    Format {
+        /// What it was read as.
+        format: &'static str,
+        /// What the reader said.
+        reason: String,
+    },
     /// Not a number.
     #[error("not a number (decimal point, no separators between thousands)")]
     NotANumber,

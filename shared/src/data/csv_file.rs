@@ -2,15 +2,14 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nalgebra::DMatrix;
-
-use super::csv_error::{TableError, TableProblem};
+use super::cell::Cell;
+use super::csv_error::{Place, TableError, TableProblem};
 use super::csv_lines::{Fields, Limits, Lines};
-use super::schema::{Content, FeatureKind, FeatureSchema, FileColumn, MAX_FEATURES};
+use super::rows::{RawRows, TakeCell, error};
+use super::schema::{FeatureSchema, MAX_FEATURES};
 use super::table::{FeatureStore, FeatureTable};
-use crate::types::{FeatureBlock, IdError, RecordIdsBuilder};
 
 /// The longest schema file, in bytes.
 const MAX_SCHEMA_BYTES: u64 = 16 << 20;
@@ -30,7 +29,7 @@ impl FeatureTable {
     /// As [`FeatureTable::from_csv`].
     pub fn from_csv_with(schema_path: &Path, csv_path: &Path, limits: &Limits) -> Result<Self, TableError> {
         let schema = read_schema(schema_path)?;
-        read_table(schema, csv_path, limits)
+        read(schema, csv_path, open(csv_path)?, limits)
     }
 
     /// Reads CSV from any source; `name` stands for the file in errors.
@@ -56,8 +55,12 @@ impl FeatureTable {
     }
 }
 
-fn read_schema(path: &Path) -> Result<FeatureSchema, TableError> {
-    let fail = |problem| TableError { file: path.to_owned(), line: None, column: None, problem };
+/// Reads a schema file.
+///
+/// # Errors
+/// [`TableError`] naming the file.
+pub fn read_schema(path: &Path) -> Result<FeatureSchema, TableError> {
+    let fail = |problem| error(path, None, None, problem);
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_SCHEMA_BYTES + 1).read_to_end(&mut bytes))
@@ -69,192 +72,120 @@ fn read_schema(path: &Path) -> Result<FeatureSchema, TableError> {
     FeatureSchema::from_toml(&text).map_err(|e| fail(e.into()))
 }
 
-fn read_table(schema: FeatureSchema, path: &Path, limits: &Limits) -> Result<FeatureTable, TableError> {
-    let file = File::open(path).map_err(|e| TableError {
-        file: path.to_owned(),
-        line: None,
-        column: None,
-        problem: TableProblem::Io(e),
-    })?;
-    read(schema, path, file, limits)
+fn open(path: &Path) -> Result<File, TableError> {
+    File::open(path).map_err(|e| error(path, None, None, TableProblem::Io(e)))
 }
 
-/// What a column of the file holds.
-#[derive(Clone, Copy)]
-enum Target<'a> {
-    Id,
-    Label(&'a [String]),
-    Feature(&'a FileColumn),
+/// The lines of a CSV file as rows of text.
+pub struct CsvRows<R> {
+    file: PathBuf,
+    lines: Lines<R>,
+    fields: Fields,
+    names: Vec<String>,
+    header: Place,
+    field_bytes: usize,
 }
 
-fn read(schema: FeatureSchema, name: &Path, source: impl Read, limits: &Limits) -> Result<FeatureTable, TableError> {
-    let fail = |line: Option<u64>, column: Option<&str>, problem: TableProblem| {
-        Err(TableError { file: name.to_owned(), line, column: column.map(str::to_owned), problem })
-    };
-    let mut lines = Lines::new(source, limits);
-    let mut fields = Fields::default();
-    let header_line = match lines.next_record(&mut fields) {
-        Ok(Some(line)) => line,
-        Ok(None) => return fail(None, None, TableProblem::Empty),
-        Err((line, problem)) => return fail(line, None, problem),
-    };
-    if fields.len() > MAX_FEATURES + 2 {
-        let problem = TableProblem::TooLarge { what: "the number of columns", limit: MAX_FEATURES as u64 + 2 };
-        return fail(Some(header_line), None, problem);
+impl CsvRows<File> {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// [`TableError`] for a file that cannot be read, is empty, or has no proper header.
+    pub fn open(path: &Path, limits: &Limits) -> Result<Self, TableError> {
+        Self::new(path, open(path)?, limits)
     }
-    let mut header = Vec::with_capacity(fields.len());
-    for field in fields.iter() {
-        match std::str::from_utf8(field) {
-            Ok(text) if text.len() <= limits.field_bytes => header.push(text.trim().to_owned()),
-            Ok(_) => return fail(Some(header_line), None, field_too_long(limits)),
-            Err(_) => return fail(Some(header_line), None, TableProblem::NotUtf8),
-        }
-    }
-    let targets = match match_columns(&schema, &header) {
-        Ok(targets) => targets,
-        Err((column, problem)) => return fail(Some(header_line), Some(&column), problem),
-    };
+}
 
-    let d = schema.len();
-    let mut ids = RecordIdsBuilder::default();
-    let mut line_of_record = Vec::new();
-    let mut values: Vec<f64> = Vec::new();
-    let mut labels = Vec::new();
-    loop {
-        let line = match lines.next_record(&mut fields) {
-            Ok(Some(line)) => line,
-            Ok(None) => break,
-            Err((line, problem)) => return fail(line, None, problem),
+impl<R: Read> CsvRows<R> {
+    /// Reads the header; `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`CsvRows::open`].
+    pub fn new(name: &Path, source: R, limits: &Limits) -> Result<Self, TableError> {
+        let mut lines = Lines::new(source, limits);
+        let mut fields = Fields::default();
+        let line = |line: Option<u64>| line.map(Place::Line);
+        let header = match lines.next_record(&mut fields) {
+            Ok(Some(line)) => Place::Line(line),
+            Ok(None) => return Err(error(name, None, None, TableProblem::Empty)),
+            Err((at, problem)) => return Err(error(name, line(at), None, problem)),
         };
-        if fields.len() != header.len() {
-            let problem = TableProblem::FieldCount { expected: header.len(), got: fields.len() };
-            return fail(Some(line), None, problem);
+        let fail = |problem| Err(error(name, Some(header), None, problem));
+        if fields.len() > MAX_FEATURES + 2 {
+            return fail(TableProblem::TooLarge { what: "the number of columns", limit: MAX_FEATURES as u64 + 2 });
         }
-        if line_of_record.len() == limits.records {
-            let problem = TableProblem::TooLarge { what: "the number of records", limit: limits.records as u64 };
-            return fail(Some(line), None, problem);
-        }
-        let base = values.len();
-        values.resize(base + d, 0.0);
-        for ((field, target), column) in fields.iter().zip(&targets).zip(&header) {
-            let read = read_field(field, *target, &schema, limits, &mut ids, &mut values[base..], &mut labels);
-            if let Err(problem) = read {
-                return fail(Some(line), Some(column), problem);
+        let mut names = Vec::with_capacity(fields.len());
+        for field in fields.iter() {
+            match std::str::from_utf8(field) {
+                Ok(text) if text.len() <= limits.field_bytes => names.push(text.trim().to_owned()),
+                Ok(_) => return fail(field_too_long(limits.field_bytes)),
+                Err(_) => return fail(TableProblem::NotUtf8),
             }
         }
-        line_of_record.push(line);
+        Ok(Self { file: name.to_owned(), lines, fields, names, header, field_bytes: limits.field_bytes })
     }
-    if line_of_record.is_empty() {
-        return fail(None, None, TableProblem::NoRecord);
+}
+
+impl<R: Read> RawRows for CsvRows<R> {
+    fn file(&self) -> &Path {
+        &self.file
     }
 
-    let ids = match ids.finish() {
-        Ok(ids) => ids,
-        Err(e) => {
-            let (position, problem) = match e {
-                IdError::Duplicate { position } => (Some(position), TableProblem::RepeatedId),
-                IdError::Empty { position } | IdError::TooLong { position, .. } | IdError::Control { position } => {
-                    (Some(position), TableProblem::Id(e))
-                }
-                IdError::Malformed { .. } => (None, TableProblem::Id(e)),
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn names_at(&self) -> Option<Place> {
+        Some(self.header)
+    }
+
+    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError> {
+        let line = match self.lines.next_record(&mut self.fields) {
+            Ok(Some(line)) => Place::Line(line),
+            Ok(None) => return Ok(None),
+            Err((at, problem)) => return Err(error(&self.file, at.map(Place::Line), None, problem)),
+        };
+        if self.fields.len() != self.names.len() {
+            let problem = TableProblem::FieldCount { expected: self.names.len(), got: self.fields.len() };
+            return Err(error(&self.file, Some(line), None, problem));
+        }
+        for (at, field) in self.fields.iter().enumerate() {
+            let taken = if field.len() > self.field_bytes {
+                Err(field_too_long(self.field_bytes))
+            } else {
+                let text = std::str::from_utf8(field).map_err(|_| TableProblem::NotUtf8);
+                text.and_then(|text| take(at, Cell::Text(text)))
             };
-            let line = position.and_then(|p| line_of_record.get(p)).copied();
-            return fail(line, Some(schema.id_column()), problem);
+            taken.map_err(|problem| error(&self.file, Some(line), Some(&self.names[at]), problem))?;
         }
-    };
-    let labels = schema.label().map(|_| labels);
-    let table = FeatureBlock::new(DMatrix::from_vec(d, ids.len(), values))
-        .map_err(|_| TableProblem::NotFinite)
-        .and_then(|block| FeatureTable::new(schema, ids, block, labels).map_err(TableProblem::from));
-    table.or_else(|problem| fail(None, None, problem))
-}
-
-fn field_too_long(limits: &Limits) -> TableProblem {
-    TableProblem::TooLarge { what: "the length of a field in bytes", limit: limits.field_bytes as u64 }
-}
-
-/// What each column of the header is for; every declared column must be there once, and no other.
-fn match_columns<'a>(schema: &'a FeatureSchema, header: &[String]) -> Result<Vec<Target<'a>>, (String, TableProblem)> {
-    let mut declared: std::collections::HashMap<&str, Target<'a>> =
-        schema.columns().iter().map(|c| (c.name.as_str(), Target::Feature(c))).collect();
-    declared.insert(schema.id_column(), Target::Id);
-    if let Some(label) = schema.label() {
-        declared.insert(&label.column, Target::Label(&label.classes));
-    }
-    let mut seen = std::collections::HashSet::new();
-    let mut targets = Vec::with_capacity(header.len());
-    for name in header {
-        match declared.get(name.as_str()) {
-            Some(_) if !seen.insert(name.as_str()) => return Err((name.clone(), TableProblem::RepeatedColumn)),
-            Some(&target) => targets.push(target),
-            None => return Err((name.clone(), TableProblem::UndeclaredColumn)),
-        }
-    }
-    // In the schema's order, so that the same column is named every time.
-    let names = std::iter::once(schema.id_column())
-        .chain(schema.label().map(|l| l.column.as_str()))
-        .chain(schema.columns().iter().map(|c| c.name.as_str()));
-    match names.into_iter().find(|name| !seen.contains(name)) {
-        Some(missing) => Err((missing.to_owned(), TableProblem::MissingColumn)),
-        None => Ok(targets),
+        Ok(Some(line))
     }
 }
 
-fn read_field(
-    field: &[u8],
-    target: Target<'_>,
-    schema: &FeatureSchema,
-    limits: &Limits,
-    ids: &mut RecordIdsBuilder,
-    values: &mut [f64],
-    labels: &mut Vec<u32>,
-) -> Result<(), TableProblem> {
-    if field.len() > limits.field_bytes {
-        return Err(field_too_long(limits));
-    }
-    let text = std::str::from_utf8(field).map_err(|_| TableProblem::NotUtf8)?;
-    match target {
-        Target::Id => ids.push(text),
-        Target::Label(classes) => {
-            let label = classes.iter().position(|class| class == text.trim());
-            labels.push(label.ok_or_else(|| TableProblem::UnknownClass { classes: classes.to_vec() })? as u32);
-        }
-        Target::Feature(column) => {
-            let category = |categories: &[String]| {
-                let at = categories.iter().position(|c| c == text.trim());
-                at.ok_or(TableProblem::UnknownCategory { categories: categories.len() })
-            };
-            let spec = &schema.features()[column.first];
-            match &column.content {
-                Content::OneHot(categories) => values[column.first + category(categories)?] = 1.0,
-                Content::Steps(categories) => values[column.first] = spec.normalise(category(categories)? as f64),
-                &Content::Number { clamp } => {
-                    let (min, max) = (spec.min, spec.max);
-                    let mut value = number(text)?;
-                    if clamp {
-                        value = value.clamp(min, max);
-                    }
-                    if spec.kind == FeatureKind::Binary && value != min && value != max {
-                        return Err(TableProblem::NotBinary { min, max });
-                    }
-                    if !(min..=max).contains(&value) {
-                        return Err(TableProblem::OutOfRange { min, max });
-                    }
-                    values[column.first] = spec.normalise(value);
-                }
-            }
-        }
-    }
-    Ok(())
+/// A table of a file in which no column is one too many: a file with more columns than its schema declares is more likely the wrong
+/// file than a generous one.
+fn read(schema: FeatureSchema, name: &Path, source: impl Read, limits: &Limits) -> Result<FeatureTable, TableError> {
+    let mut rows = CsvRows::new(name, source, limits)?;
+    check_columns(&schema, &rows)?;
+    FeatureTable::from_rows(schema, &mut rows, limits)
 }
 
-fn number(text: &str) -> Result<f64, TableProblem> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(TableProblem::EmptyField);
+/// Refuses a file with a column that the schema does not declare.
+///
+/// # Errors
+/// [`TableError`] naming the column.
+pub fn check_columns(schema: &FeatureSchema, rows: &dyn RawRows) -> Result<(), TableError> {
+    let fail = |column: &str, problem| error(rows.file(), rows.names_at(), Some(column), problem);
+    let wanted = schema.source_columns();
+    let undeclared = |name: &&String| !wanted.iter().any(|column| column.name == **name);
+    match rows.names().iter().find(undeclared) {
+        Some(name) => Err(fail(name, TableProblem::UndeclaredColumn)),
+        None => Ok(()),
     }
-    let value: f64 = text.parse().map_err(|_| TableProblem::NotANumber)?;
-    if value.is_finite() { Ok(value) } else { Err(TableProblem::NotFinite) }
+}
+
+fn field_too_long(limit: usize) -> TableProblem {
+    TableProblem::TooLarge { what: "the length of a field in bytes", limit: limit as u64 }
 }
 
 /// Writes a table whose file has one column per feature with the range 0 to 1.

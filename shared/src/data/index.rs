@@ -49,6 +49,26 @@ impl IdIndex {
     }
 }
 
+/// Record ids that can be asked whether one is among them.
+pub struct IdSet {
+    ids: RecordIds,
+    index: IdIndex,
+}
+
+impl IdSet {
+    /// The set of these ids.
+    #[must_use]
+    pub fn new(ids: RecordIds) -> Self {
+        Self { index: IdIndex::new(&ids), ids }
+    }
+
+    /// Whether an id is one of them.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
+        self.index.position(&self.ids, id).is_some()
+    }
+}
+
 /// Two indexes of equal batches say the same, whatever their seeds: tables are compared by their ids alone.
 impl PartialEq for IdIndex {
     fn eq(&self, _: &Self) -> bool {
@@ -72,6 +92,8 @@ mod tests {
             for id in asked.iter().map(String::as_str).chain(ids.iter()) {
                 prop_assert_eq!(index.position(&ids, id), map.get(id).copied());
             }
+            let set = IdSet::new(ids.clone());
+            prop_assert!(asked.iter().all(|id| set.contains(id) == map.contains_key(id.as_str())));
         }
     }
 }

@@ -3,11 +3,14 @@
 //! A deployment reads its own part with [`FeatureTable::from_csv`]. The lab reads or generates a whole [`Dataset`] with
 //! [`load`] and deals it out with [`partition::divide`] or [`partition::partition`].
 
+mod cell;
 mod csv_error;
 mod csv_file;
 mod csv_lines;
 pub mod dataset;
 pub mod encode;
+pub mod features;
+mod id_file;
 mod images;
 mod included;
 mod index;
@@ -17,6 +20,7 @@ pub mod normalise;
 pub mod partition;
 mod random;
 mod raw;
+mod rows;
 pub mod schema;
 mod schema_file;
 mod sources;
@@ -28,17 +32,23 @@ pub mod vertical;
 
 use std::path::PathBuf;
 
-pub use csv_error::{TableError, TableProblem};
+pub use cell::{Cell, SourceColumn, Target};
+pub use csv_error::{Place, TableError, TableProblem};
+pub use csv_file::{CsvRows, check_columns, read_schema};
 pub use csv_lines::Limits;
 pub use dataset::{DataError, Dataset};
 pub use encode::{Encoding, MeanOver};
+pub use features::{Features, Found, Gather, RemoteStore, RollCall};
+pub use id_file::{IdFileError, read_ids};
+pub use index::IdSet;
 pub use names::{DatasetName, ImageShape, UnknownDataset};
 pub use normalise::Normalisation;
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
+pub use rows::{RawRows, TakeCell, match_columns};
 pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError};
 pub use split::{Part, Split, SplitError, SplitSpec};
 pub use synthetic::{SyntheticFields, SyntheticParameters};
-pub use table::{AssembleError, FeatureStore, FeatureTable, StoreError};
+pub use table::{AssembleError, Failure, FeatureStore, FeatureTable, StoreError};
 pub use variant::{UnknownVariant, Variant};
 pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
 

@@ -77,6 +77,15 @@ pub(super) fn source(name: DatasetName, variant: Variant) -> Option<Source> {
     })
 }
 
+impl DatasetName {
+    /// How many columns describe a record in a variant, each counted once whatever its encoding; `None` of images and of the synthetic set.
+    #[must_use]
+    pub fn columns(self, variant: Variant) -> Option<usize> {
+        let source = source(self, variant)?;
+        Some(source.columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Drop)).count())
+    }
+}
+
 fn column((name, kind): (&str, ColumnKind)) -> Column {
     Column { name: name.to_owned(), kind }
 }

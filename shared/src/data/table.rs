@@ -95,6 +95,57 @@ pub enum StoreError {
     /// The store holds a value that is not finite.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// A store elsewhere did not give what was asked for.
+    #[error("{store} {failure}: {reason}")]
+    Failed {
+        /// Which store.
+        store: String,
+        /// How it failed.
+        failure: Failure,
+        /// Why, without any value or id.
+        reason: String,
+    },
+    /// Something that takes all records at once.
+    #[error(
+        "{what} takes all records at once, and the features are in {store}; put them in a file named by `csv` or `parquet` in [data]"
+    )]
+    NotInMemory {
+        /// What does.
+        what: &'static str,
+        /// Which store the features are in.
+        store: String,
+    },
+}
+
+impl StoreError {
+    /// A failure of a store of these words.
+    pub fn failed(store: &str, failure: Failure, reason: impl Into<String>) -> Self {
+        Self::Failed { store: store.to_owned(), failure, reason: reason.into() }
+    }
+}
+
+/// How a store elsewhere failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It is down, refuses the connection, or broke it.
+    Unreachable,
+    /// It did not answer in time.
+    TimedOut,
+    /// Its answer is not what was asked for.
+    Malformed,
+    /// It holds a value that the schema does not allow, or none.
+    Value,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "cannot be reached",
+            Self::TimedOut => "did not answer in time",
+            Self::Malformed => "gave an answer that cannot be used",
+            Self::Value => "holds a value that the schema does not allow",
+        })
+    }
 }
 
 /// Features of one party in memory, with the labels at the active party. Neither `Serialize` nor any conversion to a wire

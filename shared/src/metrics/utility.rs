@@ -96,6 +96,28 @@ impl UtilityTotals {
         Ok(totals)
     }
 
+    /// The sums as text, to the bit.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let Self { records, kept, vectors, kl, total_variation } = self;
+        format!("{records} {kept} {vectors} {:016x} {:016x}", kl.to_bits(), total_variation.to_bits())
+    }
+
+    /// The inverse of [`UtilityTotals::to_text`].
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [records, kept, vectors, kl, total_variation] = words[..] else { return None };
+        let real = |bits: &str| u64::from_str_radix(bits, 16).ok().map(f64::from_bits).filter(|sum| !sum.is_nan());
+        Some(Self {
+            records: records.parse().ok()?,
+            kept: kept.parse().ok()?,
+            vectors: vectors.parse().ok()?,
+            kl: real(kl)?,
+            total_variation: real(total_variation)?,
+        })
+    }
+
     /// Number of records.
     #[must_use]
     pub fn records(&self) -> u64 {
@@ -157,6 +179,19 @@ mod tests {
         }
         assert_eq!(total_variation(&[1.0, 0.0], &[0.25, 0.75]), Ok(0.75));
         assert!(kl_divergence(&[1.0], &[0.5, 0.5]).is_err() && total_variation(&[1.0], &[0.5, 0.5]).is_err());
+    }
+
+    #[test]
+    fn sums_come_back_from_their_text() {
+        let released = ReleasedScores::Numbers(DMatrix::from_column_slice(2, 2, &[1.0, 0.0, 0.3, 0.7]));
+        let totals = UtilityTotals::of(&scores(&[0.5, 0.5, 0.1, 0.9]), &released).unwrap();
+        assert!(totals.kl_divergence().is_some_and(f64::is_infinite));
+        for totals in [totals, UtilityTotals::default()] {
+            assert_eq!(UtilityTotals::from_text(&totals.to_text()), Some(totals));
+        }
+        for bad in ["", "1 2 3 4", "1 2 3 0 7ff8000000000000", "1 2 3 0 0 0", "-1 2 3 0 0"] {
+            assert_eq!(UtilityTotals::from_text(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub enum LearnerError {
         /// Length of the list.
         records: usize,
     },
+    /// A batch by positions alone, of records that are not in memory.
+    #[error("the records of this training are not in memory, so that each batch needs its rows")]
+    Elsewhere,
     /// A gradient without a batch it could belong to.
     #[error("a gradient came without a batch before it")]
     NoBatch,
@@ -47,13 +50,31 @@ impl From<BackwardError> for LearnerError {
 
 /// A party's state during one training: outputs of a batch out, their gradient in, Adam on its own parameters.
 pub struct PartyLearner {
-    block: DMatrix<f64>,
+    records: Records,
     model: Box<dyn SubModel>,
     adam: Adam,
     /// Whether the next gradient belongs to a batch.
     pending: bool,
     checkpoint: Option<Vec<Vec<f64>>>,
     privacy: Option<Privacy>,
+}
+
+/// The records of a training.
+enum Records {
+    /// All of them, d × n.
+    Here(DMatrix<f64>),
+    /// Elsewhere: each batch brings its own. d and n.
+    Elsewhere(usize, usize),
+}
+
+impl Records {
+    /// d and n.
+    fn shape(&self) -> (usize, usize) {
+        match self {
+            Self::Here(block) => block.shape(),
+            &Self::Elsewhere(features, records) => (features, records),
+        }
+    }
 }
 
 impl PartyLearner {
@@ -77,12 +98,36 @@ impl PartyLearner {
         active: bool,
         start: Start,
     ) -> Result<Self, SpecError> {
+        Self::of(config, classes, Records::Here(block.into_matrix()), active, start)
+    }
+
+    /// The same with the `records` records of `features` features elsewhere: [`PartyLearner::shares_of`] takes each batch's.
+    ///
+    /// # Errors
+    /// As [`PartyLearner::new`].
+    pub fn elsewhere(
+        config: &TrainingConfig,
+        classes: usize,
+        (features, records): (usize, usize),
+        active: bool,
+        start: Start,
+    ) -> Result<Self, SpecError> {
+        Self::of(config, classes, Records::Elsewhere(features, records), active, start)
+    }
+
+    fn of(
+        config: &TrainingConfig,
+        classes: usize,
+        records: Records,
+        active: bool,
+        start: Start,
+    ) -> Result<Self, SpecError> {
         let classes = u32::try_from(classes).unwrap_or(u32::MAX);
         let spec = config.values().model.sub_model(classes)?;
-        let origin = Origin { spec, features: block.features(), active, start };
+        let origin = Origin { spec, features: records.shape().0, active, start };
         Ok(Self {
             model: kinds::start(&origin)?,
-            block: block.into_matrix(),
+            records,
             adam: Adam::new(config),
             pending: false,
             checkpoint: None,
@@ -102,7 +147,7 @@ impl PartyLearner {
         seed: Start,
     ) -> Result<Self, LearnerError> {
         privacy.check(config)?;
-        let privacy = Privacy::new(privacy, self.block.ncols(), seed);
+        let privacy = Privacy::new(privacy, self.records.shape().1, seed);
         Ok(Self { privacy: Some(privacy), ..self })
     }
 
@@ -115,7 +160,7 @@ impl PartyLearner {
     /// Number of features.
     #[must_use]
     pub fn features(&self) -> usize {
-        self.block.nrows()
+        self.records.shape().0
     }
 
     /// What is trained.
@@ -142,17 +187,33 @@ impl PartyLearner {
     /// [`LearnerError::Position`] past the record list; [`LearnerError::Shape`] when an output overflows; [`LearnerError::Privacy`] for a
     /// training batch that names a record twice, with privacy.
     pub fn shares(&mut self, positions: &[u32], evaluation: bool) -> Result<LogitShare, LearnerError> {
-        let records = self.block.ncols();
-        if let Some(&position) = positions.iter().find(|&&p| p as usize >= records) {
-            return Err(LearnerError::Position { position, records });
+        self.check_positions(positions)?;
+        let Records::Here(block) = &self.records else { return Err(LearnerError::Elsewhere) };
+        let mut batch = DMatrix::zeros(block.nrows(), positions.len());
+        for (mut to, &from) in batch.column_iter_mut().zip(positions) {
+            to.copy_from(&block.column(from as usize));
+        }
+        self.shares_of(positions, batch, evaluation)
+    }
+
+    /// [`PartyLearner::shares`] of a batch whose rows (d × B, in the order of `positions`) come along.
+    ///
+    /// # Errors
+    /// As [`PartyLearner::shares`], and [`LearnerError::Shape`] for rows of another shape.
+    pub fn shares_of(
+        &mut self,
+        positions: &[u32],
+        batch: DMatrix<f64>,
+        evaluation: bool,
+    ) -> Result<LogitShare, LearnerError> {
+        self.check_positions(positions)?;
+        let sizes = [("features", self.features(), batch.nrows()), ("records", positions.len(), batch.ncols())];
+        if let Some(&(unit, expected, got)) = sizes.iter().find(|(_, expected, got)| expected != got) {
+            return Err(ShapeError::Size { what: "the batch", unit, expected, got }.into());
         }
         if let (Some(privacy), false) = (&mut self.privacy, evaluation) {
             self.pending = false;
             privacy.begin(positions)?;
-        }
-        let mut batch = DMatrix::zeros(self.block.nrows(), positions.len());
-        for (mut to, &from) in batch.column_iter_mut().zip(positions) {
-            to.copy_from(&self.block.column(from as usize));
         }
         if evaluation {
             return Ok(self.model.outputs(&batch)?);
@@ -160,6 +221,18 @@ impl PartyLearner {
         let share = self.model.forward(batch)?;
         self.pending = true;
         Ok(share)
+    }
+
+    /// Checks that a batch is of the records of this training.
+    ///
+    /// # Errors
+    /// [`LearnerError::Position`] at the first position past the record list.
+    pub fn check_positions(&self, positions: &[u32]) -> Result<(), LearnerError> {
+        let (_, records) = self.records.shape();
+        match positions.iter().find(|&&p| p as usize >= records) {
+            Some(&position) => Err(LearnerError::Position { position, records }),
+            None => Ok(()),
+        }
     }
 
     /// One Adam step with the gradient (w × B) of the mean loss with respect to the last batch's outputs. With privacy each record's

@@ -34,9 +34,22 @@ pub struct TrainingValues {
     pub patience: u32,
     /// Seed of the order of the records. Default 1.
     pub seed: u64,
+    /// Records of a block, for records that are not in memory: each epoch takes the blocks in an order drawn from the seed, and the
+    /// records inside each. A block is so many neighbours of the list. 0, the default: all records are shuffled together. Otherwise
+    /// at least 8 batches of training records, for gradients mix over a block.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub shuffle_block: u32,
     /// What each party trains, and how outputs are combined. Default softmax regression, summed.
     #[serde(skip_serializing_if = "ModelConfig::is_default")]
     pub model: ModelConfig,
+}
+
+/// Batches of training records that a block has at least.
+const BATCHES_A_BLOCK: f64 = 8.0;
+
+/// A configuration without blocks is written as ever, so that what is made of it keeps its hash.
+fn is_zero(block: &u32) -> bool {
+    *block == 0
 }
 
 impl Default for TrainingValues {
@@ -49,6 +62,7 @@ impl Default for TrainingValues {
             validation_share: 0.1,
             patience: 10,
             seed: 1,
+            shuffle_block: 0,
             model: ModelConfig::default(),
         }
     }
@@ -88,6 +102,13 @@ impl TryFrom<TrainingValues> for TrainingConfig {
             "in [0, 0.9]",
         )?;
         check(v.patience >= 1, "patience", v.patience.to_string(), "at least 1")?;
+        let in_training = f64::from(v.shuffle_block) * (1.0 - v.validation_share);
+        check(
+            v.shuffle_block == 0 || in_training >= BATCHES_A_BLOCK * f64::from(v.batch_size),
+            "shuffle_block",
+            v.shuffle_block.to_string(),
+            "0, or at least 8 x `batch_size` / (1 - `validation_share`)",
+        )?;
         Ok(Self(v))
     }
 }
@@ -104,9 +125,12 @@ impl TrainingConfig {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     rng: ChaCha20Rng,
+    /// With blocks in the order of the list, otherwise in that of the last epoch.
     training: Vec<u32>,
     validation: Vec<u32>,
     batch_size: usize,
+    /// Records of a block; 0: there are none.
+    block: u32,
 }
 
 impl Schedule {
@@ -118,8 +142,13 @@ impl Schedule {
         let mut order: Vec<u32> = (0..records as u32).collect();
         order.shuffle(&mut rng);
         let held_out = ((records as f64 * v.validation_share).round() as usize).min(records.saturating_sub(1));
-        let training = order.split_off(held_out);
-        Self { rng, training, validation: order, batch_size: v.batch_size as usize }
+        let mut training = order.split_off(held_out);
+        if v.shuffle_block > 0 {
+            // Neighbours of the list are asked for together, also those of the validation.
+            training.sort_unstable();
+            order.sort_unstable();
+        }
+        Self { rng, training, validation: order, batch_size: v.batch_size as usize, block: v.shuffle_block }
     }
 
     /// Positions set aside for validation.
@@ -137,8 +166,18 @@ impl Schedule {
     /// The batches of the next epoch, in order. What is left over at the end goes into the last batch, which has fewer than
     /// twice as many records then: the gradient of a handful would tell much of each.
     pub fn next_epoch(&mut self) -> Vec<Vec<u32>> {
-        self.training.shuffle(&mut self.rng);
-        let mut batches: Vec<Vec<u32>> = self.training.chunks(self.batch_size).map(<[u32]>::to_vec).collect();
+        let blocks;
+        let order = match self.block {
+            0 => {
+                self.training.shuffle(&mut self.rng);
+                &self.training
+            }
+            block => {
+                blocks = in_blocks(&self.training, block, &mut self.rng);
+                &blocks
+            }
+        };
+        let mut batches: Vec<Vec<u32>> = order.chunks(self.batch_size).map(<[u32]>::to_vec).collect();
         if batches.len() > 1
             && batches.last().is_some_and(|last| last.len() < self.batch_size)
             && let Some(last) = batches.pop()
@@ -162,6 +201,19 @@ impl Schedule {
     }
 }
 
+/// The positions, which increase, with blocks in any order and positions in any order inside each.
+fn in_blocks(positions: &[u32], block: u32, rng: &mut ChaCha20Rng) -> Vec<u32> {
+    let mut blocks: Vec<&[u32]> = positions.chunk_by(|a, b| a / block == b / block).collect();
+    blocks.shuffle(rng);
+    let mut order = Vec::with_capacity(positions.len());
+    for block in blocks {
+        let from = order.len();
+        order.extend_from_slice(block);
+        order[from..].shuffle(rng);
+    }
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,13 +232,76 @@ mod tests {
             (TrainingValues { l2: f64::INFINITY, ..d() }, "l2"),
             (TrainingValues { validation_share: 1.0, ..d() }, "validation_share"),
             (TrainingValues { patience: 0, ..d() }, "patience"),
+            // 64 records a batch, a tenth of them for validation: 569 are needed.
+            (TrainingValues { shuffle_block: 568, ..d() }, "shuffle_block"),
+            (TrainingValues { shuffle_block: 1, ..d() }, "shuffle_block"),
         ] {
             let error = TrainingConfig::try_from(bad).unwrap_err().to_string();
             assert!(error.contains(field), "{error}");
         }
+        assert!(TrainingConfig::try_from(TrainingValues { shuffle_block: 569, ..d() }).is_ok());
+    }
+
+    /// Models that were trained before there were blocks can be trained again to the last bit, and keep their hash.
+    #[test]
+    fn without_blocks_the_order_is_what_it_always_was() {
+        let config = TrainingConfig::try_from(TrainingValues { batch_size: 4, seed: 3, ..Default::default() }).unwrap();
+        let mut schedule = Schedule::new(&config, 23);
+        // The order as it was first published.
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
+        let mut order: Vec<u32> = (0..23).collect();
+        order.shuffle(&mut rng);
+        let mut training = order.split_off(2);
+        assert_eq!(schedule.validation(), order);
+        for _ in 0..3 {
+            training.shuffle(&mut rng);
+            assert_eq!(schedule.next_epoch().concat(), training);
+        }
+        assert!(!serde_json::to_string(&config).unwrap().contains("shuffle_block"));
+        let blocks = TrainingValues { shuffle_block: 600, ..Default::default() };
+        let blocks = TrainingConfig::try_from(blocks).unwrap();
+        let text = serde_json::to_string(&blocks).unwrap();
+        assert_eq!(serde_json::from_str::<TrainingConfig>(&text).unwrap(), blocks);
     }
 
     proptest! {
+        /// Each epoch visits every record once, a block at a time, in an order that the seed fixes.
+        #[test]
+        fn blocks_are_visited_one_after_the_other(
+            records in 1usize..600, batch in 1u32..9, more in 0u32..40, share in 0.0f64..0.5, seed in any::<u64>()
+        ) {
+            let block = (8.0 * f64::from(batch) / (1.0 - share)).ceil() as u32 + 1 + more;
+            let values = TrainingValues { batch_size: batch, validation_share: share, seed, shuffle_block: block, ..Default::default() };
+            let config = TrainingConfig::try_from(values.clone()).unwrap();
+            let (mut schedule, mut again) = (Schedule::new(&config, records), Schedule::new(&config, records));
+            let all = TrainingConfig::try_from(TrainingValues { shuffle_block: 0, ..values }).unwrap();
+            let mut held_out = Schedule::new(&all, records).validation().to_vec();
+            held_out.sort_unstable();
+            prop_assert_eq!(schedule.validation(), &held_out[..], "blocks change no record's part");
+            let mut orders = Vec::new();
+            for _ in 0..3 {
+                let epoch = schedule.next_epoch();
+                prop_assert_eq!(&epoch, &again.next_epoch());
+                prop_assert!(epoch.iter().all(|b| b.len() >= schedule.smallest_batch()));
+                prop_assert!(epoch.iter().all(|b| b.len() <= Schedule::largest_batch(&config)));
+                let order = epoch.concat();
+                let mut visited: Vec<u32> = order.iter().map(|p| p / block).collect();
+                visited.dedup();
+                let times = visited.len();
+                visited.sort_unstable();
+                visited.dedup();
+                prop_assert_eq!(visited.len(), times, "a block is left and never come back to");
+                let mut seen = order.clone();
+                seen.extend_from_slice(schedule.validation());
+                seen.sort_unstable();
+                prop_assert_eq!(seen, (0..records as u32).collect::<Vec<_>>());
+                orders.push(order);
+            }
+            if schedule.training().len() > 60 {
+                prop_assert_ne!(&orders[0], &orders[1]);
+            }
+        }
+
         #[test]
         fn every_record_is_used_once_an_epoch(records in 1usize..300, batch in 1u32..70, share in 0.0f64..0.9, seed in any::<u64>()) {
             let config = TrainingConfig::try_from(TrainingValues { batch_size: batch, validation_share: share, seed, ..Default::default() }).unwrap();

@@ -11,10 +11,14 @@ use super::{
     NetworkFile, NetworkFileError, ParameterFile, ParameterFileError, Parameters, ShareStore, StoreError, network_file,
 };
 use crate::hex;
+use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
 use crate::types::{ModelVersion, PartyName, ShapeError};
 
 const SCHEMA: u32 = 1;
+
+/// What to do about a damaged file.
+const FIX: &str = "import the parameters again";
 
 /// Why parameters could not be imported, or what was imported cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +50,18 @@ pub enum ImportError {
     State(#[from] StateFileError),
 }
 
+impl ImportError {
+    /// See [`StateFileError::away`].
+    #[must_use]
+    pub fn away(&self) -> bool {
+        match self {
+            Self::Store(error) => error.away(),
+            Self::State(error) => error.away(),
+            Self::File { .. } | Self::Network { .. } | Self::Shape(_) => false,
+        }
+    }
+}
+
 /// Parameters that an operator has staged. No parameter is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,22 +90,22 @@ struct Used {
 /// the service another, so that neither undoes what the other did.
 #[derive(Debug, Clone)]
 pub struct Staging {
-    dir: PathBuf,
+    dir: StateDir,
 }
 
 impl Staging {
     /// That of a state directory; makes nothing.
     #[must_use]
-    pub fn of(state_dir: &Path) -> Self {
-        Self { dir: state_dir.join("imports") }
+    pub fn of(state_dir: impl Into<StateDir>) -> Self {
+        Self { dir: state_dir.into().below("imports") }
     }
 
-    fn staged_path(&self) -> PathBuf {
-        self.dir.join("staged.json")
+    fn staged_file(&self) -> StateFile {
+        self.dir.file("staged.json", FIX)
     }
 
-    fn used_path(&self) -> PathBuf {
-        self.dir.join("used.json")
+    fn used_file(&self) -> StateFile {
+        self.dir.file("used.json", FIX)
     }
 
     /// What is staged.
@@ -97,7 +113,7 @@ impl Staging {
     /// # Errors
     /// [`ImportError`] naming the file that cannot be read.
     pub fn staged(&self) -> Result<Option<Staged>, ImportError> {
-        Ok(file(self.staged_path()).read_versioned(SCHEMA)?)
+        Ok(self.staged_file().read_versioned(SCHEMA)?)
     }
 
     /// Stages a stored share for an active party, durably, in place of what was staged before.
@@ -113,7 +129,7 @@ impl Staging {
         let mut id = [0; 16];
         rand::rng().fill_bytes(&mut id);
         let staged = Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names };
-        file(self.staged_path()).write_json(&staged)?;
+        self.staged_file().write_json(&staged)?;
         Ok(staged)
     }
 
@@ -123,7 +139,7 @@ impl Staging {
     /// [`ImportError`] naming the file.
     pub fn withdraw(&self) -> Result<Option<Staged>, ImportError> {
         let staged = self.staged()?;
-        file(self.staged_path()).remove()?;
+        self.staged_file().remove()?;
         Ok(staged)
     }
 
@@ -132,22 +148,29 @@ impl Staging {
     /// # Errors
     /// [`ImportError`] naming the file that cannot be read.
     pub fn used_for(&self, staged: &Staged) -> Result<Option<ModelVersion>, ImportError> {
-        let used = file(self.used_path()).read_versioned::<Used>(SCHEMA)?;
+        let used = self.used_file().read_versioned::<Used>(SCHEMA)?;
         Ok(used.filter(|used| used.id == staged.id).map(|used| used.version))
     }
 
-    /// Remembers, durably, which version this staging was published as.
+    /// Remembers, durably, which version this staging is published as, and gives it: the one given, or the one that it was published
+    /// as before.
     ///
     /// # Errors
-    /// [`ImportError::State`] if the disk refuses.
-    pub fn mark_used(&self, staged: &Staged, version: &ModelVersion) -> Result<(), ImportError> {
-        let used = Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() };
-        Ok(file(self.used_path()).write_json(&used)?)
+    /// [`ImportError`] naming the file that cannot be read or written.
+    pub fn use_for(&self, staged: &Staged, version: &ModelVersion) -> Result<ModelVersion, ImportError> {
+        let file = self.used_file();
+        let used = file.json(&Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() })?;
+        loop {
+            let (seen, content) = file.read_newer(None)?.unwrap_or_default();
+            let before = content.map(|content| file.parse_one_of::<Used>(&content, &[SCHEMA])).transpose()?;
+            if let Some((_, before)) = before.filter(|(_, before)| before.id == staged.id) {
+                return Ok(before.version);
+            }
+            if file.swap(seen, &used)?.is_some() {
+                return Ok(version.clone());
+            }
+        }
     }
-}
-
-fn file(path: PathBuf) -> StateFile {
-    StateFile::new(path, "import the parameters again")
 }
 
 /// What [`import_parameters`] did. No parameter is in it.
@@ -177,7 +200,7 @@ pub struct Importing<'a> {
     /// The file.
     pub path: &'a Path,
     /// Where the party keeps its state.
-    pub state_dir: &'a Path,
+    pub state_dir: &'a StateDir,
     /// Names of the schema's features.
     pub feature_names: &'a [String],
     /// Classes of the label; the active party's alone.
@@ -259,7 +282,7 @@ fn checked_network(import: Importing<'_>) -> Result<Checked, ImportError> {
 /// # Errors
 /// [`ImportError::State`] if the disk refuses.
 pub fn restage(
-    state_dir: &Path,
+    state_dir: &StateDir,
     digest: String,
     active_party: &PartyName,
     class_names: Vec<String>,
@@ -323,7 +346,7 @@ mod tests {
         let active = PartyName::new("shop").unwrap();
         import_parameters(Importing {
             path: &path,
-            state_dir: &dir.join("state"),
+            state_dir: &(&dir.join("state")).into(),
             feature_names: &names(features),
             classes: classes.as_deref(),
             active_party: &active,
@@ -372,7 +395,7 @@ mod tests {
         assert_eq!(still.digest, staged.digest);
         let missing = import_parameters(Importing {
             path: &dir.path().join("none.json"),
-            state_dir: &dir.path().join("state"),
+            state_dir: &(&dir.path().join("state")).into(),
             feature_names: &names(&["a"]),
             classes: None,
             active_party: &PartyName::new("shop").unwrap(),
@@ -389,7 +412,9 @@ mod tests {
         let version = ModelVersion::new("m-1").unwrap();
         let first = staging.stage("0".repeat(64), party.clone(), names(&["a", "b"])).unwrap();
         assert_eq!(staging.used_for(&first).unwrap(), None);
-        staging.mark_used(&first, &version).unwrap();
+        assert_eq!(staging.use_for(&first, &version).unwrap(), version);
+        let other = ModelVersion::new("m-2").unwrap();
+        assert_eq!(staging.use_for(&first, &other).unwrap(), version, "one staging, one version");
         assert_eq!(Staging::of(dir.path()).used_for(&first).unwrap(), Some(version));
         let again = staging.stage("0".repeat(64), party, names(&["a", "b"])).unwrap();
         assert_eq!(staging.used_for(&again).unwrap(), None);

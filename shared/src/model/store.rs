@@ -3,7 +3,7 @@
 //!
 //! A share of a softmax regression is JSON, with the same bytes as ever; one of another kind is a binary file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
@@ -13,7 +13,9 @@ use sha2::{Digest, Sha256};
 use super::contract::{Parameters, SubModel};
 use super::{LinearParameters, SOFTMAX_REGRESSION, SpecError, binary, kinds};
 use crate::hex;
-use crate::state_file::{StateFile, StateFileError, make_state_dir};
+use crate::state_dir::StateDir;
+use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
 use crate::types::ModelVersion;
 
 const SCHEMA: u32 = 1;
@@ -52,6 +54,14 @@ pub enum StoreError {
     /// A digest that no file can have.
     #[error("{0:?} is not a SHA-256 digest in lower-case hexadecimal")]
     Digest(String),
+}
+
+impl StoreError {
+    /// See [`StateFileError::away`].
+    #[must_use]
+    pub fn away(&self) -> bool {
+        matches!(self, Self::File(error) if error.away())
+    }
 }
 
 /// The content of a share file. Its fields are private to the party that owns the directory.
@@ -114,7 +124,7 @@ pub struct NotLinear {
 /// The directory of one party's shares.
 #[derive(Debug, Clone)]
 pub struct ShareStore {
-    dir: PathBuf,
+    dir: StateDir,
     feature_map: Option<String>,
 }
 
@@ -123,12 +133,12 @@ impl ShareStore {
     ///
     /// # Errors
     /// [`StoreError::File`] if it cannot be made.
-    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+    pub fn open(dir: impl Into<StateDir>) -> Result<Self, StoreError> {
+        let dir = dir.into();
         for sub in ["shares", "versions"] {
-            let path = dir.join(sub);
-            make_state_dir(&path)?;
+            dir.below(sub).make()?;
         }
-        Ok(Self { dir: dir.to_owned(), feature_map: None })
+        Ok(Self { dir, feature_map: None })
     }
 
     /// The same for models trained under a map of the features: versions published from now on remember its hash.
@@ -144,7 +154,7 @@ impl ShareStore {
     pub fn put(&self, parameters: impl Into<Parameters>, feature_names: &[String]) -> Result<String, StoreError> {
         let parameters = parameters.into();
         let model = kinds::restore(&parameters)
-            .map_err(|source| StoreError::Model { path: self.dir.join("shares"), source })?;
+            .map_err(|source| StoreError::Model { path: self.dir.below("shares").path(), source })?;
         let (content, form) = match model.linear() {
             Some(linear) if parameters.spec.kind() == SOFTMAX_REGRESSION => {
                 let file = ShareFile {
@@ -158,7 +168,7 @@ impl ShareStore {
             _ => (binary::encode(&parameters, feature_names), Form::Binary),
         };
         let digest = digest(&content);
-        self.write(&self.share_path(&digest, form)?, &content)?;
+        self.share_file(&digest, form)?.write(&content)?;
         Ok(digest)
     }
 
@@ -168,14 +178,19 @@ impl ShareStore {
     /// [`StoreError`] if no such share is stored or the disk refuses.
     pub fn bind(&self, version: &ModelVersion, digest: &str) -> Result<(), StoreError> {
         self.read_share(digest)?;
-        match self.bound(version) {
-            Ok(bound) if bound.share == digest && bound.feature_map == self.feature_map => return Ok(()),
-            Ok(_) => return Err(StoreError::Rebound { version: version.clone() }),
-            Err(StoreError::Unknown { .. }) => {}
-            Err(error) => return Err(error),
-        }
         let file = VersionFile { schema: SCHEMA, share: digest.to_owned(), feature_map: self.feature_map.clone() };
-        self.write(&self.version_path(version), &to_json(&file))
+        loop {
+            match self.bound(version) {
+                Ok(bound) if bound.share == digest && bound.feature_map == self.feature_map => return Ok(()),
+                Ok(_) => return Err(StoreError::Rebound { version: version.clone() }),
+                Err(StoreError::Unknown { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            // If another process binds it meanwhile, the next look says to what.
+            if self.version_file(version).swap(Revision::default(), &to_json(&file))?.is_some() {
+                return Ok(());
+            }
+        }
     }
 
     /// Reads the share of a version, checking its hash.
@@ -195,24 +210,36 @@ impl ShareStore {
         self.read_share(digest)
     }
 
+    /// The file of a share, by its hash: what [`ShareStore::keep`] takes elsewhere.
+    ///
+    /// # Errors
+    /// As [`ShareStore::stored`].
+    pub fn content(&self, digest: &str) -> Result<Vec<u8>, StoreError> {
+        self.read_share(digest)?;
+        Ok(self.read_content(digest)?.2)
+    }
+
+    /// Stores the file of a share that was stored elsewhere under this hash.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it is not that file, or the disk refuses.
+    pub fn keep(&self, digest: &str, content: &[u8]) -> Result<(), StoreError> {
+        let form = if content.starts_with(b"{") { Form::Json } else { Form::Binary };
+        let file = self.share_file(digest, form)?;
+        if self::digest(content) != digest {
+            return Err(file.damaged("its content does not match its name").into());
+        }
+        Ok(file.write(content)?)
+    }
+
     /// Which share is a version's.
     fn bound(&self, version: &ModelVersion) -> Result<VersionFile, StoreError> {
-        let file = StateFile::new(self.version_path(version), FIX);
-        let unknown = || StoreError::Unknown { version: version.clone(), dir: self.dir.clone() };
-        file.read_versioned(SCHEMA)?.ok_or_else(unknown)
+        let unknown = || StoreError::Unknown { version: version.clone(), dir: self.dir.path() };
+        self.version_file(version).read_versioned(SCHEMA)?.ok_or_else(unknown)
     }
 
     fn read_share(&self, digest: &str) -> Result<StoredShare, StoreError> {
-        let mut form = Form::Json;
-        let mut file = StateFile::new(self.share_path(digest, Form::Json)?, FIX);
-        if !file.path().exists() {
-            let binary = self.share_path(digest, Form::Binary)?;
-            // Where there is neither, the first one is missing.
-            if binary.exists() {
-                (file, form) = (StateFile::new(binary, FIX), Form::Binary);
-            }
-        }
-        let content = file.read()?.ok_or_else(|| file.damaged("it is missing"))?;
+        let (file, form, content) = self.read_content(digest)?;
         let damaged = |reason: String| file.damaged(reason);
         if self::digest(&content) != digest {
             return Err(damaged("its content does not match its name".into()).into());
@@ -226,21 +253,31 @@ impl ShareStore {
         Ok(StoredShare { model: model.into(), feature_names, digest: digest.to_owned(), feature_map: None })
     }
 
-    fn share_path(&self, digest: &str, form: Form) -> Result<PathBuf, StoreError> {
+    /// The file of a share, how it is written, and its bytes.
+    fn read_content(&self, digest: &str) -> Result<(StateFile, Form, Vec<u8>), StoreError> {
+        let json = self.share_file(digest, Form::Json)?;
+        if let Some(content) = json.read()? {
+            return Ok((json, Form::Json, content));
+        }
+        let binary = self.share_file(digest, Form::Binary)?;
+        match binary.read()? {
+            Some(content) => Ok((binary, Form::Binary, content)),
+            // Where there is neither, the first one is missing.
+            None => Err(json.damaged("it is missing").into()),
+        }
+    }
+
+    fn share_file(&self, digest: &str, form: Form) -> Result<StateFile, StoreError> {
         // The digest comes from a peer and becomes a path.
         let hex = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if !hex {
             return Err(StoreError::Digest(digest.chars().take(80).collect()));
         }
-        Ok(self.dir.join("shares").join(format!("{digest}.{}", form.extension())))
+        Ok(self.dir.below("shares").file(&format!("{digest}.{}", form.extension()), FIX))
     }
 
-    fn version_path(&self, version: &ModelVersion) -> PathBuf {
-        self.dir.join("versions").join(format!("{version}.json"))
-    }
-
-    fn write(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
-        Ok(StateFile::new(path, FIX).write(content)?)
+    fn version_file(&self, version: &ModelVersion) -> StateFile {
+        self.dir.below("versions").file(&format!("{version}.json"), FIX)
     }
 }
 
@@ -329,7 +366,7 @@ mod tests {
         assert!(matches!(mapped.bind(&v1, &digest), Err(StoreError::Rebound { .. })));
         // As written before there were maps.
         let file = format!("{{\"schema\":1,\"share\":\"{digest}\"}}\n");
-        assert_eq!(std::fs::read_to_string(plain.version_path(&v1)).unwrap(), file);
+        assert_eq!(std::fs::read_to_string(plain.version_file(&v1).path()).unwrap(), file);
     }
 
     #[test]
@@ -339,9 +376,9 @@ mod tests {
         let version = ModelVersion::new("m-1").unwrap();
         let digest = store.put(&parameters(0.1), &["a".into(), "b".into()]).unwrap();
         store.bind(&version, &digest).unwrap();
-        let path = store.share_path(&digest, Form::Json).unwrap();
-        let content = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &content[..content.len() / 2]).unwrap();
+        let file = store.share_file(&digest, Form::Json).unwrap();
+        let content = std::fs::read(file.path()).unwrap();
+        std::fs::write(file.path(), &content[..content.len() / 2]).unwrap();
         assert!(matches!(store.load(&version), Err(StoreError::File(StateFileError::Damaged { .. }))));
         assert!(matches!(store.bind(&version, "../../etc/passwd"), Err(StoreError::Digest(_))));
     }

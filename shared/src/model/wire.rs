@@ -15,6 +15,7 @@ impl From<&TrainingConfig> for pb::TrainingConfig {
             validation_share: v.validation_share,
             patience: v.patience,
             seed: v.seed,
+            shuffle_block: v.shuffle_block,
             model: (!v.model.is_default()).then(|| (&v.model).into()),
         }
     }
@@ -32,6 +33,7 @@ impl TryFrom<&pb::TrainingConfig> for TrainingConfig {
             validation_share: c.validation_share,
             patience: c.patience,
             seed: c.seed,
+            shuffle_block: c.shuffle_block,
             model: c.model.as_ref().map(ModelConfig::try_from).transpose()?.unwrap_or_default(),
         };
         Self::try_from(values).map_err(|e| WireError::Content { field: "config", reason: e.to_string() })

@@ -13,6 +13,13 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 #[error("the message cannot be decoded")]
 pub(super) struct Undecodable;
 
+/// INVALID_ARGUMENT, for this reason.
+pub(super) fn undecodable(reason: &str) -> Status {
+    let mut status = Status::invalid_argument(format!("{Undecodable}: {reason}"));
+    status.set_source(Arc::new(Undecodable));
+    status
+}
+
 /// tonic's codec for protobuf, except that bytes which are no message are INVALID_ARGUMENT: tonic says INTERNAL, as if the
 /// service had failed.
 #[derive(Debug, Clone)]
@@ -52,11 +59,7 @@ impl<U: Message + Default> Decoder for Reader<U> {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
-        self.0.decode(from).map_err(|failed| {
-            let mut status = Status::invalid_argument(format!("{Undecodable}: {}", failed.message()));
-            status.set_source(Arc::new(Undecodable));
-            status
-        })
+        self.0.decode(from).map_err(|failed| undecodable(failed.message()))
     }
 
     fn buffer_settings(&self) -> BufferSettings {

@@ -5,6 +5,7 @@
 
 mod codec;
 mod convert;
+mod flat;
 mod prediction;
 mod refusal;
 mod releasable;
@@ -12,15 +13,24 @@ mod releasable;
 pub use codec::{Codec, Reader};
 pub use convert::MAX_PREDICTION_ROWS;
 pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require};
-pub use prediction::{decode_statuses, encode_statuses, prediction_ids, select_ok};
-pub use refusal::{Refusal, RefusalKind, peer_failure, rough};
+pub use flat::{FlatCodec, FlatReader};
+pub use prediction::{decode_statuses, encode_statuses, prediction_ids, select_ok, stream_answer, stream_refusal};
+pub use refusal::{MAX_REASON_BYTES, Refusal, RefusalKind, broken, is_worth_again, peer_failure, rough};
 pub use releasable::Releasable;
 
 /// Code generated from `proto/vfl/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
 pub mod pb {
     tonic::include_proto!("vfl.v1");
+
+    /// Code generated from `proto/inference`: the Open Inference Protocol.
+    pub mod inference {
+        tonic::include_proto!("inference");
+    }
 }
+
+/// The files of `proto/` in the form that reflection shows, an encoded `FileDescriptorSet`.
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// The largest message a service takes or sends, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;

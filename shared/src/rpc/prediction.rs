@@ -2,6 +2,7 @@
 
 use super::convert::{MAX_PREDICTION_ROWS, WireError, require};
 use super::pb;
+use super::refusal::{Refusal, RefusalKind};
 use crate::types::{LogitShare, RecordIds, RowStatus, ShareAnswer, ShareRequest};
 
 /// Checks the number of records of a message before its ids are looked at.
@@ -70,25 +71,55 @@ impl TryFrom<pb::ComputeLogitsRequest> for ShareRequest {
     type Error = WireError;
 
     fn try_from(request: pb::ComputeLogitsRequest) -> Result<Self, WireError> {
-        let pb::ComputeLogitsRequest { model_version, ids } = request;
+        // The number of a question belongs to whoever carries the stream, and which trace it belongs to is nothing of the question.
+        let pb::ComputeLogitsRequest { model_version, ids, question: _, trace_context: _ } = request;
         Ok(Self { version: WireError::model_version(model_version)?, ids: prediction_ids(ids)? })
     }
 }
 
 impl From<ShareRequest> for pb::ComputeLogitsRequest {
     fn from(request: ShareRequest) -> Self {
-        Self { model_version: request.version.as_str().to_owned(), ids: Some(request.ids.into()) }
+        let (model_version, ids) = (request.version.as_str().to_owned(), Some(request.ids.into()));
+        Self { model_version, ids, ..Self::default() }
     }
 }
 
 impl From<ShareAnswer> for pb::ComputeLogitsResponse {
     fn from(answer: ShareAnswer) -> Self {
-        Self { row_status: encode_statuses(&answer.status), logit_shares: Some(answer.share.to_wire()) }
+        let logit_shares = Some(answer.share.to_wire());
+        Self { row_status: encode_statuses(&answer.status), logit_shares, question: 0, refused: None }
+    }
+}
+
+/// The answer to a question of a stream: shares, or why there are none.
+#[must_use]
+pub fn stream_answer(question: u64, answer: Result<ShareAnswer, Refusal>) -> pb::ComputeLogitsResponse {
+    let answer = answer.map(pb::ComputeLogitsResponse::from).unwrap_or_else(|refusal| {
+        let (code, message) = (refusal.kind.code() as u32, refusal.reason().to_owned());
+        pb::ComputeLogitsResponse { refused: Some(pb::ShareRefusal { code, message }), ..Default::default() }
+    });
+    pb::ComputeLogitsResponse { question, ..answer }
+}
+
+/// The refusal in the answer to a question of a stream, if it is one.
+///
+/// # Errors
+/// [`WireError`] for a code that no refusal has, and for a refusal that comes with statuses or shares.
+pub fn stream_refusal(answer: &pb::ComputeLogitsResponse) -> Result<Option<Refusal>, WireError> {
+    let Some(pb::ShareRefusal { code, message }) = &answer.refused else { return Ok(None) };
+    let field = "refused";
+    if !answer.row_status.is_empty() || answer.logit_shares.is_some() {
+        return Err(WireError::Range { field, reason: "a refusal comes without shares" });
+    }
+    match RefusalKind::ALL.iter().find(|kind| kind.code() as u32 == *code) {
+        Some(kind) => Ok(Some(Refusal::said(*kind, message))),
+        None => Err(WireError::Range { field, reason: "an unknown code" }),
     }
 }
 
 impl ShareAnswer {
-    /// Reads the answer to a question about `records` records, with shares of the party's output width.
+    /// Reads the answer to a question about `records` records, with shares of the party's output width. [`stream_refusal`] looks first
+    /// whether it is one.
     ///
     /// # Errors
     /// [`WireError`] for unknown statuses, or a share for another number of records or of another width.
@@ -110,5 +141,33 @@ mod tests {
         assert!(select_ok(&[1, 2], 3).is_err());
         assert!(select_ok(&[0], 1).is_err());
         assert!(select_ok(&[99], 1).is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_an_answer_of_a_known_code_and_bounded_text() {
+        for kind in RefusalKind::ALL {
+            let refusal = Refusal::new(kind, "é".repeat(2000));
+            let answer = stream_answer(7, Err(refusal.clone()));
+            assert_eq!(answer.question, 7);
+            let read = stream_refusal(&answer).unwrap().unwrap();
+            assert_eq!((read.kind, read.message.as_str()), (kind, refusal.reason()));
+            // It is no answer with shares.
+            assert!(ShareAnswer::from_wire(&answer, 1, 2).is_err());
+        }
+        let said = |code: u32, message: &str| pb::ComputeLogitsResponse {
+            refused: Some(pb::ShareRefusal { code, message: message.into() }),
+            ..Default::default()
+        };
+        // OK, CANCELLED, UNKNOWN, OUT_OF_RANGE, UNIMPLEMENTED, DATA_LOSS, and what is no code: nothing that a service refuses with.
+        for code in [0, 1, 2, 11, 12, 15, 17, u32::MAX] {
+            assert!(stream_refusal(&said(code, "x")).is_err(), "{code}");
+        }
+        let long = stream_refusal(&said(14, &"\n".repeat(5000))).unwrap().unwrap();
+        assert_eq!(long.message, "?".repeat(1000));
+        let both = pb::ComputeLogitsResponse { row_status: vec![1], ..said(14, "x") };
+        assert!(stream_refusal(&both).is_err());
+        let both = pb::ComputeLogitsResponse { logit_shares: Some(pb::Matrix::default()), ..said(14, "x") };
+        assert!(stream_refusal(&both).is_err());
+        assert_eq!(stream_refusal(&pb::ComputeLogitsResponse::default()), Ok(None));
     }
 }

@@ -1,5 +1,6 @@
 //! The one table between what went wrong and the gRPC status that says so.
 
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
 use super::WireError;
@@ -11,6 +12,9 @@ use super::codec::Undecodable;
 pub fn rough(records: usize) -> &'static str {
     if records >= 100 { "100 or more" } else { "some" }
 }
+
+/// The longest text of a refusal that travels in a message of its own, in bytes.
+pub const MAX_REASON_BYTES: usize = 1000;
 
 /// The kinds of refusal a service knows, and their codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,6 +42,20 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::InvalidArgument,
+        Self::NotFound,
+        Self::FailedPrecondition,
+        Self::ResourceExhausted,
+        Self::Unauthenticated,
+        Self::PermissionDenied,
+        Self::Unavailable,
+        Self::DeadlineExceeded,
+        Self::Aborted,
+        Self::Internal,
+    ];
+
     /// The gRPC code.
     #[must_use]
     pub fn code(self) -> Code {
@@ -83,12 +101,39 @@ pub struct Refusal {
     pub kind: RefusalKind,
     /// What is wrong and what to do.
     pub message: String,
+    /// See [`Refusal::worth_again`].
+    again: bool,
 }
+
+/// Stands beside the status of a refusal that is worth another call.
+const AGAIN: &str = "cloison-again";
 
 impl Refusal {
     /// A refusal of a kind.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), again: false }
+    }
+
+    /// The same, for a call that another process of this party, or this one a moment later, may answer: it is stopping, or has lost its
+    /// database. Whoever may make the call again without harm does so.
+    #[must_use]
+    pub fn worth_again(self) -> Self {
+        Self { again: true, ..self }
+    }
+
+    /// The message as it travels in a message of its own: at most [`MAX_REASON_BYTES`], cut at a character.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        let end = self.message.floor_char_boundary(MAX_REASON_BYTES);
+        &self.message[..end]
+    }
+
+    /// A refusal as a peer says it, whose words go to a log and a terminal: at most [`MAX_REASON_BYTES`], without control characters.
+    #[must_use]
+    pub fn said(kind: RefusalKind, reason: &str) -> Self {
+        let end = reason.floor_char_boundary(MAX_REASON_BYTES);
+        let shown: String = reason[..end].chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        Self::new(kind, shown)
     }
 
     /// [`RefusalKind::InvalidArgument`].
@@ -106,6 +151,12 @@ impl Refusal {
         Self::new(RefusalKind::Internal, message)
     }
 
+    /// That this party's own state cannot be read or written: [`RefusalKind::Unavailable`] if the database that holds it is away, and
+    /// may be back when the caller asks again, else [`RefusalKind::Internal`].
+    pub fn own_state(away: bool, message: impl Into<String>) -> Self {
+        Self::new(if away { RefusalKind::Unavailable } else { RefusalKind::Internal }, message)
+    }
+
     /// [`RefusalKind::Unavailable`].
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::Unavailable, message)
@@ -114,7 +165,11 @@ impl Refusal {
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
-        Status::new(refusal.kind.code(), refusal.message)
+        let mut status = Status::new(refusal.kind.code(), refusal.message);
+        if refusal.again {
+            status.metadata_mut().insert(AGAIN, MetadataValue::from_static("yes"));
+        }
+        status
     }
 }
 
@@ -139,14 +194,31 @@ pub fn peer_failure(peer: &str, status: &Status) -> Refusal {
         // Our own reader says so of the peer's answer; what the peer says of our question comes without a source.
         return Refusal::internal(format!("{peer} answered with a message that cannot be read"));
     }
-    let kind = RefusalKind::from_code(status.code());
+    // A connection that broke comes with whatever code its last bytes suggest.
+    let lost = matches!(status.code(), Code::Unknown | Code::Internal) && broken(status);
+    let kind = if lost { RefusalKind::Unavailable } else { RefusalKind::from_code(status.code()) };
     let said = status.message();
+    // What our own side of the call says when the time is up, and nothing else: a peer that answers may tell of another's silence.
+    let silent = std::error::Error::source(status).is_some() || said.is_empty() || said == "Timeout expired";
     let message = match kind {
         RefusalKind::Unavailable => format!("{peer} is not reachable ({})", root_cause(status)),
-        RefusalKind::DeadlineExceeded => format!("{peer} did not answer in time"),
+        RefusalKind::DeadlineExceeded if silent => format!("{peer} did not answer in time"),
         _ => format!("{peer} refused: {said}"),
     };
     Refusal::new(kind, message)
+}
+
+/// Whether a peer says that the call is worth another one, see [`Refusal::worth_again`].
+#[must_use]
+pub fn is_worth_again(status: &Status) -> bool {
+    status.metadata().contains_key(AGAIN)
+}
+
+/// Whether a call ended because the connection did: nobody has answered, and nobody can say whether it was acted on.
+#[must_use]
+pub fn broken(status: &Status) -> bool {
+    let ours = |source: &(dyn std::error::Error + 'static)| source.is::<Undecodable>();
+    status.code() != Code::DeadlineExceeded && std::error::Error::source(status).is_some_and(|source| !ours(source))
 }
 
 /// The innermost cause tonic knows; its outermost is only "transport error".
@@ -170,21 +242,18 @@ mod tests {
 
     #[test]
     fn kinds_and_codes_are_inverse() {
-        use RefusalKind::*;
-        for kind in [
-            InvalidArgument,
-            NotFound,
-            FailedPrecondition,
-            ResourceExhausted,
-            Unauthenticated,
-            PermissionDenied,
-            Unavailable,
-            DeadlineExceeded,
-            Aborted,
-            Internal,
-        ] {
+        for kind in RefusalKind::ALL {
             assert_eq!(RefusalKind::from_code(kind.code()), kind);
         }
+    }
+
+    #[test]
+    fn what_a_peer_says_is_bounded_and_shows_nothing_but_text() {
+        let said = Refusal::said(RefusalKind::NotFound, &format!("a\x1b[31m\n{}", "é".repeat(900)));
+        assert!(said.message.starts_with("a?[31m?éé") && said.message.len() <= MAX_REASON_BYTES, "{said}");
+        let long = Refusal::internal("é".repeat(900));
+        assert_eq!(long.reason(), "é".repeat(500));
+        assert_eq!(Refusal::internal("short").reason(), "short");
     }
 
     #[test]
@@ -200,5 +269,25 @@ mod tests {
         let refusal = peer_failure("passive party `p1`", &Status::unavailable("tcp connect error"));
         assert_eq!(refusal.kind, RefusalKind::Unavailable);
         assert!(refusal.message.contains("passive party `p1`"), "{refusal}");
+    }
+
+    #[test]
+    fn whose_silence_it_is_is_told() {
+        let own = peer_failure("active party `a`", &Status::cancelled("Timeout expired"));
+        assert_eq!(own.message, "active party `a` did not answer in time");
+        let said = "passive party `p` did not answer in time";
+        let told = peer_failure("active party `a`", &Status::deadline_exceeded(said));
+        assert_eq!(told.kind, RefusalKind::DeadlineExceeded);
+        assert_eq!(told.message, format!("active party `a` refused: {said}"));
+    }
+
+    #[test]
+    fn a_connection_that_broke_is_no_internal_error() {
+        let mut status = Status::internal("h2 protocol error: error reading a body from connection");
+        assert_eq!(peer_failure("p", &status).kind, RefusalKind::Internal);
+        status.set_source(std::sync::Arc::new(std::io::Error::other("connection reset")));
+        let refusal = peer_failure("p", &status);
+        assert_eq!(refusal.kind, RefusalKind::Unavailable);
+        assert_eq!(refusal.message, "p is not reachable (connection reset)");
     }
 }

@@ -19,6 +19,7 @@ pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.Coordinator/DescribeModel", &[ActiveParty, PassiveParty, Auditor]),
     ("/vfl.v1.Coordinator/Train", &[ActiveParty]),
     ("/vfl.v1.Coordinator/Publish", &[ActiveParty]),
+    ("/vfl.v1.Coordinator/Align", &[ActiveParty]),
     ("/vfl.v1.Coordinator/ReleaseTopModel", &[ActiveParty]),
     ("/vfl.v1.Coordinator/Predict", &[ActiveParty]),
     ("/vfl.v1.Coordinator/PredictStream", &[ActiveParty]),
@@ -29,6 +30,7 @@ pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.PassiveParty/ComputeLogits", &[Coordinator]),
     ("/vfl.v1.PassiveParty/ComputeLogitsStream", &[Coordinator]),
     ("/vfl.v1.PassiveParty/Train", &[Coordinator]),
+    ("/vfl.v1.PassiveParty/Align", &[Coordinator]),
     ("/vfl.v1.PassiveParty/DescribeStaged", &[Coordinator]),
     ("/vfl.v1.PassiveParty/PublishStaged", &[Coordinator]),
     ("/vfl.v1.PassiveParty/ReleaseParameters", &[ActiveParty, Coordinator]),
@@ -36,17 +38,26 @@ pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.PassiveParty/EvaluateReconstruction", &[Auditor]),
     ("/vfl.v1.ActiveParty/Predict", &[ActiveParty]),
     ("/vfl.v1.ActiveParty/Train", &[ActiveParty]),
+    ("/vfl.v1.ActiveParty/Align", &[ActiveParty]),
     ("/vfl.v1.ActiveParty/Publish", &[ActiveParty]),
     ("/vfl.v1.ActiveParty/Reconstruct", &[Auditor]),
+    ("/inference.GRPCInferenceService/ServerLive", &[ActiveParty]),
+    ("/inference.GRPCInferenceService/ServerReady", &[ActiveParty]),
+    ("/inference.GRPCInferenceService/ModelReady", &[ActiveParty]),
+    ("/inference.GRPCInferenceService/ServerMetadata", &[ActiveParty]),
+    ("/inference.GRPCInferenceService/ModelMetadata", &[ActiveParty]),
+    ("/inference.GRPCInferenceService/ModelInfer", &[ActiveParty]),
     ("/grpc.health.v1.Health/Check", &Role::ALL),
     ("/grpc.health.v1.Health/Watch", &Role::ALL),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &Role::ALL),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &Role::ALL),
 ];
 
 /// The largest message of a call whose request names a few things and holds no records, in bytes.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// Calls with one request message, and its largest size in bytes. A call that is not here is a stream of messages of up to
-/// [`MAX_MESSAGE_BYTES`].
+/// [`MAX_MESSAGE_BYTES`], or of [`SMALL_BYTES`] if it is one of [`SMALL_STREAMS`].
 const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/vfl.v1.Coordinator/DescribeModel", SMALL_BYTES),
     ("/vfl.v1.Coordinator/ReleaseTopModel", SMALL_BYTES),
@@ -65,8 +76,20 @@ const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/vfl.v1.ActiveParty/Train", MAX_MESSAGE_BYTES),
     ("/vfl.v1.ActiveParty/Reconstruct", MAX_MESSAGE_BYTES),
     ("/vfl.v1.ActiveParty/Publish", MAX_MESSAGE_BYTES),
+    ("/inference.GRPCInferenceService/ServerLive", SMALL_BYTES),
+    ("/inference.GRPCInferenceService/ServerReady", SMALL_BYTES),
+    ("/inference.GRPCInferenceService/ModelReady", SMALL_BYTES),
+    ("/inference.GRPCInferenceService/ServerMetadata", SMALL_BYTES),
+    ("/inference.GRPCInferenceService/ModelMetadata", SMALL_BYTES),
+    ("/inference.GRPCInferenceService/ModelInfer", MAX_MESSAGE_BYTES),
     ("/grpc.health.v1.Health/Check", SMALL_BYTES),
     ("/grpc.health.v1.Health/Watch", SMALL_BYTES),
+];
+
+/// Streams whose messages name a thing and hold no records.
+const SMALL_STREAMS: &[&str] = &[
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 
 /// What the requests of a call may be.
@@ -82,6 +105,7 @@ pub(super) struct Upload {
 pub(super) fn upload(path: &str) -> Upload {
     match SINGLE_MESSAGES.iter().find(|(p, _)| *p == path) {
         Some(&(_, limit)) => Upload { single: true, limit },
+        None if SMALL_STREAMS.contains(&path) => Upload { single: false, limit: SMALL_BYTES },
         None => Upload { single: false, limit: MAX_MESSAGE_BYTES },
     }
 }
@@ -90,6 +114,12 @@ pub(super) fn upload(path: &str) -> Upload {
 #[must_use]
 pub fn allowed_roles(path: &str) -> Option<&'static [Role]> {
     ACCESS_TABLE.iter().find(|(p, _)| *p == path).map(|(_, roles)| *roles)
+}
+
+/// An RPC of the table by its path, as `Service/Method`; `None` for another one. Its values are as few as the table's lines.
+pub(super) fn served_method(path: &str) -> Option<&'static str> {
+    let (path, _) = ACCESS_TABLE.iter().find(|(p, _)| *p == path)?;
+    path.rsplit_once('.').map(|(_, method)| method)
 }
 
 /// The identity of the caller, as the [`Authorize`] layer has left it in the request.
@@ -185,6 +215,10 @@ mod tests {
         for (path, limit) in SINGLE_MESSAGES {
             assert!(allowed_roles(path).is_some(), "{path}");
             assert_eq!(upload(path), Upload { single: true, limit: *limit });
+        }
+        for path in SMALL_STREAMS {
+            assert!(allowed_roles(path).is_some(), "{path}");
+            assert_eq!(upload(path), Upload { single: false, limit: SMALL_BYTES });
         }
         assert!(!upload("/vfl.v1.Coordinator/PredictStream").single);
     }

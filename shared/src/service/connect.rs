@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -27,6 +31,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 6;
 /// Before the second attempt; each later one waits twice as long as the one before it.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// How long names are waited for once another name of the peer is known. The name of a process that is gone may take the system's
+/// resolver 10 s and more to give up, which is longer than [`CONNECT_TIMEOUT`].
+const SLOW_NAME: Duration = Duration::from_millis(250);
 /// A silent connection is probed this often, and given up after [`PROBE_TIMEOUT`] without an answer: a dead machine must not
 /// hold a stream for ever.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
@@ -39,11 +46,16 @@ pub struct Peer {
     pub role: Role,
     /// The name its certificate must show.
     pub name: PartyName,
-    /// `host:port`.
+    /// `host:port`, or several of them separated by commas: processes of one name, of which a call goes to one that answers.
     pub address: String,
 }
 
 impl Peer {
+    /// Each `host:port`.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        self.address.split(',').map(str::trim)
+    }
+
     /// Role and name, without the address: for messages that go on to other parties, whom the address does not concern.
     #[must_use]
     pub fn words(&self) -> String {
@@ -105,16 +117,16 @@ pub async fn anonymous_connection(
     let domain = credentials.identity().trust_domain();
     let expected = PeerIdentity::new(domain, peer.role, peer.name.clone()).map_err(io::Error::other)?;
     let tls = credentials.anonymous_client_config(expected).map_err(io::Error::other)?;
-    let server_name = server_name(peer).map_err(io::Error::other)?;
-    let socket = TcpStream::connect(&peer.address).await?;
+    let address = peer.addresses().next().unwrap_or_default();
+    let server_name = server_name(peer, address).map_err(io::Error::other)?;
+    let socket = TcpStream::connect(address).await?;
     TlsConnector::from(tls).connect(server_name, socket).await
 }
 
 /// The identity is checked, not the host name; rustls still wants a name to put into its greeting.
-fn server_name(peer: &Peer) -> Result<ServerName<'static>, TlsError> {
-    let malformed =
-        |reason: String| TlsError::Mismatch(format!("address {:?} of {}: {reason}", peer.address, peer.name));
-    let (host, port) = peer.address.rsplit_once(':').ok_or_else(|| malformed("expected host:port".into()))?;
+fn server_name(peer: &Peer, address: &str) -> Result<ServerName<'static>, TlsError> {
+    let malformed = |reason: String| TlsError::Mismatch(format!("address {address:?} of {}: {reason}", peer.name));
+    let (host, port) = address.rsplit_once(':').ok_or_else(|| malformed("expected host:port".into()))?;
     if port.parse::<u16>().is_err() || host.is_empty() {
         return Err(malformed("expected host:port".into()));
     }
@@ -128,23 +140,23 @@ fn open(
     config: impl Fn(&Credentials) -> Result<Arc<ClientConfig>, TlsError> + Clone + Send + Sync + 'static,
 ) -> Result<Channel, TlsError> {
     config(credentials)?;
-    let server_name = server_name(peer)?;
-    let endpoint = Endpoint::from_shared(format!("http://{}", peer.address))
-        .map_err(|e| TlsError::Mismatch(format!("address {:?} of {}: {e}", peer.address, peer.name)))?
+    let targets = Arc::new(Targets::of(peer)?);
+    let address = peer.addresses().next().unwrap_or_default();
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|e| TlsError::Mismatch(format!("address {address:?} of {}: {e}", peer.name)))?
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PROBE_INTERVAL)
         .keep_alive_timeout(PROBE_TIMEOUT)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20);
-    let target = peer.address.clone();
     let credentials = credentials.clone();
     let connector = tower::service_fn(move |_: Uri| {
-        let (target, server_name) = (target.clone(), server_name.clone());
+        let targets = targets.clone();
         let (credentials, config) = (credentials.clone(), config.clone());
         async move {
             let tls = config(&credentials).map_err(io::Error::other)?;
-            let stream = connect(&TlsConnector::from(tls), &target, &server_name).await?;
+            let stream = targets.connect(&TlsConnector::from(tls)).await?;
             let chain = stream.get_ref().get_ref().1.peer_certificates().unwrap_or_default();
             let link = credentials.admit(chain).map_err(io::Error::other)?;
             Ok::<_, io::Error>(TokioIo::new(Guarded::linked(stream, link)))
@@ -153,32 +165,108 @@ fn open(
     Ok(endpoint.connect_with_connector_lazy(connector))
 }
 
-/// A connection on which the server has spoken. In TLS 1.3 the client's side of the handshake ends before the server has seen
-/// our certificate: a call sent then would be lost with the connection, and nobody could say whether it was acted on.
-async fn connect(
-    tls: &TlsConnector,
-    target: &str,
-    server_name: &ServerName<'static>,
-) -> io::Result<BufReader<TlsStream<TcpStream>>> {
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..ATTEMPTS {
-        match attempt(tls, target, server_name).await {
-            Err(error) if dropped(&error) => tokio::time::sleep(pause).await,
-            done => return done,
-        }
-        pause *= 2;
-    }
-    attempt(tls, target, server_name).await
+/// The number of a name of a peer, and what it stands for.
+type LookedUp = (usize, io::Result<Vec<SocketAddr>>);
+
+/// The addresses of a peer, in turn: after a connection is lost, the next one is made elsewhere if there is an elsewhere.
+struct Targets {
+    addresses: Vec<(String, ServerName<'static>)>,
+    /// Where the next connection is tried first; at random in the beginning, so that many clients share the work.
+    next: AtomicUsize,
 }
 
-async fn attempt(
+impl Targets {
+    fn of(peer: &Peer) -> Result<Self, TlsError> {
+        let named = |address: &str| Ok((address.to_owned(), server_name(peer, address)?));
+        let addresses = peer.addresses().map(named).collect::<Result<Vec<_>, TlsError>>()?;
+        Ok(Self { addresses, next: AtomicUsize::new(rand::random_range(0..1 << 16)) })
+    }
+
+    /// A connection on which the server has spoken. In TLS 1.3 the client's side of the handshake ends before the server has seen
+    /// our certificate: a call sent then would be lost with the connection, and nobody could say whether it was acted on.
+    async fn connect(&self, tls: &TlsConnector) -> io::Result<BufReader<TlsStream<TcpStream>>> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..ATTEMPTS {
+            match self.round(tls).await {
+                Err(error) if dropped(&error) => tokio::time::sleep(pause).await,
+                done => return done,
+            }
+            pause *= 2;
+        }
+        self.round(tls).await
+    }
+
+    /// Every address once; those of names that are slow to resolve after the others. Of several failures the one of a server that was
+    /// there says most.
+    async fn round(&self, tls: &TlsConnector) -> io::Result<BufReader<TlsStream<TcpStream>>> {
+        let mut names = self.look_up();
+        let start = self.next.fetch_add(1, Ordering::Relaxed);
+        let (mut spoke, mut failed) = (None, io::ErrorKind::NotFound.into());
+        loop {
+            // A server that hung up is tried again, which need not wait for a slow name.
+            let found = if spoke.as_ref().is_some_and(dropped) { vec![] } else { known(&mut names, &mut failed).await };
+            let places = found.len();
+            if places == 0 {
+                return Err(spoke.unwrap_or(failed));
+            }
+            // A machine that is gone without a word must leave time for the others.
+            let share = CONNECT_TIMEOUT.mul_f64(0.9) / u32::try_from(places + names.len()).unwrap_or(u32::MAX);
+            for (name, address) in found.into_iter().cycle().skip(start % places).take(places) {
+                let server_name = self.addresses[name].1.clone();
+                match tokio::time::timeout(share, TcpStream::connect(address)).await {
+                    Ok(Ok(socket)) => match tokio::time::timeout(share, greet(tls, socket, server_name)).await {
+                        Ok(Ok(stream)) => return Ok(stream),
+                        Ok(Err(error)) => spoke = Some(error),
+                        Err(_) => failed = io::ErrorKind::TimedOut.into(),
+                    },
+                    Ok(Err(error)) => failed = error,
+                    Err(_) => failed = io::ErrorKind::TimedOut.into(),
+                }
+            }
+        }
+    }
+
+    /// The look-ups of all names, at the same time.
+    fn look_up(&self) -> FuturesUnordered<impl Future<Output = LookedUp>> {
+        let one = |(name, (address, _)): (usize, &(String, _))| {
+            let address = address.clone();
+            async move { (name, tokio::net::lookup_host(address).await.map(Iterator::collect)) }
+        };
+        self.addresses.iter().enumerate().map(one).collect()
+    }
+}
+
+/// The addresses of the names that are known by now, with the number of their name, in the order of the names. Waits until one is, and
+/// [`SLOW_NAME`] longer for the others, which stay in `names`. Without any that is left, none; `failed` then has a reason.
+async fn known(
+    names: &mut FuturesUnordered<impl Future<Output = LookedUp>>,
+    failed: &mut io::Error,
+) -> Vec<(usize, SocketAddr)> {
+    let mut found = Vec::new();
+    loop {
+        let next = if found.is_empty() {
+            names.next().await
+        } else {
+            tokio::time::timeout(SLOW_NAME, names.next()).await.unwrap_or(None)
+        };
+        match next {
+            Some((name, Ok(addresses))) => found.extend(addresses.into_iter().map(|address| (name, address))),
+            Some((_, Err(error))) => *failed = error,
+            None => break,
+        }
+    }
+    // The order in which they came would send two connections in a row to the same place.
+    found.sort_by_key(|(name, _)| *name);
+    found
+}
+
+async fn greet(
     tls: &TlsConnector,
-    target: &str,
-    server_name: &ServerName<'static>,
+    socket: TcpStream,
+    server_name: ServerName<'static>,
 ) -> io::Result<BufReader<TlsStream<TcpStream>>> {
-    let socket = TcpStream::connect(target).await?;
     socket.set_nodelay(true)?;
-    let stream = tls.connect(server_name.clone(), socket).await?;
+    let stream = tls.connect(server_name, socket).await?;
     // The buffer is for the first bytes alone: larger reads go past it.
     let mut stream = BufReader::with_capacity(64, stream);
     // A server of HTTP/2 begins with its settings, whatever the client does.
@@ -192,4 +280,48 @@ async fn attempt(
 fn dropped(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures_util::future::{BoxFuture, FutureExt, pending, ready};
+
+    use super::*;
+
+    type Names = FuturesUnordered<BoxFuture<'static, LookedUp>>;
+
+    fn at(host: u8) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, host], 7100))
+    }
+
+    /// The clock is the test's own: it moves when nothing else is left to do.
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_does_not_resolve_does_not_hold_up_the_others() {
+        let mut failed = io::ErrorKind::NotFound.into();
+        let mut names: Names = [
+            pending().boxed(),
+            ready((2, Ok(vec![at(2)]))).boxed(),
+            ready((1, Ok(vec![at(1), at(11)]))).boxed(),
+            ready((3, Err(io::ErrorKind::PermissionDenied.into()))).boxed(),
+        ]
+        .into_iter()
+        .collect();
+        let found = known(&mut names, &mut failed).await;
+        assert_eq!(found, [(1, at(1)), (1, at(11)), (2, at(2))]);
+        assert_eq!((failed.kind(), names.len()), (io::ErrorKind::PermissionDenied, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_name_is_known_later() {
+        let mut failed = io::ErrorKind::NotFound.into();
+        let slow = async {
+            tokio::time::sleep(4 * SLOW_NAME).await;
+            (0, Ok(vec![at(0)]))
+        };
+        let mut names: Names = [ready((1, Ok(vec![at(1)]))).boxed(), slow.boxed()].into_iter().collect();
+        assert_eq!(known(&mut names, &mut failed).await, [(1, at(1))]);
+        assert_eq!(known(&mut names, &mut failed).await, [(0, at(0))]);
+        assert!(known(&mut names, &mut failed).await.is_empty(), "none is left");
+    }
 }

@@ -4,28 +4,36 @@
 //!
 //! There is no plaintext mode: a service without a certificate does not start.
 
+mod again;
 mod authorize;
 mod budget;
 mod connect;
 mod connection;
 mod deny;
 mod door;
+mod health;
 mod identity;
 mod intake;
 mod limits;
 mod listen;
+mod measure;
+mod reflection;
 mod reload;
+mod sealed;
 mod serve;
 mod tls;
 
+pub use again::{MOST_CALLS, pause, twice, unanswered, until_answered};
 pub use authorize::{ACCESS_TABLE, Authorize, allowed_roles, caller};
 pub use connect::{Peer, anonymous_connection, channel};
 #[cfg(feature = "test-util")]
 pub use connect::{anonymous_channel, channel_expecting};
 pub use connection::{PeerInfo, TlsConnection};
 pub use deny::DenyListError;
+pub use health::Health;
 pub use identity::{IdentityError, PeerIdentity, Role};
 pub use limits::{Limits, raise_descriptor_limit};
 pub use listen::connections;
-pub use serve::{ServeError, check_health, serve, shutdown_signal, until_stopped};
+pub use sealed::{Duplex, End, Sealed, seal};
+pub use serve::{ServeError, check_health, serve, serve_with_health, shutdown_signal, until_stopped};
 pub use tls::{Credentials, TlsError, TlsFiles, TlsPem};

@@ -15,13 +15,18 @@ use tonic::{Status, Streaming};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
 
+use super::again::twice;
 use super::authorize::Authorize;
 use super::connect::{Peer, channel};
+use super::health::Health;
 use super::intake::Intake;
 use super::limits::Limits;
 use super::listen::{Incoming, incoming};
+use super::measure::Measure;
+use super::reflection::with_reflection;
 use super::reload::watch;
 use super::tls::Credentials;
+use crate::monitoring::{Monitor, Reading};
 use crate::rpc::{Refusal, peer_failure};
 
 /// How long calls under way may take to end after the signal to stop.
@@ -31,11 +36,17 @@ const STRANGER_WINDOW: u32 = 64 << 10;
 
 /// Why a server stopped against its will.
 #[derive(Debug, thiserror::Error)]
-#[error("the server failed: {0}")]
-pub struct ServeError(#[from] tonic::transport::Error);
+pub enum ServeError {
+    /// The transport.
+    #[error("the server failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// The contract in this program.
+    #[error("the contract that this program holds cannot be shown: {0}; build it again")]
+    Contract(#[from] tonic_reflection::server::Error),
+}
 
-/// Serves the routes, the health service beside them, until `shutdown` completes; then lets calls under way end, for a few
-/// seconds at most. Meanwhile keeps the credentials up to date with their files.
+/// Serves the routes, the services for health and reflection beside them, until `shutdown` completes; then lets calls under way
+/// end, for a few seconds at most. Meanwhile keeps the credentials up to date with their files. `monitor` counts the calls.
 ///
 /// `routes` is given the token that is cancelled when the service stops, for handlers of long streams (see [`until_stopped`]).
 ///
@@ -45,14 +56,40 @@ pub async fn serve(
     listener: TcpListener,
     credentials: &Credentials,
     limits: &Limits,
+    monitor: &Monitor,
     routes: impl FnOnce(CancellationToken) -> Routes,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError> {
+    serve_with_health(listener, credentials, limits, monitor, |stop, _| routes(stop), shutdown).await
+}
+
+/// As [`serve`], for routes that say by themselves whether they can be used.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_with_health(
+    listener: TcpListener,
+    credentials: &Credentials,
+    limits: &Limits,
+    monitor: &Monitor,
+    routes: impl FnOnce(CancellationToken, Health) -> Routes,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_service_status("", tonic_health::ServingStatus::Serving).await;
     let stop = CancellationToken::new();
+    // Whatever watches the token ends also where the transport fails.
+    let _ended = stop.clone().drop_guard();
+    let routes = with_reflection(routes(stop.clone(), Health::new(reporter)), credentials.identity().role())?;
     let Incoming { known, strangers } = incoming(listener, credentials, limits);
+    let measure = Measure::new(monitor);
+    let own = credentials.clone();
+    let help = "When the certificate of this party ends, in seconds since 1970";
+    monitor.reading("certificate_expiry_timestamp_seconds", help, move || {
+        own.expires().map(|at| Reading::from(at as f64)).into_iter().collect()
+    });
     let service = Server::builder()
+        .layer(measure.clone())
         .layer(Authorize)
         .layer(Intake::new(limits))
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
@@ -60,11 +97,12 @@ pub async fn serve(
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
         .max_concurrent_streams(limits.max_streams_per_connection)
-        .add_routes(routes(stop.clone()))
+        .add_routes(routes)
         .add_service(health)
         .serve_with_incoming_shutdown(known, stop.clone().cancelled_owned());
     // A server of its own, where there is nothing to be had: strangers share no setting and no queue with peers.
     let refusal = Server::builder()
+        .layer(measure)
         .layer(Authorize)
         .initial_stream_window_size(STRANGER_WINDOW)
         .initial_connection_window_size(STRANGER_WINDOW)
@@ -73,12 +111,12 @@ pub async fn serve(
         .serve_with_incoming_shutdown(strangers, stop.clone().cancelled_owned());
     let mut server = pin!(async { tokio::try_join!(service, refusal).map(|((), ())| ()) });
     tokio::select! {
-        ended = &mut server => return ended.map_err(ServeError),
+        ended = &mut server => return ended.map_err(ServeError::Transport),
         () = shutdown => stop.cancel(),
         () = async { watch(credentials.clone()).await; std::future::pending().await } => {}
     }
     match tokio::time::timeout(GRACE, server).await {
-        Ok(ended) => ended.map_err(ServeError),
+        Ok(ended) => ended.map_err(ServeError::Transport),
         Err(_) => {
             tracing::warn!("calls were still under way after {} s and were cut off", GRACE.as_secs());
             Ok(())
@@ -103,7 +141,9 @@ where
         // The end of the questions first: a stream that is done is done.
         let next = match Pin::new(open).poll_next(cx) {
             Poll::Ready(None) => None,
-            _ if stopped.as_mut().poll(cx).is_ready() => Some(Err(Status::unavailable(format!("{who} is stopping")))),
+            _ if stopped.as_mut().poll(cx).is_ready() => {
+                Some(Err(Refusal::unavailable(format!("{who} is stopping")).worth_again().into()))
+            }
             Poll::Ready(next) => return Poll::Ready(next),
             Poll::Pending => return Poll::Pending,
         };
@@ -138,10 +178,14 @@ pub async fn shutdown_signal() {
 /// # Errors
 /// [`Refusal`] naming the peer when it is not reachable, refuses, or does not serve.
 pub async fn check_health(credentials: &Credentials, peer: &Peer, timeout: Duration) -> Result<(), Refusal> {
-    let channel = channel(credentials, peer).map_err(|e| Refusal::invalid(e.to_string()))?;
-    let mut request = tonic::Request::new(HealthCheckRequest { service: String::new() });
-    request.set_timeout(timeout);
-    let asked = tokio::time::timeout(timeout, HealthClient::new(channel).check(request)).await;
+    let client = HealthClient::new(channel(credentials, peer).map_err(|e| Refusal::invalid(e.to_string()))?);
+    let check = || {
+        let (mut client, mut request) =
+            (client.clone(), tonic::Request::new(HealthCheckRequest { service: String::new() }));
+        request.set_timeout(timeout);
+        async move { client.check(request).await }
+    };
+    let asked = tokio::time::timeout(timeout, twice(check)).await;
     let answer = asked.map_err(|_| Refusal::unavailable(format!("{peer} did not answer in time")))?;
     let answer = answer.map_err(|status| peer_failure(&peer.to_string(), &status))?;
     match answer.into_inner().status() {

@@ -266,6 +266,14 @@ impl Credentials {
         &self.inner.identity
     }
 
+    /// When the certificate in use ends, in Unix seconds; `None` if it does not say.
+    #[must_use]
+    pub fn expires(&self) -> Option<i64> {
+        let material = self.material();
+        let (_, certificate) = x509_parser::parse_x509_certificate(material.chain.first()?).ok()?;
+        Some(certificate.validity().not_after.timestamp())
+    }
+
     fn material(&self) -> Arc<Material> {
         self.inner.material.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

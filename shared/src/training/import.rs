@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::model::{LinearParameters, ShareStore, Staged, Staging, StoredShare};
+use crate::model::{ImportError, LinearParameters, ShareStore, Staged, Staging, StoredShare};
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::{ModelVersion, PartyName};
 
@@ -116,16 +116,13 @@ impl Importer {
     ) -> Result<(), Refusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let staged = self.still_staged(active_party, classes, digest)?;
-        match self.staging.used_for(&staged).map_err(unreadable)? {
-            Some(used) if used != *version => {
-                return Err(Refusal::precondition(format!(
-                    "the parameters staged here were published as {used}, and one staging is good for one model; this party's \
-                     operator imports them again for another"
-                )));
-            }
-            Some(_) => {}
-            // Marked first: a crash between the two leaves a staging that is good for this version alone.
-            None => self.staging.mark_used(&staged, version).map_err(unreadable)?,
+        // Marked first: a crash between the two leaves a staging that is good for this version alone.
+        let used = self.staging.use_for(&staged, version).map_err(unreadable)?;
+        if used != *version {
+            return Err(Refusal::precondition(format!(
+                "the parameters staged here were published as {used}, and one staging is good for one model; this party's \
+                 operator imports them again for another"
+            )));
         }
         self.store.bind(version, digest).map_err(unreadable)
     }
@@ -148,9 +145,10 @@ fn difference(here: &[String], there: &[String]) -> Option<String> {
     Some(format!("class {} is `{}` here and `{}` at the active party", at + 1, here[at], there[at]))
 }
 
-fn unreadable(error: impl std::fmt::Display) -> Refusal {
+fn unreadable(error: impl Into<ImportError>) -> Refusal {
+    let error = error.into();
     tracing::error!(%error, "staged parameters cannot be published");
-    Refusal::internal("what is staged here cannot be read or written; this party's log says why")
+    Refusal::own_state(error.away(), "what is staged here cannot be read or written; this party's log says why")
 }
 
 #[cfg(test)]

@@ -4,21 +4,22 @@
 //! durably, before anything that depends on parameters leaves it, and an aborted training counts like any other.
 //!
 //! The journal is a file of JSON lines that only grows, and a file of record ids for each set of records. A last line that was
-//! cut off by a crash is removed on opening: what it would have announced had not happened yet.
+//! cut off by a crash is removed on opening: what it would have announced had not happened yet. Where several processes share the
+//! state, a line is added to the newest content, whoever wrote that.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::files::make_dir;
 use crate::hex;
 use crate::json::json_error;
 use crate::model::TrainingConfig;
+use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
 use crate::types::{ModelVersion, PartyName, RecordIds};
 
 /// The name of the file of lines.
@@ -33,6 +34,14 @@ const FIX: &str = "it says which records were trained on: restore it from a back
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct JournalError(#[from] StateFileError);
+
+impl JournalError {
+    /// See [`StateFileError::away`].
+    #[must_use]
+    pub fn away(&self) -> bool {
+        self.0.away()
+    }
+}
 
 /// What a party is asked to train.
 #[derive(Debug, Clone)]
@@ -148,15 +157,47 @@ impl Known {
     }
 }
 
+/// How many trainings there were within a day (refused ones among them), and how many ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Within a day.
+    pub today: u64,
+    /// Ever.
+    pub ever: u64,
+}
+
+impl Known {
+    /// See [`Journal::counts`].
+    fn counts(&self, now: i64) -> Counts {
+        let recent = |at: &i64| *at > now.saturating_sub(DAY_S);
+        let begun = self.trainings.iter().filter(|t| recent(&t.begun_at)).count();
+        let refused = self.refused.iter().filter(|at| recent(at)).count();
+        Counts { today: (begun + refused) as u64, ever: self.trainings.len() as u64 }
+    }
+}
+
+/// Where lines are added.
+enum Lines {
+    /// A file of this process alone, open at its end.
+    Own(File),
+    /// What all processes have written, as it was last seen.
+    Shared { seen: Revision, content: Vec<u8> },
+}
+
+struct Open {
+    lines: Lines,
+    known: Known,
+}
+
 /// The journal of one party, open.
 pub struct Journal {
-    dir: PathBuf,
-    state: Mutex<(File, Known)>,
+    dir: StateDir,
+    state: Mutex<Open>,
 }
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Journal({})", self.dir.display())
+        write!(f, "Journal({})", self.dir.path().display())
     }
 }
 
@@ -165,34 +206,42 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError`] naming the file that cannot be read or is damaged.
-    pub fn open(dir: &Path) -> Result<Self, JournalError> {
-        let path = dir.join(FILE);
-        let io = |action| {
-            let path = path.clone();
-            move |source| StateFileError::io(action, path, source)
+    pub fn open(dir: impl Into<StateDir>) -> Result<Self, JournalError> {
+        let dir = dir.into();
+        let file = dir.file(FILE, FIX);
+        let (known, content, seen) = read(&file)?;
+        let Some(folder) = dir.folder() else {
+            let open = Open { lines: Lines::Shared { seen, content }, known };
+            return Ok(Self { dir, state: Mutex::new(open) });
         };
-        make_dir(dir).map_err(io("make"))?;
+        dir.make()?;
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).read(true).write(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).map_err(io("read"))?;
-        let (known, whole) = read(&path)?;
+        let opened = options.open(file.path()).map_err(file.io("read"))?;
         // What a crash cut off had not happened.
-        file.set_len(whole).map_err(io("write"))?;
-        file.sync_all().map_err(io("write"))?;
-        File::open(dir).and_then(|d| d.sync_all()).map_err(io("write"))?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(io("write"))?;
-        Ok(Self { dir: dir.to_owned(), state: Mutex::new((file, known)) })
+        opened.set_len(content.len() as u64).map_err(file.io("write"))?;
+        opened.sync_all().map_err(file.io("write"))?;
+        File::open(folder).and_then(|d| d.sync_all()).map_err(file.io("write"))?;
+        let opened = OpenOptions::new().append(true).open(file.path()).map_err(file.io("write"))?;
+        Ok(Self { dir, state: Mutex::new(Open { lines: Lines::Own(opened), known }) })
     }
 
     /// What the journal in a directory says, without opening it for writing; nothing if there is none.
     ///
     /// # Errors
     /// [`JournalError`] naming the file that cannot be read or is damaged.
-    pub fn list(dir: &Path) -> Result<Vec<Training>, JournalError> {
-        let path = dir.join(FILE);
-        if path.exists() { Ok(read(&path)?.0.trainings) } else { Ok(Vec::new()) }
+    pub fn list(dir: impl Into<StateDir>) -> Result<Vec<Training>, JournalError> {
+        Ok(read(&dir.into().file(FILE, FIX))?.0.trainings)
+    }
+
+    /// Reads what other processes have written, where several share the state.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn refresh(&self) -> Result<(), JournalError> {
+        refresh(&self.file(), &mut self.lock())
     }
 
     /// Writes down that a training begins, durably, and gives its number.
@@ -200,30 +249,44 @@ impl Journal {
     /// # Errors
     /// [`JournalError`]: the training must not begin then.
     pub fn begin(&self, proposal: &Proposal, at: i64) -> Result<u64, JournalError> {
+        self.begin_if(proposal, at, |_| Ok(()))
+    }
+
+    /// The same if what was begun before allows it. Of two trainings that begin at the same time, whatever process asks, one is the
+    /// first, and counts for the other.
+    ///
+    /// # Errors
+    /// What `allowed` says, or [`JournalError`]: the training must not begin then.
+    pub fn begin_if<E: From<JournalError>>(
+        &self,
+        proposal: &Proposal,
+        at: i64,
+        allowed: impl Fn(Counts) -> Result<(), E>,
+    ) -> Result<u64, E> {
         let mut content = String::new();
         for id in proposal.ids.iter() {
             content.push_str(id);
             content.push('\n');
         }
         let ids = hex(Sha256::digest(content.as_bytes()));
-        let path = self.ids_path(&ids);
-        if !path.exists() {
-            StateFile::new(path, FIX).write(content.as_bytes())?;
+        let records = self.ids_file(&ids);
+        if records.read().map_err(JournalError)?.is_none() {
+            records.write(content.as_bytes()).map_err(JournalError)?;
         }
-        let mut state = self.lock();
-        let number = state.1.trainings.len() as u64 + 1;
-        self.append(
-            &mut state,
-            Line::Begun {
+        let mut number = 0;
+        self.append(|known| {
+            allowed(known.counts(at))?;
+            number = known.trainings.len() as u64 + 1;
+            Ok::<_, E>(Line::Begun {
                 number,
                 at,
                 active_party: proposal.active_party.clone(),
                 config: proposal.config.clone(),
                 class_names: proposal.class_names.clone(),
                 records: proposal.ids.len() as u64,
-                ids,
-            },
-        )?;
+                ids: ids.clone(),
+            })
+        })?;
         Ok(number)
     }
 
@@ -236,7 +299,7 @@ impl Journal {
         if !step.is_power_of_two() {
             return Ok(());
         }
-        self.append(&mut self.lock(), Line::Reached { number, steps: step })
+        self.append(|_| Ok(Line::Reached { number, steps: step }))
     }
 
     /// Writes down how a training ended.
@@ -244,8 +307,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn end(&self, number: u64, steps: u64, published: Option<&ModelVersion>, at: i64) -> Result<(), JournalError> {
-        let published = published.cloned();
-        self.append(&mut self.lock(), Line::Ended { number, at, steps, published })
+        self.append(|_| Ok(Line::Ended { number, at, steps, published: published.cloned() }))
     }
 
     /// Writes down that a training was refused because of records that are not held here.
@@ -253,24 +315,20 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn refuse(&self, active_party: &PartyName, at: i64) -> Result<(), JournalError> {
-        self.append(&mut self.lock(), Line::Refused { at, active_party: active_party.clone() })
+        self.append(|_| Ok(Line::Refused { at, active_party: active_party.clone() }))
     }
 
-    /// How many trainings there were within a day before `now` (refused ones among them), and how many ever. What a clock that
-    /// was set back makes look like the future counts as today.
+    /// How many trainings there were within a day before `now` (refused ones among them), and how many ever, as far as is known here.
+    /// What a clock that was set back makes look like the future counts as today.
     #[must_use]
-    pub fn counts(&self, now: i64) -> (u64, u64) {
-        let state = self.lock();
-        let recent = |at: &i64| *at > now.saturating_sub(DAY_S);
-        let begun = state.1.trainings.iter().filter(|t| recent(&t.begun_at)).count();
-        let refused = state.1.refused.iter().filter(|at| recent(at)).count();
-        ((begun + refused) as u64, state.1.trainings.len() as u64)
+    pub fn counts(&self, now: i64) -> Counts {
+        self.lock().known.counts(now)
     }
 
-    /// All trainings, in the order in which they began.
+    /// All trainings, in the order in which they began, as far as is known here.
     #[must_use]
     pub fn trainings(&self) -> Vec<Training> {
-        self.lock().1.trainings.clone()
+        self.lock().known.trainings.clone()
     }
 
     /// The records of a training, in its order.
@@ -278,7 +336,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError`] if the file is missing or not what was written.
     pub fn records(&self, training: &Training) -> Result<RecordIds, JournalError> {
-        let file = StateFile::new(self.ids_path(&training.ids), FIX);
+        let file = self.ids_file(&training.ids);
         let content = file.read()?.ok_or_else(|| file.damaged("it is missing"))?;
         if hex(Sha256::digest(&content)) != training.ids {
             return Err(file.damaged("its content does not match its name").into());
@@ -287,41 +345,82 @@ impl Journal {
         Ok(RecordIds::new(content.split_terminator('\n')).map_err(|e| file.damaged(e))?)
     }
 
-    fn append(&self, state: &mut (File, Known), line: Line) -> Result<(), JournalError> {
-        let file = StateFile::new(self.dir.join(FILE), FIX);
-        let io = file.io("write");
-        let mut text = serde_json::to_vec(&line).map_err(|e| io(e.into()))?;
-        text.push(b'\n');
-        let before = state.0.metadata().map_err(&io)?.len();
-        if let Err(error) = state.0.write_all(&text).and_then(|()| state.0.sync_data()) {
-            // A half-written line in the middle would be damage.
-            let _ = state.0.set_len(before);
-            return Err(io(error).into());
+    /// Adds the line that `line` makes of what is known; of the newest, and again if another process was faster.
+    fn append<E: From<JournalError>>(&self, mut line: impl FnMut(&Known) -> Result<Line, E>) -> Result<(), E> {
+        let file = self.file();
+        let mut state = self.lock();
+        loop {
+            refresh(&file, &mut state)?;
+            let line = line(&state.known)?;
+            if add(&file, &mut state, line)? {
+                return Ok(());
+            }
         }
-        Ok(state.1.add(line).map_err(|reason| file.damaged(reason))?)
     }
 
-    fn ids_path(&self, digest: &str) -> PathBuf {
-        self.dir.join(format!("{digest}.ids"))
+    fn file(&self) -> StateFile {
+        self.dir.file(FILE, FIX)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, (File, Known)> {
+    fn ids_file(&self, digest: &str) -> StateFile {
+        self.dir.file(&format!("{digest}.ids"), FIX)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The lines of a file, and how many bytes of it are whole lines.
-fn read(path: &Path) -> Result<(Known, u64), JournalError> {
-    let file = StateFile::new(path, FIX);
-    let content = file.read()?.unwrap_or_default();
-    let whole = content.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
+/// Takes in what other processes have written.
+fn refresh(file: &StateFile, state: &mut Open) -> Result<(), JournalError> {
+    let Lines::Shared { seen, content } = &mut state.lines else { return Ok(()) };
+    let Some((revision, newer)) = file.read_newer(Some(*seen))? else { return Ok(()) };
+    let newer = newer.unwrap_or_default();
+    state.known = parse(file, &newer)?;
+    (*seen, *content) = (revision, newer);
+    Ok(())
+}
+
+/// Adds a line, durably; false: another process has added one meanwhile.
+fn add(file: &StateFile, state: &mut Open, line: Line) -> Result<bool, JournalError> {
+    let io = file.io("write");
+    let mut text = serde_json::to_vec(&line).map_err(|e| io(e.into()))?;
+    text.push(b'\n');
+    match &mut state.lines {
+        Lines::Own(opened) => {
+            let before = opened.metadata().map_err(&io)?.len();
+            if let Err(error) = opened.write_all(&text).and_then(|()| opened.sync_data()) {
+                // A half-written line in the middle would be damage.
+                let _ = opened.set_len(before);
+                return Err(io(error).into());
+            }
+        }
+        Lines::Shared { seen, content } => {
+            let longer = [&**content, &*text].concat();
+            let Some(revision) = file.swap(*seen, &longer)? else { return Ok(false) };
+            (*seen, *content) = (revision, longer);
+        }
+    }
+    state.known.add(line).map_err(|reason| file.damaged(reason))?;
+    Ok(true)
+}
+
+/// The lines of a file: what they say, the bytes of those that are whole, and which content that is.
+fn read(file: &StateFile) -> Result<(Known, Vec<u8>, Revision), JournalError> {
+    let (revision, content) = file.read_newer(None)?.unwrap_or_default();
+    let mut content = content.unwrap_or_default();
+    content.truncate(content.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1));
+    Ok((parse(file, &content)?, content, revision))
+}
+
+fn parse(file: &StateFile, content: &[u8]) -> Result<Known, JournalError> {
     let mut known = Known::default();
-    for (position, line) in content[..whole].split_inclusive(|&b| b == b'\n').enumerate() {
+    for (position, line) in content.split_inclusive(|&b| b == b'\n').enumerate() {
         let damaged = |reason: String| file.damaged(format!("line {}: {reason}", position + 1));
         let line = serde_json::from_slice(line).map_err(|e| damaged(json_error(&e)))?;
         known.add(line).map_err(damaged)?;
     }
-    Ok((known, whole as u64))
+    Ok(known)
 }
 
 #[cfg(test)]
@@ -357,11 +456,12 @@ mod tests {
         assert_eq!((before[0].steps, before[0].ended_at), (8, None));
         assert_eq!((before[1].steps, before[1].published.as_ref()), (7, Some(&version)));
         assert_eq!(again.records(&before[1]).unwrap(), RecordIds::new(["r2", "r3"]).unwrap());
-        assert_eq!(again.counts(2003), (3, 2));
-        assert_eq!(again.counts(1000 + DAY_S), (2, 2));
-        assert_eq!(again.counts(2002 + DAY_S), (0, 2));
+        let counts = |today, ever| Counts { today, ever };
+        assert_eq!(again.counts(2003), counts(3, 2));
+        assert_eq!(again.counts(1000 + DAY_S), counts(2, 2));
+        assert_eq!(again.counts(2002 + DAY_S), counts(0, 2));
         // A clock that was set back.
-        assert_eq!(again.counts(0), (3, 2));
+        assert_eq!(again.counts(0), counts(3, 2));
     }
 
     #[test]
@@ -400,10 +500,11 @@ mod tests {
         let journal = Journal::open(dir.path()).unwrap();
         journal.begin(&proposal(&["r1", "r2"]), 1).unwrap();
         let training = journal.trainings().remove(0);
-        let path = journal.ids_path(&training.ids);
-        std::fs::write(&path, "r1\n").unwrap();
+        let file = journal.ids_file(&training.ids);
+        let path = file.path();
+        std::fs::write(path, "r1\n").unwrap();
         assert!(matches!(journal.records(&training), Err(JournalError(StateFileError::Damaged { .. }))));
-        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
         assert!(matches!(journal.records(&training), Err(JournalError(StateFileError::Damaged { .. }))));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nalgebra::DMatrix;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
@@ -9,19 +10,18 @@ use crate::heavy::heavy;
 use crate::model::contract::{Start, start_of};
 use crate::model::privacy::PrivacyConfig;
 use crate::model::{LearnerError, PartyLearner, ShareStore, StoreError};
-use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, WireError};
-use crate::types::{FeatureBlock, ModelVersion, RecordIds, ShapeError};
+use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
+use crate::types::{ModelVersion, RecordIds, ShapeError};
 
+use super::blocks::Elsewhere;
 use super::gate::{Admitted, TrainingGate};
 use super::journal::Proposal;
 use super::messages::{BatchShares, Begin, Command, Progress, Published, Ready, Reply, Step, Stored};
+use super::source::{RecordSource, TrainingRecords};
 use super::wire::{CommandStream, Conversation, ReplySender};
 
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;
-
-/// Where a participant gets its features from: the block of the given records, in their order.
-pub type RecordSource<'a> = &'a (dyn Fn(&RecordIds) -> Result<FeatureBlock, Refusal> + Send + Sync);
 
 /// What a participant may tell its user while training runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,7 @@ pub struct Participant<'a> {
     /// The records of an active party, which knows them; a passive party is told.
     pub known_records: Option<RecordIds>,
     /// Where features come from.
-    pub source: RecordSource<'a>,
+    pub source: &'a dyn RecordSource,
     /// What this party consents to; `None` for the active party, which asked for the training.
     pub gate: Option<Arc<dyn TrainingGate>>,
     /// How this party keeps its parameters private; `None`: it does not.
@@ -108,10 +108,11 @@ impl Participant<'_> {
         if let Some(privacy) = &self.privacy {
             privacy.check(&config)?;
         }
-        let block = match (self.source)(&ids) {
-            Ok(block) => block,
+        let records = match self.source.open(&ids).await {
+            Ok(records) => records,
             Err(refusal) => {
-                if let Some(admitted) = &admitted {
+                // A store that does not answer has said nothing of any record.
+                if let (Some(admitted), true) = (&admitted, refusal.kind != RefusalKind::Unavailable) {
                     admitted.records_missing().await?;
                 }
                 return Err(refusal);
@@ -119,24 +120,30 @@ impl Participant<'_> {
         };
         let own_start = admitted.as_ref().map(Admitted::start).transpose()?.flatten();
         let start = own_start.unwrap_or_else(|| start_of(config.values().seed));
-        let mut learner = PartyLearner::starting(&config, classes, block, active, start)?;
+        let (mut learner, mut elsewhere) = match records {
+            TrainingRecords::Here(block) => (PartyLearner::starting(&config, classes, block, active, start)?, None),
+            TrainingRecords::Elsewhere { features } => {
+                let learner = PartyLearner::elsewhere(&config, classes, (features, ids.len()), active, start)?;
+                (learner, Some(Elsewhere::new(self.source, ids, features, config.values().shuffle_block)))
+            }
+        };
         if let Some(privacy) = self.privacy {
             learner = learner.with_privacy(privacy, &config, noise_seed()?).map_err(|e| learner_refusal(&e))?;
         }
         let (features, sub_model) = (learner.features() as u32, Some(learner.spec().clone()));
         talk.reply(Reply::Ready(Ready { features, sub_model })).await?;
-        let ended = self.obey(&mut talk, &mut learner, active, &mut admitted, &mut on_event).await;
+        let ended = self.obey(&mut talk, (&mut learner, &mut elsewhere), active, &mut admitted, &mut on_event).await;
         if let Some(admitted) = &admitted {
             admitted.ended(ended.as_ref().ok().map(|outcome| &outcome.version)).await;
         }
         ended
     }
 
-    /// Answers the commands after `ready`.
+    /// Answers the commands after `ready`. `elsewhere` has the records that are not in memory.
     async fn obey<S: CommandStream>(
         &self,
         talk: &mut Conversation<'_, S>,
-        learner: &mut PartyLearner,
+        (learner, elsewhere): (&mut PartyLearner, &mut Option<Elsewhere<'_>>),
         active: bool,
         admitted: &mut Option<Admitted>,
         on_event: &mut (impl FnMut(TrainingEvent) + Send),
@@ -148,7 +155,15 @@ impl Participant<'_> {
                     if let Some(admitted) = admitted.as_mut() {
                         admitted.step(&step).await?;
                     }
-                    if let Some(shares) = heavy(learner.work(step.batch.len()), || take_step(learner, &step))? {
+                    let rows = match elsewhere {
+                        Some(elsewhere) if !step.batch.is_empty() => {
+                            check_batch(learner, &step)?;
+                            learner.check_positions(&step.batch).map_err(|e| learner_refusal(&e))?;
+                            Some(elsewhere.rows(&step).await?)
+                        }
+                        _ => None,
+                    };
+                    if let Some(shares) = heavy(learner.work(step.batch.len()), || take_step(learner, &step, rows))? {
                         talk.reply(Reply::Shares(shares)).await?;
                     }
                 }
@@ -225,7 +240,11 @@ pub fn max_batch(width: usize) -> usize {
     (MAX_MESSAGE_BYTES - 4096) / (8 * width.max(1))
 }
 
-fn take_step(learner: &mut PartyLearner, step: &Step) -> Result<Option<BatchShares>, Refusal> {
+fn take_step(
+    learner: &mut PartyLearner,
+    step: &Step,
+    rows: Option<DMatrix<f64>>,
+) -> Result<Option<BatchShares>, Refusal> {
     let width = learner.width();
     if let Some(gradient) = &step.gradient {
         let got = gradient.matrix().nrows();
@@ -243,15 +262,25 @@ fn take_step(learner: &mut PartyLearner, step: &Step) -> Result<Option<BatchShar
     if step.batch.is_empty() {
         return Ok(None);
     }
-    // The answer must fit a message; memory for one that would not is never asked for.
+    check_batch(learner, step)?;
+    let share = match rows {
+        Some(rows) => learner.shares_of(&step.batch, rows, step.evaluation),
+        None => learner.shares(&step.batch, step.evaluation),
+    };
+    let share = share.map_err(|e| learner_refusal(&e))?;
+    Ok(Some(BatchShares { step: step.number, share }))
+}
+
+/// The answer must fit a message; memory for one that would not is never asked for.
+fn check_batch(learner: &PartyLearner, step: &Step) -> Result<(), Refusal> {
+    let width = learner.width();
     let most = max_batch(width);
     if step.batch.len() > most {
         let (unit, got) = ("records", step.batch.len());
         let message = format!("`batch` has {got} {unit}, logit shares of {width} classes fit a message up to {most}");
         return Err(Refusal::invalid(message));
     }
-    let share = learner.shares(&step.batch, step.evaluation).map_err(|e| learner_refusal(&e))?;
-    Ok(Some(BatchShares { step: step.number, share }))
+    Ok(())
 }
 
 fn unexpected(wanted: &str, got: &Command) -> Refusal {
@@ -273,6 +302,10 @@ fn learner_refusal(error: &LearnerError) -> Refusal {
 fn store_refusal(error: &StoreError) -> Refusal {
     match error {
         StoreError::Digest(_) => Refusal::invalid(error.to_string()),
-        _ => Refusal::internal(error.to_string()),
+        // The error names a file of this party, which is no other's business.
+        _ => {
+            tracing::error!(%error, "the parameters cannot be stored, so nothing is published");
+            Refusal::own_state(error.away(), "the parameters cannot be stored; the log there says why")
+        }
     }
 }

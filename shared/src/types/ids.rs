@@ -1,7 +1,7 @@
 //! Record ids: opaque keys that the parties share after alignment, never row positions.
 
-use std::collections::HashSet;
 use std::fmt;
+use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 
@@ -113,9 +113,7 @@ impl RecordIds {
     /// otherwise as [`RecordIds::new`].
     pub fn from_packed(text: String, ends: Vec<u32>) -> Result<Self, IdError> {
         let mut start = 0usize;
-        // Seeded at random: ids come from peers, who must not be able to make them collide.
-        let mut seen: HashSet<&str, RandomState> =
-            HashSet::with_capacity_and_hasher(ends.len().min(text.len()), RandomState::default());
+        let mut seen = Seen::with_room(ends.len().min(text.len()));
         for (position, &end) in ends.iter().enumerate() {
             let end = end as usize;
             if end < start {
@@ -125,7 +123,7 @@ impl RecordIds {
                 .get(start..end)
                 .ok_or(IdError::Malformed { reason: "an end lies outside the text or inside a character" })?;
             check(id, position)?;
-            if !seen.insert(id) {
+            if seen.insert(&text, &ends[..=position]) {
                 return Err(IdError::Duplicate { position });
             }
             start = end;
@@ -133,7 +131,6 @@ impl RecordIds {
         if start != text.len() {
             return Err(IdError::Malformed { reason: "text is left over after the last id" });
         }
-        drop(seen);
         Ok(Self { text, ends })
     }
 
@@ -227,6 +224,42 @@ impl RecordIdsBuilder {
     }
 }
 
+/// Which ids came before, as positions by hash, at most two thirds full: 6 to 12 bytes an id, which is what ten million of them have room
+/// for. Seeded at random: ids come from peers, who must not be able to make them collide.
+struct Seen {
+    slots: Box<[u32]>,
+    hasher: RandomState,
+}
+
+/// Position 2³² - 1 is never taken: a list so long has no room in 4 GiB of text.
+const FREE: u32 = u32::MAX;
+
+impl Seen {
+    fn with_room(ids: usize) -> Self {
+        let slots = vec![FREE; (ids + ids / 2 + 1).next_power_of_two()].into_boxed_slice();
+        Self { slots, hasher: RandomState::default() }
+    }
+
+    /// Whether the last of the ids is one of those before, which it belongs to from now on.
+    fn insert(&mut self, text: &str, ends: &[u32]) -> bool {
+        let id = |position: usize| {
+            let start = if position == 0 { 0 } else { ends[position - 1] as usize };
+            &text[start..ends[position] as usize]
+        };
+        let last = ends.len() - 1;
+        let mask = self.slots.len() - 1;
+        let mut slot = self.hasher.hash_one(id(last)) as usize & mask;
+        while self.slots[slot] != FREE {
+            if id(self.slots[slot] as usize) == id(last) {
+                return true;
+            }
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = last as u32;
+        false
+    }
+}
+
 fn check(id: &str, position: usize) -> Result<(), IdError> {
     if id.is_empty() {
         return Err(IdError::Empty { position });
@@ -307,6 +340,14 @@ mod tests {
             }
             let (text, ends) = batch.clone().into_packed();
             prop_assert_eq!(RecordIds::from_packed(text, ends).unwrap(), batch);
+        }
+
+        #[test]
+        fn an_id_that_came_before_is_found(ids in proptest::collection::vec("[ab]{1,3}", 0..30)) {
+            let mut before = std::collections::HashSet::new();
+            let wanted = ids.iter().position(|id| !before.insert(id));
+            let got = RecordIds::new(&ids).err();
+            prop_assert_eq!(got, wanted.map(|position| IdError::Duplicate { position }));
         }
 
         #[test]

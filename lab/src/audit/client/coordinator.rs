@@ -1,6 +1,8 @@
 //! The coordinator as the auditor calls it.
 
 use tonic::transport::Channel;
+use vfl_coordinator::ledger::{Budgets, PartySummary, Summary, UseSummary};
+use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::model::{Combiner, ModelSpec};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -60,11 +62,19 @@ impl Coordinator {
         let training = described.training.unwrap_or_default();
         let policy = described.policy.as_ref().map(Policy::try_from).transpose().map_err(nonsense(&self.peer))?;
         let model = described.model.as_ref().map(ModelSpec::try_from).transpose().map_err(nonsense(&self.peer))?;
+        let parties = described.passive_parties.iter().map(|party| (party.name.as_str(), party.privacy.as_ref()));
+        let mut privacy = Vec::new();
+        for (name, stated) in [("the active party", described.active_privacy.as_ref())].into_iter().chain(parties) {
+            let stated = stated.map(PrivacyStatement::try_from).transpose().map_err(nonsense(&self.peer))?;
+            privacy.extend(stated.map(|stated| (name.to_owned(), stated)));
+        }
         Ok(Model {
             version: WireError::model_version(described.model_version).map_err(nonsense(&self.peer))?,
             class_names: described.class_names,
             active_features: described.active_features as usize,
+            passive_features: described.passive_parties.iter().map(|party| party.features as usize).collect(),
             passive_parties: described.passive_parties.into_iter().map(|party| party.name).collect(),
+            privacy,
             policy: policy.unwrap_or_default(),
             // A coordinator that says nothing of the model adds.
             combiner: model.map_or(Combiner::Sum, |model| model.combiner()),
@@ -77,6 +87,16 @@ impl Coordinator {
                 imported: training.imported,
             },
         })
+    }
+
+    /// What each active party has asked for in the live service, and what is left of its budgets; `None` where no ledger is kept.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn ledger(&self) -> Result<Option<Summary>, Refusal> {
+        let described = self.client.clone().describe_ledger(pb::DescribeLedgerRequest::default()).await;
+        let described = described.map_err(refused(&self.peer))?.into_inner();
+        Ok(described.kept.then(|| summary(described)))
     }
 
     /// Opens a session in which an active party may ask for records under a policy.
@@ -114,5 +134,40 @@ impl Coordinator {
         }
         let pb::CloseAuditResponse { kl_divergence, total_variation, arg_max_kept, .. } = closed;
         Ok(Ok(Cost { kl_divergence, total_variation, arg_max_kept }))
+    }
+}
+
+/// What the ledger's own reader gives, but for what operators did to it, which is not told.
+fn summary(described: pb::DescribeLedgerResponse) -> Summary {
+    use pb::describe_ledger_response::{Party, Use};
+    let budgets = described.budgets.unwrap_or_default();
+    let use_of = |u: Use| UseSummary {
+        model: u.model_version,
+        passive: u.passive_fingerprint,
+        policy: u.policy,
+        queries: u.queries,
+        refused: u.refused,
+        first_at: u.first_at,
+        last_at: u.last_at,
+    };
+    let party = |p: Party| PartySummary {
+        first_at: p.uses.iter().map(|u| u.first_at).min(),
+        last_at: p.uses.iter().map(|u| u.last_at).max(),
+        party: p.name,
+        records: p.records,
+        records_left: p.records_left,
+        queries: p.queries,
+        refused: p.refused,
+        uses: p.uses.into_iter().map(use_of).collect(),
+    };
+    Summary {
+        budgets: Budgets {
+            records: budgets.records,
+            queries_per_record: budgets.queries_per_record,
+            models_per_record: budgets.models_per_record,
+            rows_per_minute: budgets.rows_per_minute,
+        },
+        parties: described.parties.into_iter().map(party).collect(),
+        events: Vec::new(),
     }
 }

@@ -3,10 +3,12 @@
 mod active;
 mod coordinator;
 mod estimates;
+mod features;
 mod peer;
 mod scoring;
 
 pub(super) use active::{ActiveParty, Event};
 pub(super) use coordinator::{Coordinator, Cost, Session};
 pub(super) use estimates::Estimates;
+pub(super) use features::features;
 pub(super) use scoring::{Control, Opened, Question, Scored, Scoring, Told};

@@ -14,6 +14,7 @@ use super::plot::{self, Series, Size};
 use super::{ReportError, defense, facts};
 use crate::page::Shell;
 use plots::Plots;
+pub(crate) use widgets::{badge, compliance, scroll};
 
 /// The report as a self-contained HTML page. The same report gives the same bytes.
 ///

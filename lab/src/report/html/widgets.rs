@@ -10,7 +10,7 @@ use crate::report::thresholds::Compliance;
 pub(super) const FIGURE_SPACE: char = '\u{2007}';
 
 /// How far the strongest attack got.
-pub(super) fn badge(level: Level) -> Markup {
+pub(crate) fn badge(level: Level) -> Markup {
     let class = match level {
         Level::Exact | Level::SomeExact => "badge bad",
         Level::Partial => "badge mid",
@@ -20,7 +20,7 @@ pub(super) fn badge(level: Level) -> Markup {
 }
 
 /// Whether a threshold is met.
-pub(super) fn compliance(compliance: Compliance) -> Markup {
+pub(crate) fn compliance(compliance: Compliance) -> Markup {
     let class = match compliance {
         Compliance::Met => "badge good",
         Compliance::NotMet => "badge bad",
@@ -30,7 +30,7 @@ pub(super) fn compliance(compliance: Compliance) -> Markup {
 }
 
 /// Content that may be wider than the page: it scrolls by itself, with the keyboard too. `label` says what it is.
-pub(super) fn scroll(label: &str, content: &Markup) -> Markup {
+pub(crate) fn scroll(label: &str, content: &Markup) -> Markup {
     html! { div class="scroll" tabindex="0" role="region" aria-label=(printable(label)) { (content) } }
 }
 

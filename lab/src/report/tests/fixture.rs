@@ -5,7 +5,7 @@ use vfl_shared::metrics::{METRICS, Metric, RecordsWithin};
 
 use crate::report::{
     AddedRisk, AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, Halves,
-    MetricFacts, MetricFigure, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, ScoringFacts,
+    MetricFacts, MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, ScoringFacts,
     ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, Thresholds, TrainingFacts,
     Utility,
 };
@@ -129,6 +129,14 @@ pub(super) fn report() -> Report {
 pub(super) fn informed() -> Report {
     let mut report = report();
     let control = 0.005;
+    // The equations leave some features open, so that who knows more finds more.
+    for attack in &mut report.audits[0].attacks {
+        if let Outcome::Ran { status, errors: found, .. } = &mut attack.outcome
+            && *status != Status::Guess
+        {
+            *found = errors(0.00613, 5);
+        }
+    }
     report.metrics = vec![MetricFacts::of(&RecordsWithin)];
     let found = [(0.71, 0.69, 0.74), (0.36, 0.31, 0.40), (0.24, 0.19, 0.28), (0.063, 0.034, 0.093)];
     for (i, (value, low, high)) in found.into_iter().enumerate() {

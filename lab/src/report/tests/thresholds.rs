@@ -140,3 +140,49 @@ fn both_renderings_say_what_is_demanded_and_whether_it_is_met() {
     assert!(flat.contains("Threshold not met: max_added_risk"));
     assert!(html.contains("accepted: 10 %") && !render_html(&fixture::informed()).unwrap().contains("accepted: "));
 }
+
+/// The informed adversary of the fixture learns from records; a white box that solves the equations of exact scores finds everything.
+/// The policy is then judged by the white box, in the document, on the page and in the terminal.
+#[test]
+fn an_attack_that_finds_more_than_the_informed_one_is_what_a_policy_is_judged_by() {
+    use {
+        Compliance::{Met, NotMet},
+        Threshold::MaxAddedRisk as Risk,
+    };
+    let least_squares = |report: &mut Report, audit: usize, errors: Errors| {
+        let attack = report.audits[audit].attacks.iter_mut().find(|attack| attack.name == "least_squares").unwrap();
+        *attack = AttackResult::ran("least_squares", Status::Unique, errors);
+        report.demand(Thresholds::new(Some(0.8), None).unwrap());
+    };
+    let said = |report: &Report| render_summary(report, 100, false).split_whitespace().collect::<Vec<_>>().join(" ");
+
+    let mut report = demanded(Some(0.8), None);
+    assert_eq!(of(&report, "none"), [(Risk, Met, Some(0.74))]);
+    assert!(!said(&report).contains("exactly"), "{}", said(&report));
+    least_squares(&mut report, 0, fixture::errors(4e-27, 5));
+    assert_eq!(of(&report, "none"), [(Risk, NotMet, Some(1.0))]);
+    assert_eq!(report.unmet()[0].attack.as_deref(), Some("least_squares"));
+    let exactly = "behind none, least_squares rebuilds all passive features exactly";
+    assert!(said(&report).contains(exactly), "{}", said(&report));
+    assert!(said(&report).contains("* none 100 % – 4.00e-27"), "{}", said(&report));
+    assert!(render_html(&report).unwrap().contains(exactly));
+    report.check().unwrap();
+
+    // Within the interval of the informed attack it is not told from it, nor where noise covers the difference.
+    for (mse, sigma) in [(0.005 * (1.0 - 0.74), None), (0.005 * 0.1, Some(0.001))] {
+        let mut errors = fixture::errors(mse, 5);
+        errors.sigma = sigma;
+        least_squares(&mut report, 0, errors);
+        assert_eq!(of(&report, "none"), [(Risk, Met, Some(0.74))], "{mse}");
+    }
+    // With noise that does not, the upper end is compared.
+    let mut errors = fixture::errors(0.0005, 5);
+    errors.sigma = Some(0.0001);
+    least_squares(&mut report, 0, errors);
+    let [(_, compliance, Some(figure))] = of(&report, "none")[..] else { panic!("one figure") };
+    assert!(compliance == NotMet && (figure - (1.0 - (0.0005 - 1.96 * 0.0001) / 0.005)).abs() < 1e-12, "{figure}");
+    // Whoever is after other features is not compared.
+    least_squares(&mut report, 0, fixture::errors(4e-27, 5));
+    report.audits[0].threat_model.target = vec!["insurer".into()];
+    assert_eq!(of(&report, "none"), [(Risk, Met, Some(0.74))]);
+}

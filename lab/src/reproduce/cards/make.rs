@@ -1,5 +1,6 @@
 //! Computes cards, one file for each, so that what was stopped goes on where it was.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -107,8 +108,12 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
         }
     }
     let ours = |i: usize| plan.shard.is_none_or(|shard| i % shard.of == shard.part - 1);
+    // Cards of one computation are of one part, which then computes it once.
+    let mut computations: BTreeMap<String, usize> = BTreeMap::new();
     let mut missing = Vec::new();
-    for (i, job) in jobs.into_iter().enumerate() {
+    for job in jobs {
+        let next = computations.len();
+        let i = *computations.entry(job.key.clone()).or_insert(next);
         match kept(&file(&plan.out, job.card), &job.key) {
             Some(document) => {
                 made.documents[job.place] = Some(document);

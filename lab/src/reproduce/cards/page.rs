@@ -245,7 +245,7 @@ fn page(papers: &[Paper], all: &[(&Card, Option<&Document>, &Judged)], quick: bo
     };
     Ok(shell.page(&html! {
         h2 { "Verdicts" }
-        div class="scroll" { table {
+        div class="scroll" { table class="counts" {
             thead { tr { th { "paper" } @for verdict in Verdict::ALL { th { (verdict.as_str()) } } } }
             tbody {
                 @for paper in papers {
@@ -257,7 +257,7 @@ fn page(papers: &[Paper], all: &[(&Card, Option<&Document>, &Judged)], quick: bo
         dl { @for (verdict, meaning) in VERDICTS { dt { (badge(verdict)) } dd { (meaning) "." } } }
         @for (paper, cards) in &sections {
             h2 { (said(&paper.letter)) ": " (said(&paper.name)) }
-            div class="scroll" { table {
+            div class="scroll" { table class="listing" {
                 thead { tr { @for head in ["item", "shows", "verdict", "values", "sentences"] { th { (head) } } } }
                 tbody {
                     @for (card, _, judged) in all.iter().filter(|(card, ..)| card.paper == paper.letter) {
@@ -422,7 +422,8 @@ fn with_published(card: &Card, document: &Document) -> Result<Document, CardErro
     out.measure.linear |= out.curves.iter().any(|curve| curve.mean.iter().any(|value| *value < 0.0));
     for named in card.published.iter().filter(|named| named.curve != MODEL_ACCURACY) {
         let of_paper = published(&card.id, named)?;
-        let Some(ours) = document.curve(&named.curve) else { continue };
+        // What is left out of ours is left out of the paper's: another unit, say.
+        let Some(ours) = document.curve(&named.curve).filter(|ours| out.curve(&ours.name).is_some()) else { continue };
         // Where an axis point stands on the axis: as here, or on the line through the first of ours.
         let here =
             |point: usize| document.axis.points.iter().position(|p| *p == point).and_then(|i| ours.x.get(i).copied());

@@ -7,6 +7,7 @@ use super::super::subject::Subject;
 use super::super::sweep::starts;
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError, blank};
+use super::beyond::{self, Informed, MOST_FEATURES};
 use super::checks::below;
 use super::split::{Architecture, Split};
 use super::{attacks, fill, trained};
@@ -37,9 +38,10 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
         _ => return Err(ReproduceError::OneDimension { figure: Figure::JFig8.as_str() }),
     };
     let most = subject.test_records().ncols().min(options.records.unwrap_or(usize::MAX));
-    // Half* goes record by record too.
-    let wanted = attacks(options).into_iter().map(|wanted| match wanted.method {
-        "half_star_layerwise" => wanted.at_most(options.inversion_records),
+    let attacks = attacks(options).into_iter().filter(|wanted| !wanted.informed || d <= MOST_FEATURES);
+    // Half* and tangents go record by record too.
+    let wanted = attacks.map(|wanted| match wanted.method {
+        "half_star_layerwise" | "gaussian" => wanted.at_most(options.inversion_records),
         _ => wanted,
     });
     let (contenders, notes) = pick(wanted.collect(), &options.attacks, most)?;
@@ -51,12 +53,19 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
         let split = Split::train(subject, &architecture.training(options.seed)?, &records, starts[piece], d)?;
         let mut found = vec![vec![Vec::new(); draws.len()]; contenders.len()];
         let mut cpu = vec![0.0; contenders.len()];
+        let informed = match contenders.iter().any(|contender| contender.informed) {
+            true => Some(Informed::of(subject, &split)?),
+            false => None,
+        };
         for (point, &(n, times)) in draws.iter().enumerate() {
             for draw in 0..times {
                 let drawn = subject.draw(Some(n), options.seed.wrapping_add(draw));
                 for (at, contender) in contenders.iter().enumerate() {
                     let begun = cpu_time();
-                    let errors = split.attack(&split.known, contender, &drawn.x, options.seed, draw)?;
+                    let errors = match informed.as_ref().filter(|_| contender.informed) {
+                        Some(informed) => informed.attack(&split, contender, &drawn.x, options.seed)?,
+                        None => split.attack(&split.known, contender, &drawn.x, options.seed, draw)?,
+                    };
                     cpu[at] += cpu_time().saturating_sub(begun).as_secs_f64();
                     found[at][point].push(mean(errors.iter().copied()).mean);
                 }
@@ -104,6 +113,13 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
         told.join(", "),
         options.inversion_records
     ));
+    match contenders.iter().any(|contender| contender.informed) {
+        true => document.notes.push(beyond::NOTE.to_owned()),
+        false if d > MOST_FEATURES => document.notes.push(format!(
+            "informed and control are left out: with more than {MOST_FEATURES} passive features no informed adversary runs through networks"
+        )),
+        false => {}
+    }
     document.notes.extend(notes);
     Ok(document)
 }

@@ -1,5 +1,6 @@
 //! J figures 14 and 15: behind each defense the accuracy of the model, and the accuracy of the attack, J (24), with half of the features
-//! passive and the parameters known, on softmax regression and on perceptrons.
+//! passive, on softmax regression and on perceptrons. In the white box the parameters are known; in the black box the adversary fits a
+//! shadow to τ records that it knows whole, and to what was released of them.
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Replacement, Settings};
@@ -8,19 +9,21 @@ use vfl_shared::metrics::{accuracy, squared_error_by_record};
 use vfl_shared::policy::Policy;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
-use super::super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin};
+use super::super::document::{AttackFacts, Axis, Curve, CurveRole, Document, Measure, ModelOrigin};
 use super::super::statistics::mean;
-use super::super::subject::{Drawn, Purpose, Subject, generator};
-use super::super::sweep::{Window, select, starts};
-use super::super::trained::scores;
+use super::super::subject::{Purpose, Subject, generator};
+use super::super::sweep::{select, starts};
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError, blank};
-use super::split::{Architecture, Split};
+use super::cases::{Case, Common};
+use super::defended_checks::checks;
+use super::private;
+use super::split::Architecture;
 use crate::evaluate::EvaluationClassifier;
 use crate::progress::Progress;
 
-/// J's defenses, in the order of the points. Entity alignment (PSI) changes neither model nor scores and has no point of its own;
-/// training with noise is a matter of `cloison demo --private-trainings`.
+/// J's defenses at the scores, in the order of the points; trainings with noise come after them. Entity alignment (PSI) changes neither
+/// model nor scores and has no point of its own.
 const DEFENSES: [&str; 10] = [
     "none",
     "rounding (decimals = 2)",
@@ -33,88 +36,34 @@ const DEFENSES: [&str; 10] = [
     "purifier",
     "purifier (training = \"random\")",
 ];
-/// Places among them.
+/// All points.
+const POINTS: usize = DEFENSES.len() + private::EPSILONS.len();
+/// The place of the undefended model.
 const NONE: usize = 0;
-const NOISE_TENTH: usize = 5;
-const NOISE_ONE: usize = 6;
-const LABEL: usize = 7;
-const PURIFIER: usize = 8;
-const PURIFIER_RANDOM: usize = 9;
 
 /// Splits unless told otherwise.
 const WINDOWS: usize = 4;
-/// Training records whose scores a purifier learns from, and that the evaluation classifier is trained on, at most.
-const MOST: usize = 4000;
 
-/// What one split and defense give: accuracy of the model, of the attack, of ½, and the attack's error.
-type Found = [f64; 4];
-const CURVES: [(&str, CurveRole); 4] = [
+/// What one split and defense give: accuracy of the model, of the attack, of ½, and the attack's error; accuracy and error in the black box.
+type Found = [f64; 6];
+const CURVES: [(&str, CurveRole); 6] = [
     ("accuracy_of_model", CurveRole::Measured),
     ("accuracy_of_attack", CurveRole::Attack),
     ("accuracy_of_half", CurveRole::Guess),
     ("error_of_attack", CurveRole::Attack),
+    ("accuracy_of_attack_black_box", CurveRole::Attack),
+    ("error_of_attack_black_box", CurveRole::Attack),
 ];
-
-/// A model in one split, and what comes of it.
-struct Case {
-    passive: Vec<usize>,
-    known: KnownModel,
-    /// What the adversary has of the records under attack.
-    y: FeatureBlock,
-    /// Scores of the records under attack, of all test records, and of training records (k × n).
-    scores: [DMatrix<f64>; 3],
-}
-
-impl Case {
-    /// Of softmax regression.
-    fn linear(subject: &Subject, drawn: &Drawn, own: &DMatrix<f64>, k0: usize) -> Result<Self, ReproduceError> {
-        let window = Window::new(subject, k0, subject.features() / 2)?;
-        let of = |x: &DMatrix<f64>| scores(&subject.weights, &subject.bias, x);
-        let scores = [drawn.scores().clone(), of(subject.test_records())?, of(own)?];
-        let y = FeatureBlock::new(select(&drawn.x, &window.active, drawn.records()))?;
-        Ok(Self { passive: window.passive, known: window.model, y, scores })
-    }
-
-    /// Of perceptrons, trained for this split.
-    fn network(
-        subject: &Subject,
-        drawn: &Drawn,
-        records: &(DMatrix<f64>, Vec<u32>),
-        k0: usize,
-        seed: u64,
-    ) -> Result<Self, ReproduceError> {
-        let d = subject.features() / 2;
-        let split = Split::train(subject, &Architecture::J.training(seed)?, records, k0, d)?;
-        let of = |x: &DMatrix<f64>| -> Result<(FeatureBlock, DMatrix<f64>), ReproduceError> {
-            let (y, released) = split.served(x)?;
-            match released {
-                ReleasedScores::Probabilities(scores) => Ok((y, scores)),
-                _ => Err(ReproduceError::NothingToRun { notes: "no scores".into() }),
-            }
-        };
-        let (y, attacked) = of(&drawn.x)?;
-        let own = records.0.columns(0, records.0.ncols().min(MOST)).into_owned();
-        let scores = [attacked, of(subject.test_records())?.1, of(&own)?.1];
-        Ok(Self { passive: split.passive, known: split.known, y, scores })
-    }
-}
 
 /// Computes figure 14 or 15.
 pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
-    let d = (subject.features() / 2).max(1);
+    let common = Common::new(figure, subject, &drawn, options)?;
+    let d = common.d;
     let starts = starts(subject.features(), options.windows.or(Some(WINDOWS)));
-    let records = subject.own_records(options.own_records, options.seed);
-    let own = records.0.columns(0, records.0.ncols().min(MOST)).into_owned();
-    let labels = &records.1[..own.ncols()];
     let work = |piece: usize| -> Result<(Vec<Found>, std::time::Duration), ReproduceError> {
         let begun = cpu_time();
-        let k0 = starts[piece];
-        let case = match figure {
-            Figure::JFig14 => Case::linear(subject, &drawn, &own, k0)?,
-            _ => Case::network(subject, &drawn, &records, k0, options.seed)?,
-        };
-        let found = behind_each(subject, &drawn, &case, (&own, labels), (d, k0), options)?;
+        let found = behind_each(&common, starts[piece], options)?;
         Ok((found, cpu_time().saturating_sub(begun)))
     };
     let mut found: Vec<Vec<Found>> = Vec::new();
@@ -126,13 +75,13 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
         progress.at(piece as u64 + 1, "");
         Ok(())
     })?;
-    progress.done(&format!("{}: {} splits attacked behind {} defenses", figure.as_str(), starts.len(), DEFENSES.len()));
+    progress.done(&format!("{}: {} splits attacked behind {} defenses", figure.as_str(), starts.len(), POINTS));
 
     let mut document = blank(figure, subject, options.seed, drawn.records());
     document.axis = Axis {
         label: "defense, by its number in the notes".into(),
         symbol: "defense".into(),
-        points: (1..=DEFENSES.len()).collect(),
+        points: (1..=POINTS).collect(),
         determined_up_to: None,
     };
     document.measure = Measure::linear("accuracy; the attack's error is a mean squared error");
@@ -141,11 +90,9 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
             name: name.into(),
             role,
             of: None,
-            x: (1..=DEFENSES.len()).map(|i| i as f64).collect(),
-            mean: (0..DEFENSES.len()).map(|i| mean(found.iter().map(|of| of[i][at])).mean).collect(),
-            standard_error: Some(
-                (0..DEFENSES.len()).map(|i| mean(found.iter().map(|of| of[i][at])).standard_error).collect(),
-            ),
+            x: (1..=POINTS).map(|i| i as f64).collect(),
+            mean: (0..POINTS).map(|i| mean(found.iter().map(|of| of[i][at])).mean).collect(),
+            standard_error: Some((0..POINTS).map(|i| mean(found.iter().map(|of| of[i][at])).standard_error).collect()),
             spread: None,
         });
     }
@@ -162,7 +109,9 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
         document.model.accuracy = document.curves[0].mean[NONE];
     }
     document.checks = checks(&document);
-    let numbered = DEFENSES.iter().enumerate().map(|(i, defense)| format!("{}: {defense}", i + 1));
+    let trainings = private::EPSILONS.iter().map(|epsilon| format!("training with noise (epsilon = {epsilon})"));
+    let names = DEFENSES.iter().map(|defense| (*defense).to_owned()).chain(trainings);
+    let numbered = names.enumerate().map(|(i, name)| format!("{}: {name}", i + 1));
     document.notes.push(format!("defenses: {}", numbered.collect::<Vec<_>>().join("; ")));
     document.notes.push(format!(
         "{d} of {} features are passive, in each of {} windows; gradient inversion with the settings of this program from ½, on {} records; \
@@ -171,101 +120,86 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
         subject.features(),
         starts.len(),
         drawn.records().min(options.inversion_records),
-        own.ncols()
+        common.own.ncols()
     ));
     document.notes.push(
-        "entity alignment (PSI) changes neither the model nor its scores: its point is that of no defense. Training with noise is in \
-         `cloison demo --private-trainings`. The black box is in j-fig11a, 11b"
-            .into(),
+        "entity alignment (PSI) changes neither the model nor its scores: its point is that of no defense".into(),
     );
+    document.notes.push(private::told(common.private_records()));
+    document.notes.push(format!(
+        "black box: a shadow of the true architecture is fitted to τ = {} test records that are not attacked, with all features, and to what \
+         the defense released of them: by squared log-ratios, where a score has no logarithm by divergences; then the same attack goes \
+         through it",
+        common.tau
+    ));
     Ok(document)
 }
 
-/// Every defense in one split.
-fn behind_each(
-    subject: &Subject,
-    drawn: &Drawn,
-    case: &Case,
-    (own, labels): (&DMatrix<f64>, &[u32]),
-    (d, k0): (usize, usize),
-    options: &Options,
-) -> Result<Vec<Found>, ReproduceError> {
+/// Every point in one split.
+fn behind_each(common: &Common<'_>, k0: usize, options: &Options) -> Result<Vec<Found>, ReproduceError> {
+    let (subject, d) = (common.subject, common.d);
     let off = |reason: String| ReproduceError::Failed { what: "the evaluation classifier", d, k0, reason };
-    let held_out = select(own, &case.passive, own.ncols());
+    let case = Case::plain(common, k0)?;
+    let held_out = select(&common.own, &case.passive, common.own.ncols());
+    let labels = &common.records.1[..common.own.ncols()];
     let classifier = EvaluationClassifier::train(subject.classes(), &held_out, labels, options.seed);
     let classifier = classifier.map_err(|e| off(e.to_string()))?;
-    let n = drawn.records().min(options.inversion_records);
-    let truth = select(&drawn.x, &case.passive, n);
+    let mut out = Vec::with_capacity(POINTS);
+    for (place, text) in DEFENSES.into_iter().enumerate() {
+        out.push(behind(common, &case, &classifier, (text, place), k0, options)?);
+    }
+    for (place, epsilon) in private::EPSILONS.into_iter().enumerate() {
+        let case = Case::private(common, k0, epsilon)?;
+        out.push(behind(common, &case, &classifier, (DEFENSES[NONE], DEFENSES.len() + place), k0, options)?);
+    }
+    Ok(out)
+}
+
+/// A model behind one defense.
+fn behind(
+    common: &Common<'_>,
+    case: &Case,
+    classifier: &EvaluationClassifier,
+    (text, place): (&str, usize),
+    k0: usize,
+    options: &Options,
+) -> Result<Found, ReproduceError> {
+    let (subject, d) = (common.subject, common.d);
+    let off = |reason: String| ReproduceError::Failed { what: "the evaluation classifier", d, k0, reason };
+    let n = common.drawn.records().min(options.inversion_records);
+    let truth = select(&common.drawn.x, &case.passive, n);
     let y = FeatureBlock::new(case.y.matrix().columns(0, n).into_owned())?;
     let calibration = ConfidenceScores::softmax(logits(&case.scores[2])?);
+    let policy: Policy = text.parse().map_err(|e| off(format!("{e}")))?;
+    let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
+    let grants = Grants { passive_weights: None, calibration: Some(&calibration), seed: [3; 32] };
+    let pipeline = Pipeline::build(&policy.defenses, subject.classes(), &grants).map_err(failed)?;
+    let release = |scores: &DMatrix<f64>, noise: u8| -> Result<ReleasedScores, ReproduceError> {
+        Ok(pipeline.release(logits(scores)?, Noise::fresh([noise; 32])).map_err(failed)?.released)
+    };
+    let of_model = accuracy(&release(&case.scores[1], 5)?.predicted_labels(), &subject.labels)?;
+    let released = release(&case.scores[0].columns(0, n).into_owned(), 5)?;
     let settings = Settings::read([("start", "half")])?;
-    let mut out = Vec::with_capacity(DEFENSES.len());
-    for (place, text) in DEFENSES.into_iter().enumerate() {
-        let policy: Policy = text.parse().map_err(|e| off(format!("{e}")))?;
-        let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
-        let grants = Grants { passive_weights: None, calibration: Some(&calibration), seed: [3; 32] };
-        let pipeline = Pipeline::build(&policy.defenses, subject.classes(), &grants).map_err(failed)?;
-        let release = |scores: &DMatrix<f64>| -> Result<ReleasedScores, ReproduceError> {
-            Ok(pipeline.release(logits(scores)?, Noise::fresh([5; 32])).map_err(failed)?.released)
-        };
-        let of_model = accuracy(&release(&case.scores[1])?.predicted_labels(), &subject.labels)?;
-        let released = release(&case.scores[0].columns(0, n).into_owned())?;
-        let named = |error| ReproduceError::Attack { curve: "accuracy_of_attack".into(), d, k0, error };
-        let view = AdversaryView::new(&case.known, &y, &released, Replacement::default()).map_err(named)?;
-        let mut rng = generator(options.seed, Purpose::Attack, (place as u64) << 40 | (d as u64) << 20 | k0 as u64);
+    let item = (place as u64) << 40 | (d as u64) << 20 | k0 as u64;
+    let attack = |model: &KnownModel, curve: &str| -> Result<[f64; 3], ReproduceError> {
+        let named = |error| ReproduceError::Attack { curve: curve.to_owned(), d, k0, error };
+        let view = AdversaryView::new(model, &y, &released, Replacement::default()).map_err(named)?;
+        let mut rng = generator(options.seed, Purpose::Attack, item);
         let found = Method::GradientInversion.build(&settings).reconstruct(&view, &mut rng).map_err(named)?.estimates;
         let of_attack = classifier.attack_accuracy(&found, &truth).map_err(|e| off(e.to_string()))?;
         let errors = squared_error_by_record(&found, &truth)?;
-        out.push([of_model, of_attack.estimates, of_attack.half, mean(errors.iter().copied()).mean]);
-    }
-    Ok(out)
+        Ok([of_attack.estimates, of_attack.half, mean(errors.iter().copied()).mean])
+    };
+    let [known, half, error] = attack(case.known(), CURVES[1].0)?;
+    let named = |error| ReproduceError::Attack { curve: CURVES[4].0.to_owned(), d, k0, error };
+    // Another stream than that of the records known whole.
+    let mut rng = generator(options.seed, Purpose::Auxiliary, 1 << 55 | item);
+    let shadow = case.black_box.shadow(release(&case.black_box.scores, 6)?, &mut rng).map_err(named)?;
+    let [guessed, _, guessed_error] = attack(&shadow, CURVES[4].0)?;
+    Ok([of_model, known, half, error, guessed, guessed_error])
 }
 
 /// Softmax of the logarithms of scores is the scores.
 fn logits(scores: &DMatrix<f64>) -> Result<Logits, ReproduceError> {
     Ok(Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?)
-}
-
-/// What J says of the figures. Where it names no number, ours stands behind "here".
-fn checks(document: &Document) -> Vec<Check> {
-    let values = |name: &str| document.curve(name).map_or(&[][..], |curve| curve.mean.as_slice());
-    let (model, attack) = (values("accuracy_of_model"), values("accuracy_of_attack"));
-    let lost = |at: usize| model[NONE] - model[at];
-    let told = |at: usize| {
-        format!("model {:.4} from {:.4}, attack {:.3} from {:.3}", model[at], model[NONE], attack[at], attack[NONE])
-    };
-    let check = |claim: &str, holds: bool, detail: String| Check {
-        kind: CheckKind::Paper,
-        claim: format!("{claim} (J section 6.2)"),
-        holds,
-        comparisons: 1,
-        detail,
-        violations: Vec::new(),
-    };
-    vec![
-        check(
-            "a label alone reduces the attack's accuracy and not the model's; here: to nine tenths at most",
-            attack[LABEL] <= 0.9 * attack[NONE] && lost(LABEL).abs() <= 1e-12,
-            told(LABEL),
-        ),
-        check(
-            "noise of 0.1 is a good balance; here: the attack's accuracy falls to nine tenths at most, the model's by two points at most",
-            attack[NOISE_TENTH] <= 0.9 * attack[NONE] && lost(NOISE_TENTH) <= 0.02,
-            told(NOISE_TENTH),
-        ),
-        check("noise of 1 costs the model much; here: five points at least", lost(NOISE_ONE) >= 0.05, told(NOISE_ONE)),
-        check(
-            "a purifier reduces the attack's accuracy at a negligible loss; here: to nine tenths at most, and by one point at most",
-            attack[PURIFIER] <= 0.9 * attack[NONE] && lost(PURIFIER) <= 0.01,
-            told(PURIFIER),
-        ),
-        check(
-            "a purifier of random vectors does better than one of real scores: a lower accuracy of the attack",
-            attack[PURIFIER_RANDOM] < attack[PURIFIER],
-            format!(
-                "attack {:.3} and {:.3}, model {:.4} and {:.4}",
-                attack[PURIFIER_RANDOM], attack[PURIFIER], model[PURIFIER_RANDOM], model[PURIFIER]
-            ),
-        ),
-    ]
 }

@@ -2,16 +2,21 @@
 //! and the activation; figures 11b and 13: on perceptrons whose parameters are not. Every split is a model of its own; a point is the mean
 //! over splits, and its error that of this mean.
 
+mod beyond;
 mod black_box;
 mod by_records;
+mod cases;
 mod checks;
 mod defended;
+mod defended_checks;
 mod line;
+mod private;
 mod split;
 
 pub(super) use by_records::run as by_records;
 pub(super) use defended::run as defended;
 
+use self::beyond::Informed;
 use self::black_box::BlackBox;
 use self::checks::{Found, LAYERS};
 use self::line::{Line, Shadow, converged, of_paper};
@@ -41,6 +46,9 @@ fn attacks(options: &Options) -> Vec<Wanted> {
         Wanted::new("half"),
         Wanted::new("random"),
     ]
+    .into_iter()
+    .chain(beyond::lines())
+    .collect()
 }
 
 fn lines(figure: Figure, options: &Options) -> Vec<Line> {
@@ -51,7 +59,7 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
         let converged = of.map(|(on_it, _, curve)| on(on_it, converged(curve, options)));
         printed.into_iter().chain(converged).chain([on(j, Wanted::new("half")), on(j, Wanted::new("random"))]).collect()
     };
-    match figure {
+    let mut lines: Vec<Line> = match figure {
         Figure::JFig9 => several([
             (Architecture { layers: 1, ..j }, LAYERS[0], "one_layer_converged"),
             (j, LAYERS[1], "two_layers_converged"),
@@ -63,8 +71,10 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
             (Architecture { activation: "tanh", ..j }, "tanh", "tanh_converged"),
         ]),
         Figure::JFig11b | Figure::JFig13 => black_box::lines(figure, options),
-        _ => attacks(options).into_iter().map(|wanted| on(j, wanted)).collect(),
-    }
+        _ => return attacks(options).into_iter().map(|wanted| on(j, wanted)).collect(),
+    };
+    lines.extend(beyond::lines().map(|wanted| on(j, wanted)));
+    lines
 }
 
 /// Computes figure 7, 9, 10, 11b or 13.
@@ -102,6 +112,10 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         let (d, group, k0) = pieces[piece];
         let (architecture, members) = &groups[group];
         let split = Split::train(subject, &architecture.training(options.seed)?, &records, k0, dimensions[d])?;
+        let informed = match members.iter().any(|at| contenders[*at].informed) {
+            true => Some(Informed::of(subject, &split)?),
+            false => None,
+        };
         let of = |at: &usize| {
             let begun = cpu_time();
             let shadow = match (&black_box, shadows[*at]) {
@@ -109,7 +123,11 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
                 _ => None,
             };
             let model = shadow.as_ref().unwrap_or(&split.known);
-            let errors = split.attack(model, &contenders[*at], &drawn.x, options.seed, 0)?;
+            let contender = &contenders[*at];
+            let errors = match informed.as_ref().filter(|_| contender.informed) {
+                Some(informed) => informed.attack(&split, contender, &drawn.x, options.seed)?,
+                None => split.attack(model, contender, &drawn.x, options.seed, 0)?,
+            };
             Ok((mean(errors.iter().copied()).mean, cpu_time().saturating_sub(begun).as_secs_f64()))
         };
         Ok((split.accuracy, members.iter().map(of).collect::<Result<_, ReproduceError>>()?))
@@ -160,6 +178,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     ));
     if let Some(black_box) = &black_box {
         black_box.tell(&mut document, &shadows);
+    }
+    if contenders.iter().any(|contender| contender.informed) {
+        document.notes.push(beyond::NOTE.to_owned());
     }
     document.notes.extend(notes);
     Ok(document)

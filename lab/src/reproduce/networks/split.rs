@@ -1,22 +1,18 @@
 //! One split of the features between two parties, and perceptrons trained on it.
 
-use std::sync::Arc;
-
 use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::{AdversaryView, AuxiliaryRecords, KnownModel, KnownNetwork, Replacement};
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::{accuracy, squared_error_by_record};
 use vfl_shared::model::contract::{Origin, start_of};
-use vfl_shared::model::{
-    Combiner, ModelConfig, PartyLearner, Settings, SubModel, TrainingConfig, TrainingValues, kinds,
-};
+use vfl_shared::model::{Combiner, ModelConfig, Settings, TrainingConfig, TrainingValues, kinds};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::super::ReproduceError;
 use super::super::contender::Contender;
 use super::super::subject::{Purpose, Subject, generator};
 use super::super::sweep::select;
-use crate::together::{Together, start, summed_scores};
+use crate::together::{Served, summed_scores};
 
 /// A perceptron at each party, outputs added.
 #[derive(Debug, Clone, Copy)]
@@ -65,9 +61,7 @@ pub(super) struct Split {
     pub(super) k0: usize,
     pub(super) d: usize,
     pub(super) passive: Vec<usize>,
-    active: Vec<usize>,
-    own: Arc<dyn SubModel>,
-    part: Arc<dyn SubModel>,
+    trained: Served,
     /// The model with its passive part known.
     pub(super) known: KnownModel,
     /// Share of the test records whose class it tells.
@@ -84,24 +78,15 @@ impl Split {
         d: usize,
     ) -> Result<Self, ReproduceError> {
         let split = VerticalSplit::window(k0, d, subject.features())?;
-        let passive: Vec<usize> = split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
-        let active = split.active().to_vec();
         let k = subject.classes();
-        let off = |e: &dyn std::fmt::Display| failed(d, k0, e.to_string());
-        let learner = |columns: &[usize], is_active| {
-            let block = FeatureBlock::new(select(x, columns, x.ncols()))?;
-            PartyLearner::new(config, k, block, is_active).map_err(|e| off(&e))
-        };
-        let parties = vec![learner(&active, true)?, learner(&passive, false)?];
-        let trained = Together::train(config, k, parties, labels, start(config)).map_err(|e| off(&e))?;
-        let mut models = trained.sub_models().map_err(|e| off(&e))?.into_iter();
-        let (Some(own), Some(part)) = (models.next(), models.next()) else { return Err(off(&"no sub-models")) };
-        let (own, part): (Arc<dyn SubModel>, Arc<dyn SubModel>) = (own.into(), part.into());
-        let own_columns = active.len();
+        let trained = Served::train(config, k, (x, labels), &split).map_err(|e| failed(d, k0, e.to_string()))?;
+        let part = trained.models[1..].to_vec();
+        let own_columns = split.active().len();
         let w_act = DMatrix::from_fn(k, own_columns + k, |i, j| if j == own_columns + i { 1.0 } else { 0.0 });
-        let known = KnownModel::of_network(w_act, DVector::zeros(k), KnownNetwork::summed(vec![part.clone()]))
+        let known = KnownModel::of_network(w_act, DVector::zeros(k), KnownNetwork::summed(part))
             .map_err(|error| ReproduceError::Attack { curve: "the model".into(), d, k0, error })?;
-        let mut split = Self { k0, d, passive, active, own, part, known, accuracy: 0.0 };
+        let passive = trained.columns[1..].concat();
+        let mut split = Self { k0, d, passive, trained, known, accuracy: 0.0 };
         let (_, released) = split.served(subject.test_records())?;
         split.accuracy = accuracy(&released.predicted_labels(), &subject.labels)?;
         Ok(split)
@@ -109,8 +94,8 @@ impl Split {
 
     /// The adversary's features of records (d_t × n), its own outputs below them, and the exact scores.
     pub(super) fn served(&self, x: &DMatrix<f64>) -> Result<(FeatureBlock, ReleasedScores), ReproduceError> {
-        let y = select(x, &self.active, x.ncols());
-        let outputs = [self.own.outputs(&y)?, self.part.outputs(&select(x, &self.passive, x.ncols()))?];
+        let y = select(x, &self.trained.columns[0], x.ncols());
+        let outputs = self.trained.outputs(x)?;
         let (own, rows) = (outputs[0].matrix(), y.nrows());
         let mut below = y.resize_vertically(rows + own.nrows(), 0.0);
         below.rows_mut(rows, own.nrows()).copy_from(own);

@@ -63,9 +63,12 @@ pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<
     };
     for ((aim, name), of) in levels.iter().zip(&found) {
         // A d at which some window was refused has no mean over all windows.
-        let whole = (0..dimensions.len()).filter(|&d| of[d].len() == starts.len());
-        let points: Vec<(f64, f64)> = whole.map(|d| (x_of(d), average(&of[d], |f| f.error.mean))).collect();
-        document.curves.push(curve(name, CurveRole::Attack, points));
+        let whole = |value: fn(&Found) -> f64| -> Vec<(f64, f64)> {
+            let points = (0..dimensions.len()).filter(|&d| of[d].len() == starts.len());
+            points.map(|d| (x_of(d), average(&of[d], value))).collect()
+        };
+        document.curves.push(curve(name, CurveRole::Attack, whole(|f| f.error.mean)));
+        document.curves.push(curve(&format!("{name}_informed"), CurveRole::Beyond, whole(|f| f.informed)));
         document.attacks.push(AttackFacts {
             curve: (*name).into(),
             method: "half_star".into(),
@@ -93,6 +96,7 @@ pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<
     };
     document.curves.push(curve("half_star", CurveRole::Attack, with(|f| f.true_parameters)));
     document.curves.push(curve("half", CurveRole::Guess, with(|f| f.half)));
+    document.curves.push(curve("control", CurveRole::Beyond, with(|f| f.control)));
     let all: Vec<&Found> = found.iter().flatten().flatten().collect();
     document.checks.push(as_told(&all));
     document.checks.push(at_distance(&all));

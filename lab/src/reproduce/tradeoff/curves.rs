@@ -123,9 +123,11 @@ fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: u
     document.curves.push(curve(name.clone(), CurveRole::Attack, None, |f| f.error.mean));
     document.curves.push(curve(format!("{name}_closed_form"), CurveRole::ClosedForm, Some(name.clone()), |f| f.told));
     document.curves.push(curve(format!("{name}_suspicious"), CurveRole::Attack, None, |f| f.suspicious));
+    document.curves.push(curve(format!("{name}_informed"), CurveRole::Beyond, None, |f| f.informed));
     let half = format!("half_d{}", line.d);
     if document.curve(&half).is_none() {
         document.curves.push(curve(half, CurveRole::Guess, None, |f| f.half));
+        document.curves.push(curve(format!("control_d{}", line.d), CurveRole::Beyond, None, |f| f.control));
     }
     document.attacks.push(AttackFacts {
         curve: name,

@@ -11,7 +11,7 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use crate::reproduce::statistics::{Mean, mean};
 use crate::reproduce::subject::{Drawn, Purpose, Subject, generator};
-use crate::reproduce::sweep::{Window, select};
+use crate::reproduce::sweep::{Window, beyond, select};
 use crate::reproduce::workers::cpu_time;
 use crate::reproduce::{ReproduceError, undo};
 
@@ -129,6 +129,9 @@ pub(super) struct Found {
     pub(super) seen_through: bool,
     /// The error of this adversary, who then guesses the means.
     pub(super) suspicious: f64,
+    /// The errors of who knows means and covariances of all features: without a score, and with scores and the released parameters.
+    pub(super) control: f64,
+    pub(super) informed: f64,
     pub(super) cpu: Duration,
 }
 
@@ -181,7 +184,12 @@ impl Experiment<'_> {
         let few = FeatureBlock::new(select(&self.drawn.x, &window.active, m))?;
         let examined = undo::examine(&told_as, &few, &self.drawn.released(m), Some(means)).map_err(failed)?;
         let error = mean(errors.iter().copied());
+        let [control, informed] = beyond(self.subject, &window, &told_as, &y, &released)?;
+        let of =
+            |estimates| Ok::<_, ReproduceError>(mean(squared_error_by_record(&estimates, &truth)?.into_iter()).mean);
         Ok(Some(Found {
+            control: of(control)?,
+            informed: of(informed)?,
             seen_through: examined.seen_through,
             suspicious: if examined.seen_through { guessed } else { error.mean },
             epsilon,
@@ -214,7 +222,9 @@ pub(super) fn common_note(windows: usize) -> String {
     format!(
         "{windows} windows of each number of passive features; distances aimed at are shares of the mean square of a weight, in \
          each window; transforms are fitted to the records attacked; searches over the orthogonal group from {STARTS} starts, of \
-         both components; half_star is not clipped"
+         both components; half_star is not clipped. control and the curves that end in informed are in no paper: both know means and \
+         covariances of all features from records outside the test set; informed takes the released parameters for the true ones and has \
+         the scores, control has none"
     )
 }
 

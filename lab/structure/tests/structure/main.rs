@@ -20,8 +20,17 @@ use crate::lists::EDGES;
 use crate::modules::Crate;
 
 /// The crates, by the directory of their `src`.
-const CRATES: [&str; 7] =
-    ["shared/numerics", "shared", "coordinator", "passive-party", "active-party", "lab", "fuzz/targets"];
+const CRATES: [&str; 9] = [
+    "shared/numerics",
+    "shared/postgres",
+    "shared/stores",
+    "shared",
+    "coordinator",
+    "passive-party",
+    "active-party",
+    "lab",
+    "fuzz/targets",
+];
 
 /// The root of the repository.
 fn root() -> PathBuf {

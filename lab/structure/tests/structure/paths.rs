@@ -28,12 +28,14 @@ pub(crate) fn dependencies(of: &Crate) -> Dependencies {
     found
 }
 
-/// How many paths of each file go through a module of this name, other than the health service's.
+/// How many paths of each file go through a module of this name, other than those of the health and reflection
+/// services.
 pub(crate) fn through(of: &Crate, name: &str) -> BTreeMap<String, usize> {
     let mut found: BTreeMap<String, usize> = of.files().iter().map(|file| (file.clone(), 0)).collect();
     for (id, module) in of.modules.iter().enumerate() {
         let is_through = |path: &Vec<String>| {
-            path.len() > 1 && path[0] != "tonic_health" && path.iter().any(|segment| segment == name)
+            let own = path.len() > 1 && !["tonic_health", "tonic_reflection"].contains(&path[0].as_str());
+            own && path.iter().any(|segment| segment == name)
         };
         let imports = module.imports.iter().map(|import| import.path.clone());
         let count = imports.chain(paths(of, id)).filter(is_through).count();

@@ -64,7 +64,7 @@ impl Here {
     fn import_network(&self, party: &str, file: &NetworkFile) -> Result<Imported, ImportError> {
         import_parameters(Importing {
             path: &self.write(party, file),
-            state_dir: &self.deployment.party_dir(party),
+            state_dir: &(&self.deployment.party_dir(party)).into(),
             feature_names: &self.names(party),
             classes: (party == "active").then(|| self.dataset.class_names()),
             active_party: &PartyName::new("active").unwrap(),

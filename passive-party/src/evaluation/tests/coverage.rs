@@ -1,9 +1,11 @@
 //! How often the interval of the added risk holds the true figure, through the answers that an auditor gets.
 
+use std::path::Path;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
-use vfl_shared::data::{FeatureSchema, FeatureSpec};
+use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
 
 use crate::evaluation::accountant::RHO;
 use crate::evaluation::scoring::Gain;
@@ -41,7 +43,7 @@ impl Drawn {
         let block = FeatureBlock::new(self.x.clone()).unwrap();
         let table = FeatureTable::new(FeatureSchema::new(features, None).unwrap(), ids.clone(), block, None).unwrap();
         let policy = AuditPolicy { allowed: true, mode, ..Default::default() };
-        Arc::new(Evaluations::open(dir, policy).unwrap()).start(&table, &ids).unwrap()
+        Arc::new(Evaluations::open(dir, policy).unwrap()).start(&table.into(), &ids).unwrap()
     }
 
     /// The added risk that is told of the better of two candidates, with its interval.

@@ -14,7 +14,8 @@
 //!   them, which is not covered.
 //! - Validation records choose the epoch that is published. Their part in that choice is not covered.
 //! - Each training counts by itself. ε and δ of several trainings add up.
-//! - No amplification by sampling is claimed: the active party and the coordinator know the seed, hence every batch.
+//! - No amplification by sampling or shuffling is claimed: the active party and the coordinator know the seed, hence every batch.
+//!   So the order of a training, also one in blocks (`shuffle_block`), is no matter for ε: a record's updates alone count.
 //! - The accountant takes the noise for real numbers. The last bits of 64-bit numbers are not covered.
 
 mod statement;

@@ -1,0 +1,13 @@
+//! The Open Inference Protocol, version 2: another face of `Predict`, for clients of KServe and Triton.
+
+mod elements;
+mod output;
+mod ready;
+mod service;
+mod wire;
+
+pub(crate) use ready::follow;
+pub(crate) use service::Inference;
+
+/// The name of the model. There is one, in one version at a time.
+const MODEL: &str = "cloison";

@@ -1,0 +1,258 @@
+//! The tensors of an answer.
+
+use nalgebra::DMatrix;
+use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
+use vfl_shared::types::{ReleasedScores, RowStatus};
+
+use super::elements::join;
+use crate::scoring::{ModelDescription, Scored};
+
+/// What stands around the tensors of an answer, at most: names, shapes, the request id.
+const AROUND: u64 = 4096;
+/// Ciphertexts are below this, so that a double holds each exactly.
+const EXACT: u64 = 1 << 53;
+
+/// A tensor that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    /// FP64 [n, classes]. NaN, in all classes, where no score is released: any other number could be taken for one.
+    Scores,
+    /// BYTES [n]: the class with the largest released score, or the label that is released. Empty where nothing is: no class has an empty
+    /// name.
+    Label,
+    /// BYTES [n]: what became of each record, `ok` where it was scored.
+    RowStatus,
+    /// BYTES [classes], in the order of the scores.
+    ClassNames,
+}
+
+impl Output {
+    /// All, in the order of an answer.
+    pub(super) const ALL: [Self; 4] = [Self::Scores, Self::Label, Self::RowStatus, Self::ClassNames];
+
+    /// The name on the wire.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Scores => "scores",
+            Self::Label => "label",
+            Self::RowStatus => "row_status",
+            Self::ClassNames => "class_names",
+        }
+    }
+
+    /// The type of its elements.
+    pub(super) fn datatype(self) -> &'static str {
+        match self {
+            Self::Scores => "FP64",
+            Self::Label | Self::RowStatus | Self::ClassNames => "BYTES",
+        }
+    }
+
+    /// Its shape for so many records and classes.
+    pub(super) fn shape(self, records: i64, classes: usize) -> Vec<i64> {
+        match self {
+            Self::Scores => vec![records, classes as i64],
+            Self::Label | Self::RowStatus => vec![records],
+            Self::ClassNames => vec![classes as i64],
+        }
+    }
+
+    /// The most bytes it takes for so many records.
+    fn bytes(self, records: usize, classes: &[String]) -> u64 {
+        let longest = |texts: &mut dyn Iterator<Item = usize>| 4 + texts.max().unwrap_or_default() as u64;
+        let (n, k) = (records as u64, classes.len() as u64);
+        match self {
+            Self::Scores => n.saturating_mul(k).saturating_mul(8),
+            Self::Label => n.saturating_mul(longest(&mut classes.iter().map(String::len))),
+            Self::RowStatus => n.saturating_mul(longest(&mut ALL_STATUSES.iter().map(|status| word(*status).len()))),
+            Self::ClassNames => classes.iter().map(|name| 4 + name.len() as u64).sum(),
+        }
+    }
+
+    /// Its bytes, row by row, little-endian.
+    ///
+    /// # Errors
+    /// INTERNAL for a ciphertext that no double holds exactly.
+    pub(super) fn tensor(self, model: &ModelDescription, scored: &Scored) -> Result<Vec<u8>, Refusal> {
+        let classes = &model.class_names;
+        let text = |class: u32| classes.get(class as usize).map_or("", String::as_str);
+        Ok(match self {
+            Self::Scores => scores(scored, classes.len())?,
+            Self::Label => {
+                let mut labels = scored.released.predicted_labels().into_iter();
+                let label = |status: &RowStatus| match status {
+                    RowStatus::Ok => labels.next().map_or("", text),
+                    _ => "",
+                };
+                join(scored.row_status.iter().map(label))
+            }
+            Self::RowStatus => join(scored.row_status.iter().map(|status| word(*status))),
+            Self::ClassNames => join(classes.iter().map(String::as_str)),
+        })
+    }
+}
+
+/// Refuses, before anything is asked or spent, a question whose answer would be larger than a message.
+///
+/// # Errors
+/// INVALID_ARGUMENT.
+pub(super) fn check_room(outputs: &[Output], records: usize, classes: &[String]) -> Result<(), Refusal> {
+    let bytes = outputs.iter().fold(AROUND, |sum, output| sum.saturating_add(output.bytes(records, classes)));
+    if bytes <= MAX_MESSAGE_BYTES as u64 {
+        return Ok(());
+    }
+    Err(Refusal::invalid(format!(
+        "the answer may have {bytes} bytes, a message takes {MAX_MESSAGE_BYTES}; ask for fewer records or fewer outputs"
+    )))
+}
+
+/// The kind of a release in a word.
+pub(super) fn kind(released: &ReleasedScores) -> &'static str {
+    match released {
+        ReleasedScores::Probabilities(_) => "probabilities",
+        ReleasedScores::Numbers(_) => "numbers",
+        ReleasedScores::Labels { .. } => "labels",
+        ReleasedScores::Ciphertexts(_) => "ciphertexts",
+    }
+}
+
+fn scores(scored: &Scored, classes: usize) -> Result<Vec<u8>, Refusal> {
+    let exact = |c: u64| {
+        let fault = "the coordinator released a ciphertext of more than 53 bits, which no double holds";
+        if c < EXACT { Ok(c as f64) } else { Err(Refusal::internal(fault)) }
+    };
+    match &scored.released {
+        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => rows(scored, classes, m, Ok),
+        ReleasedScores::Ciphertexts(m) => rows(scored, classes, m, exact),
+        // A label is no score, and 1 beside zeros would look like one.
+        ReleasedScores::Labels { .. } => rows(scored, classes, &DMatrix::<f64>::from_element(classes, 0, 0.0), Ok),
+    }
+}
+
+/// A row for each record, of NaN where `released` (k × n) has none.
+fn rows<T: nalgebra::Scalar + Copy>(
+    scored: &Scored,
+    classes: usize,
+    released: &DMatrix<T>,
+    number: impl Fn(T) -> Result<f64, Refusal>,
+) -> Result<Vec<u8>, Refusal> {
+    let mut bytes = Vec::with_capacity(8 * scored.row_status.len() * classes);
+    let mut columns = released.column_iter();
+    for status in &scored.row_status {
+        let column = if *status == RowStatus::Ok { columns.next() } else { None };
+        match column {
+            Some(column) => {
+                for at in 0..classes {
+                    bytes.extend_from_slice(&number(column[at])?.to_le_bytes());
+                }
+            }
+            None => (0..classes).for_each(|_| bytes.extend_from_slice(&f64::NAN.to_le_bytes())),
+        }
+    }
+    Ok(bytes)
+}
+
+/// Every status.
+pub(super) const ALL_STATUSES: [RowStatus; 7] = [
+    RowStatus::Ok,
+    RowStatus::NotFound,
+    RowStatus::TrainingRecord,
+    RowStatus::NotInSession,
+    RowStatus::ShareChanged,
+    RowStatus::BudgetSpent,
+    RowStatus::ModelBudgetSpent,
+];
+
+/// A status as the wire and the Python package write it.
+pub(super) fn word(status: RowStatus) -> &'static str {
+    match status {
+        RowStatus::Ok => "ok",
+        RowStatus::NotFound => "not_found",
+        RowStatus::TrainingRecord => "training_record",
+        RowStatus::NotInSession => "not_in_session",
+        RowStatus::ShareChanged => "share_changed",
+        RowStatus::BudgetSpent => "budget_spent",
+        RowStatus::ModelBudgetSpent => "model_budget_spent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfl_shared::types::ModelVersion;
+
+    fn model(classes: &[&str]) -> ModelDescription {
+        ModelDescription {
+            version: ModelVersion::new("m-1").unwrap(),
+            class_names: classes.iter().map(|name| (*name).to_owned()).collect(),
+            passive_parties: Vec::new(),
+            spec: None,
+            top_shown: false,
+            training: None,
+        }
+    }
+
+    fn doubles(bytes: &[u8]) -> Vec<f64> {
+        bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
+    }
+
+    fn of(released: ReleasedScores) -> Scored {
+        let row_status = vec![RowStatus::Ok, RowStatus::TrainingRecord, RowStatus::Ok, RowStatus::NotFound];
+        Scored { row_status, released }
+    }
+
+    #[test]
+    fn a_record_without_a_score_has_none() {
+        let m = DMatrix::from_column_slice(2, 2, &[0.25, 0.75, 0.5, 0.5]);
+        let scored = of(ReleasedScores::Probabilities(m));
+        let model = model(&["no", "yes"]);
+        let scores = doubles(&Output::Scores.tensor(&model, &scored).unwrap());
+        assert_eq!((&scores[..2], &scores[4..6]), (&[0.25, 0.75][..], &[0.5, 0.5][..]));
+        assert!(scores[2..4].iter().chain(&scores[6..]).all(|score| score.is_nan()));
+        assert_eq!(Output::Label.tensor(&model, &scored).unwrap(), join(["yes", "", "no", ""]));
+        let status = Output::RowStatus.tensor(&model, &scored).unwrap();
+        assert_eq!(status, join(["ok", "training_record", "ok", "not_found"]));
+        assert_eq!(Output::ClassNames.tensor(&model, &scored).unwrap(), join(["no", "yes"]));
+    }
+
+    #[test]
+    fn labels_are_no_scores() {
+        let scored = of(ReleasedScores::Labels { classes: 2, labels: vec![1, 0] });
+        let model = model(&["no", "yes"]);
+        let scores = doubles(&Output::Scores.tensor(&model, &scored).unwrap());
+        assert!(scores.len() == 8 && scores.iter().all(|score| score.is_nan()));
+        assert_eq!(Output::Label.tensor(&model, &scored).unwrap(), join(["yes", "", "no", ""]));
+    }
+
+    #[test]
+    fn ciphertexts_are_exact_or_refused() {
+        let model = model(&["no", "yes"]);
+        let with = |c: u64| of(ReleasedScores::Ciphertexts(DMatrix::from_column_slice(2, 2, &[c, 1, 2, 3])));
+        let scores = doubles(&Output::Scores.tensor(&model, &with(EXACT - 1)).unwrap());
+        assert_eq!(scores[0] as u64, EXACT - 1);
+        assert!(Output::Scores.tensor(&model, &with(EXACT)).is_err());
+    }
+
+    /// The bound is of what can come, to the byte.
+    #[test]
+    fn room_is_what_the_tensors_take() {
+        let model = model(&["a", "longer"]);
+        let n = 3;
+        let scored = Scored {
+            row_status: vec![RowStatus::ModelBudgetSpent; n],
+            released: ReleasedScores::Labels { classes: 2, labels: Vec::new() },
+        };
+        for output in [Output::Scores, Output::RowStatus, Output::ClassNames] {
+            let tensor = output.tensor(&model, &scored).unwrap();
+            assert_eq!(tensor.len() as u64, output.bytes(n, &model.class_names), "{output:?}");
+        }
+        let released = ReleasedScores::Labels { classes: 2, labels: vec![1; n] };
+        let scored = Scored { row_status: vec![RowStatus::Ok; n], released };
+        let labels = Output::Label.tensor(&model, &scored).unwrap();
+        assert_eq!(labels.len() as u64, Output::Label.bytes(n, &model.class_names));
+        let classes = vec!["c".to_owned(); 33];
+        assert!(check_room(&[Output::Scores], 1000, &classes).is_ok());
+        assert!(check_room(&[Output::Scores], 65_536, &classes).is_err());
+        assert!(check_room(&[Output::Label], 65_536, &classes).is_ok());
+    }
+}

@@ -1,0 +1,315 @@
+//! Audit sessions, as the database has them.
+
+use std::collections::HashSet;
+
+use vfl_shared::disjoint_sets::DisjointSets;
+use vfl_shared::types::RecordIds;
+
+use super::database::{CURRENT, Replicas};
+use crate::ledger::LedgerError;
+use crate::ledger::connection::{Arg, Connection};
+use crate::ledger::{hex, unhex};
+use crate::share::ShareHash;
+
+/// The row of `audit_sets`.
+const SETS: i64 = 1;
+
+/// Each statement sees what was committed before it, whatever the server's default: what comes after a lock sees all that was before it.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// A session, in words.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredSession {
+    /// The version audited.
+    pub(crate) model: String,
+    /// The fingerprint of its passive parameters.
+    pub(crate) passive: String,
+    /// The active party that may use it.
+    pub(crate) active_party: String,
+    /// The policy, in JSON.
+    pub(crate) policy: String,
+    /// The records, one id a line.
+    pub(crate) records: String,
+    /// Rows that it may still answer.
+    pub(crate) rows_left: i64,
+}
+
+/// What limits sessions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionLimits {
+    /// Open at once.
+    pub(crate) sessions: u64,
+    /// Records whose shares are bound, of all models.
+    pub(crate) bound: u64,
+    /// In seconds.
+    pub(crate) lifetime_s: i64,
+}
+
+/// What became of a session that was to be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// It is open.
+    Yes,
+    /// So many are open.
+    TooMany(u64),
+    /// The shares of too many records are bound.
+    Full,
+    /// Another model is in service meanwhile.
+    Replaced,
+}
+
+/// What became of rows that were to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spent {
+    /// They were taken, when the models had changed so often.
+    Yes {
+        /// See [`Replicas::changes`].
+        changes: u64,
+    },
+    /// Fewer are left.
+    Left(u64),
+    /// No such session is open.
+    Gone,
+}
+
+/// A session that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The records, one id a line.
+    pub(crate) records: String,
+    /// How many of them were released.
+    pub(crate) released: u64,
+    /// Rows released and what they cost, piece by piece.
+    pub(crate) costs: Vec<(i64, String)>,
+}
+
+/// The database's clock.
+macro_rules! now {
+    () => {
+        "CAST(extract(epoch FROM clock_timestamp()) AS BIGINT)"
+    };
+}
+
+impl Replicas {
+    /// Opens a session, in place of those whose time is up or whose model is no longer in service.
+    pub(crate) async fn open_session(
+        &self,
+        name: &str,
+        session: &StoredSession,
+        limits: SessionLimits,
+    ) -> Result<Opened, LedgerError> {
+        let mut lease = self.lease().await?;
+        let opened = open(&mut lease.connection, name, session, limits).await?;
+        lease.done();
+        Ok(opened)
+    }
+
+    /// A session that is open.
+    pub(crate) async fn session(&self, name: &str, lifetime_s: i64) -> Result<Option<StoredSession>, LedgerError> {
+        let mut lease = self.lease().await?;
+        let sql = concat!(
+            "SELECT model, passive, active_party, policy, records, rows_left FROM audit_sessions WHERE name = $1 AND opened_at > ",
+            now!(),
+            " - $2"
+        );
+        let args = [Arg::Text(name), Arg::Int(lifetime_s)];
+        let found = lease.connection.row::<(String, String, String, String, String, i64)>(sql, &args).await?;
+        lease.done();
+        Ok(found.map(|(model, passive, active_party, policy, records, rows_left)| StoredSession {
+            model,
+            passive,
+            active_party,
+            policy,
+            records,
+            rows_left,
+        }))
+    }
+
+    /// Takes rows off a session's budget, or none.
+    pub(crate) async fn spend_session(&self, name: &str, rows: u64, lifetime_s: i64) -> Result<Spent, LedgerError> {
+        let mut lease = self.lease().await?;
+        let connection = &mut lease.connection;
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        let take = concat!(
+            "UPDATE audit_sessions SET rows_left = rows_left - $2 WHERE name = $1 AND rows_left >= $2 AND opened_at > ",
+            now!(),
+            " - $3 RETURNING (SELECT CAST(value AS BIGINT) FROM meta WHERE name = 'registry')"
+        );
+        let args = [Arg::Text(name), Arg::Int(rows), Arg::Int(lifetime_s)];
+        let spent = match connection.row::<(i64,)>(take, &args).await? {
+            Some((changes,)) => Spent::Yes { changes: u64::try_from(changes).unwrap_or_default() },
+            None => {
+                let left =
+                    concat!("SELECT rows_left FROM audit_sessions WHERE name = $1 AND opened_at > ", now!(), " - $2");
+                match connection.row::<(i64,)>(left, &[Arg::Text(name), Arg::Int(lifetime_s)]).await? {
+                    Some((left,)) => Spent::Left(u64::try_from(left).unwrap_or_default()),
+                    None => Spent::Gone,
+                }
+            }
+        };
+        lease.done();
+        Ok(spent)
+    }
+
+    /// Binds shares to records, and says which records are bound to theirs.
+    pub(crate) async fn bind(
+        &self,
+        passive: &str,
+        shares: &[(&str, ShareHash)],
+    ) -> Result<HashSet<usize>, LedgerError> {
+        // In one order everywhere: two that wait for each other's rows would wait for ever.
+        let mut rows: Vec<String> = shares.iter().map(|(record, share)| hex(share) + record).collect();
+        rows.sort_unstable_by(|a, b| a.get(32..).cmp(&b.get(32..)));
+        let rows = serde_json::to_string(&rows).map_err(|e| LedgerError::Storage(e.to_string()))?;
+        let mut lease = self.lease().await?;
+        let connection = &mut lease.connection;
+        let add = "INSERT INTO audit_bound (passive, record, share) SELECT $1, substr(value, 33), substr(value, 1, 32) \
+            FROM json_array_elements_text(CAST($2 AS JSON)) i (value) ON CONFLICT (passive, record) DO NOTHING";
+        let args = [Arg::Text(passive), Arg::Text(&rows)];
+        connection.execute(add, &args).await?;
+        let find = "SELECT record, share FROM audit_bound WHERE passive = $1 AND record IN \
+            (SELECT substr(value, 33) FROM json_array_elements_text(CAST($2 AS JSON)) i (value))";
+        let found = connection.rows::<(String, String)>(find, &args).await?;
+        lease.done();
+        let bound: std::collections::HashMap<String, ShareHash> =
+            found.into_iter().filter_map(|(record, share)| Some((record, unhex(&share)?))).collect();
+        let same = shares.iter().enumerate().filter(|(_, (record, share))| bound.get(*record) == Some(share));
+        Ok(same.map(|(at, _)| at).collect())
+    }
+
+    /// Notes what is released of a session: `cost` gives what the rows cost that are released for the first time, by position. `false`:
+    /// the session has ended meanwhile, so nothing may be released.
+    pub(crate) async fn measure(
+        &self,
+        name: &str,
+        ids: &RecordIds,
+        cost: impl FnOnce(&[usize]) -> String + Send,
+    ) -> Result<bool, LedgerError> {
+        let mut rows: Vec<&str> = ids.iter().collect();
+        rows.sort_unstable();
+        let rows = serde_json::to_string(&rows).map_err(|e| LedgerError::Storage(e.to_string()))?;
+        let mut lease = self.lease().await?;
+        let connection = &mut lease.connection;
+        connection.execute(BEGIN, &[]).await?;
+        // Held against the end of the session: what is released is in its sums.
+        let hold = "SELECT name FROM audit_sessions WHERE name = $1 FOR KEY SHARE";
+        if connection.row::<(String,)>(hold, &[Arg::Text(name)]).await?.is_none() {
+            connection.execute("ROLLBACK", &[]).await?;
+            lease.done();
+            return Ok(false);
+        }
+        let add = "INSERT INTO audit_released (session, record) SELECT $1, value FROM \
+            json_array_elements_text(CAST($2 AS JSON)) i (value) ON CONFLICT DO NOTHING RETURNING record";
+        let first = connection.rows::<(String,)>(add, &[Arg::Text(name), Arg::Text(&rows)]).await?;
+        let first: HashSet<String> = first.into_iter().map(|(record,)| record).collect();
+        let positions: Vec<usize> =
+            ids.iter().enumerate().filter(|(_, id)| first.contains(*id)).map(|(at, _)| at).collect();
+        let cost = cost(&positions);
+        let note = "INSERT INTO audit_costs (session, released, cost) VALUES ($1, $2, $3)";
+        let released = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+        connection.execute(note, &[Arg::Text(name), Arg::Int(released), Arg::Text(&cost)]).await?;
+        connection.commit().await?;
+        lease.done();
+        Ok(true)
+    }
+
+    /// Ends a session; `None`: there is none of that name.
+    pub(crate) async fn end_session(&self, name: &str) -> Result<Option<Ended>, LedgerError> {
+        let mut lease = self.lease().await?;
+        let connection = &mut lease.connection;
+        let args = [Arg::Text(name)];
+        connection.execute(BEGIN, &[]).await?;
+        // Waits for releases that are being noted, and keeps later ones off: they find no session. What is read after it is all there is.
+        let hold = "SELECT records FROM audit_sessions WHERE name = $1 FOR UPDATE";
+        let Some((records,)) = connection.row::<(String,)>(hold, &args).await? else {
+            connection.execute("ROLLBACK", &[]).await?;
+            lease.done();
+            return Ok(None);
+        };
+        let sum = "SELECT count(*) FROM audit_released WHERE session = $1";
+        let (released,) = connection.row::<(i64,)>(sum, &args).await?.unwrap_or_default();
+        let costs = "SELECT released, cost FROM audit_costs WHERE session = $1";
+        let costs = connection.rows::<(i64, String)>(costs, &args).await?;
+        connection.execute("DELETE FROM audit_sessions WHERE name = $1", &args).await?;
+        connection.commit().await?;
+        lease.done();
+        let released = u64::try_from(released).unwrap_or_default();
+        Ok(Some(Ended { records, released, costs }))
+    }
+
+    /// See [`DisjointSets::admit`]: the sets of all coordinators.
+    pub(crate) async fn admit(&self, ids: &RecordIds) -> Result<Result<(), usize>, LedgerError> {
+        let mut lease = self.lease().await?;
+        let connection = &mut lease.connection;
+        connection.begin().await?;
+        let content = sets(connection).await?;
+        let failed = |e: vfl_shared::state_file::StateFileError| LedgerError::Storage(e.to_string());
+        let admitted = DisjointSets::admit_to(content.as_deref(), ids).map_err(failed)?;
+        if let Ok(Some(content)) = &admitted {
+            let put = "INSERT INTO audit_sets (id, content) VALUES ($1, $2) \
+                ON CONFLICT (id) DO UPDATE SET content = excluded.content";
+            connection.execute(put, &[Arg::Int(SETS), Arg::Bytes(content)]).await?;
+        }
+        connection.commit().await?;
+        lease.done();
+        Ok(admitted.map(drop))
+    }
+
+    /// Takes over the sets of a state directory, if there are none yet.
+    pub(crate) async fn adopt_sets(&self, content: &[u8]) -> Result<(), LedgerError> {
+        let mut lease = self.lease().await?;
+        let put = "INSERT INTO audit_sets (id, content) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+        lease.connection.execute(put, &[Arg::Int(SETS), Arg::Bytes(content)]).await?;
+        lease.done();
+        Ok(())
+    }
+}
+
+async fn sets(connection: &mut Connection) -> Result<Option<Vec<u8>>, LedgerError> {
+    let sql = "SELECT content FROM audit_sets WHERE id = $1";
+    Ok(connection.row::<(Vec<u8>,)>(sql, &[Arg::Int(SETS)]).await?.map(|(content,)| content))
+}
+
+async fn open(
+    connection: &mut Connection,
+    name: &str,
+    session: &StoredSession,
+    limits: SessionLimits,
+) -> Result<Opened, LedgerError> {
+    connection.begin().await?;
+    // By the database's word, not by what is in service here: that may be behind, and the sessions of the new model would go.
+    let current = connection.meta(CURRENT).await?.unwrap_or_default();
+    let over = concat!("DELETE FROM audit_sessions WHERE opened_at <= ", now!(), " - $1 OR model <> $2");
+    connection.execute(over, &[Arg::Int(limits.lifetime_s), Arg::Text(&current)]).await?;
+    if session.model != current {
+        connection.commit().await?;
+        return Ok(Opened::Replaced);
+    }
+    let count = |row: Option<(i64,)>| row.and_then(|(n,)| u64::try_from(n).ok()).unwrap_or_default();
+    let open = count(connection.row("SELECT count(*) FROM audit_sessions", &[]).await?);
+    let ids: Vec<&str> = session.records.lines().collect();
+    let records = serde_json::to_string(&ids).map_err(|e| LedgerError::Storage(e.to_string()))?;
+    let new = "SELECT count(*) FROM json_array_elements_text(CAST($2 AS JSON)) i (value) \
+        WHERE NOT EXISTS (SELECT 1 FROM audit_bound WHERE passive = $1 AND record = value)";
+    let new = count(connection.row(new, &[Arg::Text(&session.passive), Arg::Text(&records)]).await?);
+    let bound = count(connection.row("SELECT count(*) FROM audit_bound", &[]).await?);
+    let opened = if open >= limits.sessions {
+        Opened::TooMany(open)
+    } else if bound + new > limits.bound {
+        Opened::Full
+    } else {
+        let add = concat!(
+            "INSERT INTO audit_sessions (name, model, passive, active_party, policy, records, rows_left, opened_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, ",
+            now!(),
+            ")"
+        );
+        let StoredSession { model, passive, active_party, policy, records, rows_left } = session;
+        let texts = [name, model, passive, active_party, policy, records].map(Arg::Text);
+        let [a, b, c, d, e, f] = texts;
+        connection.execute(add, &[a, b, c, d, e, f, Arg::Int(*rows_left)]).await?;
+        Opened::Yes
+    };
+    connection.commit().await?;
+    Ok(opened)
+}

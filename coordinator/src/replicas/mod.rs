@@ -1,0 +1,16 @@
+//! What the coordinators that share a ledger have in common beside it, in the same database: published models, records of trainings,
+//! audit sessions, and the lock of the one that trains.
+//!
+//! Models and trainings are written in transactions under the ledger's own lock, and counted in `meta`: a coordinator reads the count with
+//! every request that it records, and so knows in that transaction whether the models it holds are the models in service. What is noted
+//! of an audit session holds the session's row.
+
+mod audits;
+mod database;
+mod models;
+mod turn;
+
+pub(crate) use audits::{Ended, Opened, SessionLimits, Spent, StoredSession};
+pub use database::Replicas;
+pub(crate) use models::{Change, Offer, Publication};
+pub(crate) use turn::Turn;

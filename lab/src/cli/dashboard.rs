@@ -1,0 +1,56 @@
+//! `cloison dashboard`: the auditor's pages.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use vfl_shared::cli::CliError;
+use vfl_shared::service::shutdown_signal;
+
+use crate::dashboard::{Dashboard, Settings, listen};
+use crate::progress::say;
+
+/// `cloison dashboard`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cloison dashboard --config audit.toml
+  cloison dashboard --config audit.toml --out audits --listen 127.0.0.1:8470
+
+Open the address that it prints. The address holds a token: whoever has it may do what the auditor may. Pages show who answers, the
+model, the policy and the budgets in service, and the audits of a folder; an audit is started, watched, stopped and compared there. The
+config is that of `cloison audit` and its fields are the defaults of the form. It listens on this machine alone. From elsewhere:
+  ssh -L 8470:127.0.0.1:8470 HOST
+
+With --ledger, for the operator of the coordinator, pages show the ledger record by record.")]
+pub struct DashboardArgs {
+    /// The config file of `cloison audit` (TOML).
+    #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
+    config: PathBuf,
+    /// Where browsers of this machine reach it; other machines cannot.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8470")]
+    listen: SocketAddr,
+    /// The folder of audits: each that is started here gets a folder there with its config and report. Audits of `cloison audit --out`
+    /// that lie there are listed too.
+    #[arg(long, value_name = "DIR", default_value = "out/audits")]
+    out: PathBuf,
+    /// The coordinator's ledger, which is read alone: `sqlite:PATH` or `postgres://…`.
+    #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
+    ledger: Option<String>,
+}
+
+impl DashboardArgs {
+    pub(super) async fn run(self) -> Result<(), CliError> {
+        let Self { config, listen: address, out, ledger } = self;
+        let listener = listen(address).await.map_err(CliError::Input)?;
+        let address = listener.local_addr().map_err(CliError::failed)?;
+        let dashboard = Dashboard::new(Settings { config, out, ledger }, address)?;
+        say("open this address in a browser of this machine; Ctrl-C ends the dashboard");
+        // On standard output, for the person who started it: it is not a line of a log.
+        let mut stdout = std::io::stdout();
+        writeln!(stdout, "{}", dashboard.url()).and_then(|()| stdout.flush()).map_err(CliError::failed)?;
+        dashboard.serve(listener, shutdown_signal()).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! An audit as a config file asks for it: read, checked, and told as a report. `cloison audit`, `cloison recommend` and the
+//! dashboard take it from here.
+
+mod metrics;
+mod report;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use vfl_active_party::attack::{AttackConfig, Method, Settings, StatedKnowledge};
+use vfl_coordinator::defense::{DefenseConfig, Pipeline};
+use vfl_shared::cli::CliError;
+use vfl_shared::config::{ConfigFile, PeerAddress, TlsFiles};
+use vfl_shared::policy::Policy;
+use vfl_shared::service::Role;
+use vfl_shared::types::{PartyName, RecordIds};
+
+pub(crate) use metrics::{measured, metrics_of};
+
+use crate::audit::{Help, Plan, Targets};
+use crate::report::Thresholds;
+
+/// The config file as it stands.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditConfig {
+    /// A file with record ids, one a line.
+    pub(crate) ids: PathBuf,
+    /// A file with ids of training records, which `agnostic` is run on too.
+    pub(crate) training_ids: Option<PathBuf>,
+    pub(crate) seed: u64,
+    /// Attacks by name, or tables with a `name` and settings.
+    pub(crate) attacks: Vec<AttackConfig>,
+    /// What every adversary knows of the passive features: `binary = "all"`, `levels`, `lower`, `upper`, `discrete`.
+    #[serde(default)]
+    pub(crate) features: BTreeMap<String, toml::Value>,
+    pub(crate) tls: TlsFiles,
+    pub(crate) coordinator: PeerAddress,
+    pub(crate) active_party: PeerAddress,
+    pub(crate) passive_parties: Vec<PeerAddress>,
+    /// Policies of one defense each.
+    #[serde(default)]
+    pub(crate) defenses: Vec<DefenseConfig>,
+    /// Further policies, in words: `temperature (temperature = 2.0) then rounding (decimals = 1)`.
+    #[serde(default)]
+    pub(crate) policies: Vec<String>,
+    /// Whether each policy also meets an adversary that knows it. Default true.
+    #[serde(default = "yes")]
+    pub(crate) aware: bool,
+    /// How often that adversary asks for each record where averaging could help it. Default 3.
+    #[serde(default = "three")]
+    pub(crate) queries: u32,
+    /// A file with ids of records whose passive features the active party knows, for `shadow_model`, `shadow_network`, `undo_transform`, `gaussian` and `posterior_mean`.
+    pub(crate) auxiliary_ids: Option<PathBuf>,
+    /// Passive parties that lend the active party their logit shares, for `coalition`.
+    #[serde(default)]
+    pub(crate) colluding: Vec<PartyName>,
+    /// The most that the audit may spend of the budget of its records at each passive party, in rho. Default all that is left.
+    pub(crate) rho: Option<f64>,
+    /// Metrics beside the mean squared error, as `--metrics` has them.
+    pub(crate) metrics: Option<Vec<String>>,
+    /// As `--max-added-risk`.
+    pub(crate) max_added_risk: Option<f64>,
+    /// As `--max-exact-share`. Without `metrics` the audit then measures `records_within` alone.
+    pub(crate) max_exact_share: Option<f64>,
+}
+
+/// A scalar as text; anything else as it is written, which no setting takes.
+fn scalar(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl AuditConfig {
+    /// What it says of the features, and its policies; there must be an attack and a policy.
+    ///
+    /// # Errors
+    /// Which name or policy is wrong, and how to mend it.
+    pub fn check(&self) -> Result<(Settings, Vec<Policy>), String> {
+        let features: Vec<(&str, String)> = self.features.iter().map(|(key, v)| (key.as_str(), scalar(v))).collect();
+        if let Some((key, _)) = features.iter().find(|(key, _)| !StatedKnowledge::is_setting(key)) {
+            return Err(format!(
+                "features: `{key}` is nothing that is known of features; there are: lower, upper, binary, levels, discrete"
+            ));
+        }
+        let features = Settings::read(features.iter().map(|(key, value)| (*key, value.as_str())));
+        let features = features.map_err(|e| format!("features: {e}"))?;
+        let mut policies: Vec<Policy> = self.defenses.iter().cloned().map(Policy::of).collect();
+        for text in &self.policies {
+            policies.push(text.parse().map_err(|e| format!("policies: {e}"))?);
+        }
+        if self.attacks.is_empty() || policies.is_empty() {
+            return Err("name at least one attack and one of [[defenses]] or `policies`".into());
+        }
+        if let Some(names) = &self.metrics {
+            metrics_of(names).map_err(|e| e.to_string())?;
+        }
+        Thresholds::new(self.max_added_risk, self.max_exact_share)?;
+        if self.rho.is_some_and(|rho| !(rho.is_finite() && rho > 0.0)) {
+            return Err("`rho` must be above 0; leave it out to spend all that is left".into());
+        }
+        self.check_help()?;
+        for policy in &policies {
+            Pipeline::check(&policy.defenses).map_err(|e| format!("policy `{policy}`: {e}"))?;
+        }
+        Ok((features, policies))
+    }
+
+    fn check_help(&self) -> Result<(), String> {
+        let named = |method: Method| self.attacks.iter().any(|a| a.method() == method);
+        let shadows = [Method::ShadowModel, Method::ShadowNetwork];
+        if let Some(shadow) = shadows.into_iter().find(|shadow| named(*shadow) && self.auxiliary_ids.is_none()) {
+            return Err(format!(
+                "`{shadow}` learns from records whose passive features the active party knows: name a file with their ids as \
+                 `auxiliary_ids`"
+            ));
+        }
+        if self.training_ids.is_some() && !named(Method::Agnostic) {
+            return Err("`training_ids` is for `agnostic`, which is not among `attacks`".into());
+        }
+        if named(Method::Coalition) && self.colluding.is_empty() {
+            return Err("`coalition` needs passive parties that collude: list their names as `colluding`".into());
+        }
+        if let Some(name) = self.colluding.iter().find(|name| !self.passive_parties.iter().any(|p| p.name == **name)) {
+            return Err(format!("`colluding` names `{name}`, which is not among [[passive_parties]]"));
+        }
+        if self.passive_parties.iter().all(|p| self.colluding.contains(&p.name)) {
+            return Err("`colluding` names all passive parties: nobody is left to be attacked".into());
+        }
+        Ok(())
+    }
+}
+
+/// What a config file says is to be audited, read and checked.
+pub(crate) struct Audited {
+    /// Whom to talk to.
+    pub(crate) targets: Targets,
+    /// What to audit.
+    pub(crate) plan: Plan,
+    /// What is demanded of the policy in service.
+    pub(crate) thresholds: Thresholds,
+    /// The text of the file with the ids of the records.
+    pub(super) text: String,
+}
+
+impl Audited {
+    /// Reads a config file and those that it names; `metrics` and `thresholds` stand above what it says of them.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] naming the file and what is wrong in it.
+    pub(crate) fn read(config: &Path, metrics: Option<&[String]>, thresholds: Thresholds) -> Result<Self, CliError> {
+        Self::of(&ConfigFile::read(config).map_err(CliError::input)?, metrics, thresholds)
+    }
+
+    /// The same of a config file that was read already.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] naming the file and what is wrong in it.
+    pub(crate) fn of(
+        file: &ConfigFile<AuditConfig>,
+        metrics: Option<&[String]>,
+        thresholds: Thresholds,
+    ) -> Result<Self, CliError> {
+        let v = &file.values;
+        let credentials = file.credentials(&v.tls, Role::Auditor).map_err(CliError::input)?;
+        let (features, policies) = v.check().map_err(|e| CliError::input(file.error(e)))?;
+        let (text, ids) = read_ids(&v.ids)?;
+        let targets = Targets {
+            credentials,
+            coordinator: v.coordinator.peer(Role::Coordinator),
+            active: v.active_party.peer(Role::ActiveParty),
+            passive: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
+        };
+        let training_ids = v.training_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
+        let auxiliary_ids = v.auxiliary_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
+        let help = Help { auxiliary_ids, colluding: v.colluding.clone() };
+        let metrics = metrics.or(v.metrics.as_deref()).map(metrics_of).transpose()?;
+        let thresholds = Thresholds::new(
+            thresholds.max_added_risk.or(v.max_added_risk),
+            thresholds.max_exact_share.or(v.max_exact_share),
+        )
+        .map_err(CliError::Input)?;
+        // Whether a party answers with noise, and which metrics it would refuse, is not known yet.
+        let metrics = measured(&thresholds, metrics, &[]);
+        let plan = Plan {
+            ids,
+            policies,
+            attacks: v.attacks.clone(),
+            features,
+            training_ids,
+            aware: v.aware,
+            queries: v.queries,
+            rho: v.rho,
+            metrics,
+            help,
+            seed: v.seed,
+        };
+        Ok(Self { targets, plan, thresholds, text })
+    }
+}
+
+/// A file with record ids, one a line.
+fn read_ids(path: &Path) -> Result<(String, RecordIds), CliError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", path.display())))?;
+    let ids = RecordIds::new(text.lines().filter(|l| !l.is_empty()))
+        .map_err(|e| CliError::Input(format!("{}: {e}", path.display())))?;
+    Ok((text, ids))
+}

@@ -1,0 +1,66 @@
+//! What the pages are made from: the config file, the folder of audits, the audit that runs, the ledger.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use vfl_shared::cli::CliError;
+
+use super::draft::Source;
+use super::guard::Guard;
+use super::pages::Asked;
+use super::runner::Runner;
+use super::store::Store;
+use super::trouble::Trouble;
+use crate::configured::Audited;
+
+/// All that a request may need.
+pub(super) struct App {
+    /// Who may ask.
+    pub(super) guard: Guard,
+    /// The folder of audits.
+    pub(super) store: Store,
+    /// The audit that runs.
+    pub(super) runner: Runner,
+    /// The URL of the ledger, which may hold a password: it is never shown.
+    pub(super) ledger: Option<String>,
+    config: PathBuf,
+    asked: Mutex<Option<Asked>>,
+}
+
+impl App {
+    /// Checks the config file and what it names.
+    ///
+    /// # Errors
+    /// [`CliError::Input`] naming the file and what is wrong in it; [`CliError::Failed`] if the folder of audits cannot be made.
+    pub(super) fn new(
+        config: PathBuf,
+        out: &std::path::Path,
+        ledger: Option<String>,
+        guard: Guard,
+    ) -> Result<Self, CliError> {
+        Source::read(&config)?.audited()?;
+        let store = Store::open(out).map_err(CliError::Failed)?;
+        Ok(Self { guard, runner: Runner::new(store.clone()), store, ledger, config, asked: Mutex::default() })
+    }
+
+    /// The config file, read anew: it may have been mended since the dashboard was started.
+    ///
+    /// # Errors
+    /// [`Trouble`] with what is wrong in it.
+    pub(super) fn source(&self) -> Result<(Source, Audited), Trouble> {
+        let read = Source::read(&self.config).and_then(|source| Ok((source.audited()?, source)));
+        let (audited, source) =
+            read.map_err(|e| Trouble::setting(format!("{e}. Mend it and load this page again.")))?;
+        Ok((source, audited))
+    }
+
+    /// What the passive parties said when they were last asked.
+    pub(super) fn asked(&self) -> Option<Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps what the passive parties said.
+    pub(super) fn keep(&self, asked: Asked) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
+    }
+}

@@ -1,0 +1,19 @@
+//! The pages: what they show of what they are given. Nothing here asks a party or opens a file.
+
+mod audit;
+mod audits;
+mod compare;
+mod ledger;
+mod model;
+mod new;
+mod service;
+mod watch;
+
+pub(super) use audit::audit;
+pub(super) use audits::{Listed, audits};
+pub(super) use compare::compare;
+pub(super) use ledger::{Searched, ledger, no_ledger};
+pub(super) use model::{Asked, model};
+pub(super) use new::{New, new};
+pub(super) use service::service;
+pub(super) use watch::{nothing, stop, watch};

@@ -1,0 +1,279 @@
+//! Which request gets which page.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderValue, Request, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::get;
+use vfl_coordinator::ledger::{self, LedgerError};
+
+use super::app::App;
+use super::draft::{Draft, Errors, Source};
+use super::form::Fields;
+use super::pages::{self, Asked, Listed, New, Searched};
+use super::runner::{NotBegun, Stage};
+use super::shell::{ICON, Place, page, style_sheet};
+use super::store::{Kept, Piece};
+use super::trouble::Trouble;
+use super::words::why;
+use crate::audit::{self, said, standing};
+use crate::configured::Audited;
+use crate::report::Report;
+
+/// How long a party has to answer a page.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How long passive parties have to look the audited records up.
+const OPENING: Duration = Duration::from_secs(30);
+/// A page that watches an audit asks for itself again after so many seconds.
+const RELOAD: u32 = 3;
+/// The longest record id that is looked for, in bytes.
+const LONGEST_ID: usize = 4096;
+/// A report runs nothing, asks nothing, and is of no site.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+
+type Shared = State<Arc<App>>;
+type Answer<T = Html<String>> = Result<T, Trouble>;
+
+/// All pages.
+pub(super) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(service))
+        .route("/model", get(model))
+        .route("/model/ask", axum::routing::post(ask))
+        .route("/audits", get(audits))
+        .route("/audits/new", get(new).post(start))
+        .route("/audits/running", get(watch))
+        .route("/audits/stop", get(confirm).post(stop))
+        .route("/audit/{name}", get(audit_page))
+        .route("/audit/{name}/{file}", get(piece))
+        .route("/compare", get(compare))
+        .route("/ledger", get(totals).post(record))
+        .route("/style.css", get(style))
+        .route("/icon.svg", get(icon))
+        .route("/favicon.ico", get(icon))
+        .fallback(missing)
+        .method_not_allowed_fallback(no_such_method)
+        .with_state(app)
+}
+
+/// Work on files or certificates, apart from the threads that serve connections.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
+    let failed = |_| Trouble::setting("This is a defect of the dashboard. Its log says more.");
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+async fn source(app: &Arc<App>) -> Answer<(Source, Audited)> {
+    let app = app.clone();
+    apart(move || app.source()).await?
+}
+
+async fn missing() -> Trouble {
+    Trouble::missing("The address is not one of this dashboard.")
+}
+
+async fn no_such_method() -> Trouble {
+    Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "This cannot be done here", "Go on from a page of the dashboard.")
+}
+
+async fn style() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], style_sheet())
+}
+
+async fn icon() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON)
+}
+
+async fn service(State(app): Shared) -> Answer {
+    let (_, audited) = source(&app).await?;
+    let standing = standing(&audited.targets, PATIENCE).await;
+    Ok(page(Place::Service, "Service", None, &pages::service(&audited.targets, &standing)))
+}
+
+async fn model(State(app): Shared) -> Answer {
+    let (_, audited) = source(&app).await?;
+    let standing = standing(&audited.targets, PATIENCE).await;
+    let content = pages::model(&standing, app.asked().as_ref(), audited.plan.ids.len(), app.guard.form());
+    Ok(page(Place::Model, "Model", None, &content))
+}
+
+async fn ask(State(app): Shared, request: Request<Body>) -> Answer<Redirect> {
+    Fields::read(request, &app.guard).await?;
+    let (_, audited) = source(&app).await?;
+    let asked = said(&audited.targets, &audited.plan.ids, OPENING).await;
+    let (model, said) = asked.map_err(|refusal| {
+        let text = why(&refusal);
+        Trouble::new(StatusCode::BAD_GATEWAY, "The coordinator does not say which model is in service", text)
+            .next("/", "See who answers")
+    })?;
+    app.keep(Asked { at: SystemTime::now(), version: model.version.as_str().to_owned(), said });
+    Ok(Redirect::to("/model"))
+}
+
+async fn audits(State(app): Shared) -> Answer {
+    let store = app.store.clone();
+    apart(move || {
+        let (entries, more) = store.list().map_err(Trouble::setting)?;
+        let running = app.runner.watch().filter(|watched| !watched.stage.ended());
+        let listed = Listed { entries: &entries, more, running: running.as_ref() };
+        Ok(page(Place::Audits, "Audits", None, &pages::audits(&listed)))
+    })
+    .await?
+}
+
+/// The form with a draft, and what is wrong with it.
+async fn form(app: &App, source: &Source, audited: &Audited, draft: &Draft, errors: &Errors) -> Html<String> {
+    let asked = tokio::time::timeout(PATIENCE, audit::model(&audited.targets)).await;
+    let live = asked.ok().and_then(Result::ok).map(|model| model.policy);
+    let new = New { source, records: audited.plan.ids.len(), live: live.as_ref(), draft, errors };
+    page(Place::Audits, "Start an audit", None, &pages::new(&new, app.guard.form()))
+}
+
+fn busy() -> Trouble {
+    let text = "One audit runs at a time, since audits of the same records spend one budget. Wait until it has ended, or stop it.";
+    Trouble::new(StatusCode::CONFLICT, "An audit runs already", text).next("/audits/running", "Watch it")
+}
+
+async fn new(State(app): Shared) -> Answer {
+    if app.runner.running().is_some() {
+        return Err(busy());
+    }
+    let (source, audited) = source(&app).await?;
+    Ok(form(&app, &source, &audited, &Draft::of(&source), &Errors::default()).await)
+}
+
+async fn start(State(app): Shared, request: Request<Body>) -> Answer<Response> {
+    let draft = Draft::from_form(&Fields::read(request, &app.guard).await?);
+    let (source, audited) = source(&app).await?;
+    let (checked, tried) = (app.clone(), draft.clone());
+    let (source, begun) = apart(move || {
+        let begun = tried.ready(&source).map(|ready| checked.runner.start(ready));
+        (source, begun)
+    })
+    .await?;
+    match begun {
+        Ok(Ok(())) => Ok(Redirect::to("/audits/running").into_response()),
+        Ok(Err(NotBegun::Busy)) => Err(busy()),
+        Ok(Err(NotBegun::Store(why))) => Err(Trouble::setting(why)),
+        Err(errors) => {
+            let page = form(&app, &source, &audited, &draft, &errors).await;
+            Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
+        }
+    }
+}
+
+async fn watch(State(app): Shared, RawQuery(query): RawQuery) -> Html<String> {
+    let Some(watched) = app.runner.watch() else {
+        return page(Place::Audits, "No audit runs", None, &pages::nothing());
+    };
+    let title = match watched.stage {
+        Stage::Running { .. } => "An audit runs",
+        Stage::Stopping => "An audit is being stopped",
+        Stage::Done => "The audit is done",
+        Stage::Stopped => "The audit was stopped",
+        Stage::Failed(_) => "The audit failed",
+    };
+    let still = Fields::of_query(query.as_deref()).one("still").is_some();
+    let reload = (!still && !watched.stage.ended()).then_some(RELOAD);
+    page(Place::Audits, title, reload, &pages::watch(&watched, still))
+}
+
+async fn confirm(State(app): Shared) -> Response {
+    match app.runner.watch().filter(|watched| !watched.stage.ended()) {
+        Some(watched) => {
+            page(Place::Audits, "Stop this audit?", None, &pages::stop(&watched, app.guard.form())).into_response()
+        }
+        None => Redirect::to("/audits/running").into_response(),
+    }
+}
+
+async fn stop(State(app): Shared, request: Request<Body>) -> Answer<Redirect> {
+    Fields::read(request, &app.guard).await?;
+    app.runner.stop();
+    Ok(Redirect::to("/audits/running"))
+}
+
+fn no_audit() -> Trouble {
+    Trouble::missing("There is no audit of this name in the folder of audits.")
+}
+
+async fn audit_page(State(app): Shared, Path(name): Path<String>) -> Answer {
+    apart(move || {
+        let entry = app.store.find(&name).map_err(Trouble::setting)?.ok_or_else(no_audit)?;
+        let config = app.store.piece(&name, Piece::Config).is_ok_and(|config| config.is_some());
+        let title = match &entry.kept {
+            Kept::Report(report) => report.title.clone(),
+            _ => name,
+        };
+        Ok(page(Place::Audits, &title, None, &pages::audit(&entry, config)))
+    })
+    .await?
+}
+
+async fn piece(State(app): Shared, Path((name, file)): Path<(String, String)>) -> Answer<Response> {
+    let piece = Piece::named(&file).ok_or_else(|| Trouble::missing("An audit has no such file."))?;
+    let text = apart(move || app.store.piece(&name, piece)).await?.map_err(Trouble::setting)?;
+    let text = text.ok_or_else(|| Trouble::missing("This audit has no such file."))?;
+    let kind = match piece {
+        Piece::Html => "text/html; charset=utf-8",
+        Piece::Json => "application/json",
+        Piece::Csv => "text/csv; charset=utf-8",
+        Piece::Config => "application/toml",
+    };
+    let mut response = ([(header::CONTENT_TYPE, kind)], text).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    if piece != Piece::Html
+        && let Ok(attachment) = HeaderValue::from_str(&format!("attachment; filename=\"{}\"", piece.file()))
+    {
+        headers.insert(header::CONTENT_DISPOSITION, attachment);
+    }
+    Ok(response)
+}
+
+async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Answer {
+    let fields = Fields::of_query(query.as_deref());
+    let name = |field: &str| fields.one(field).unwrap_or_default().to_owned();
+    let names = [name("first"), name("second")];
+    apart(move || {
+        let report = |name: &str| -> Answer<Box<Report>> {
+            match app.store.find(name).map_err(Trouble::setting)?.ok_or_else(no_audit)?.kept {
+                Kept::Report(report) => Ok(report),
+                _ => Err(Trouble::missing("One of these audits has no report that can be read.")),
+            }
+        };
+        let (first, second) = (report(&names[0])?, report(&names[1])?);
+        let content = pages::compare((&names[0], &first), (&names[1], &second));
+        Ok(page(Place::Audits, "Two audits", None, &content))
+    })
+    .await?
+}
+
+fn unreadable(error: &LedgerError) -> Trouble {
+    let text = format!("The ledger cannot be read: {error}. Mend it, or start the dashboard with another `--ledger`.");
+    Trouble::new(StatusCode::BAD_GATEWAY, "The ledger cannot be read", text)
+}
+
+async fn totals(State(app): Shared) -> Answer {
+    let Some(url) = &app.ledger else { return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger())) };
+    let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
+    Ok(page(Place::Ledger, "Ledger", None, &pages::ledger(&summary, None, app.guard.form())))
+}
+
+async fn record(State(app): Shared, request: Request<Body>) -> Answer {
+    let fields = Fields::read(request, &app.guard).await?;
+    let Some(url) = &app.ledger else { return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger())) };
+    let record = fields.one("record").unwrap_or_default();
+    if record.is_empty() || record.len() > LONGEST_ID {
+        let text = format!("A record id has 1 to {LONGEST_ID} bytes.");
+        return Err(Trouble::new(StatusCode::UNPROCESSABLE_ENTITY, "This is no record id", text)
+            .next("/ledger", "Back to the ledger"));
+    }
+    let uses = ledger::record_uses(url, record, None).await.map_err(|e| unreadable(&e))?;
+    let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
+    let searched = Searched { record, uses: &uses };
+    Ok(page(Place::Ledger, "Ledger", None, &pages::ledger(&summary, Some(&searched), app.guard.form())))
+}

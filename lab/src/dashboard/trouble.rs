@@ -1,0 +1,52 @@
+//! Pages that say what is wrong and what to do.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::html;
+
+use super::shell::{Place, page};
+use crate::page::said;
+
+/// What is wrong.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    status: StatusCode,
+    title: String,
+    text: String,
+    /// Where to go: an address and its words.
+    next: (&'static str, &'static str),
+}
+
+impl Trouble {
+    /// What is wrong, as a title and as sentences that say what to do.
+    pub(super) fn new(status: StatusCode, title: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { status, title: title.into(), text: text.into(), next: ("/", "Go to the service") }
+    }
+
+    /// The same with another way on.
+    pub(super) fn next(mut self, address: &'static str, words: &'static str) -> Self {
+        self.next = (address, words);
+        self
+    }
+
+    /// Something that is not there.
+    pub(super) fn missing(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "There is no such page", text).next("/audits", "See the audits")
+    }
+
+    /// The configuration, or a folder, is not as it must be.
+    pub(super) fn setting(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "The dashboard's own files are not in order", text)
+    }
+}
+
+impl IntoResponse for Trouble {
+    fn into_response(self) -> Response {
+        let (address, words) = self.next;
+        let content = html! {
+            p class="trouble" role="alert" { (said(&self.text)) }
+            p { a href=(address) { (words) } }
+        };
+        (self.status, page(Place::Elsewhere, &self.title, None, &content)).into_response()
+    }
+}

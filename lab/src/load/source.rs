@@ -1,0 +1,118 @@
+//! Where the measured passive party's features come from.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use toml::{Table, Value};
+use vfl_shared::data::{FeatureSchema, read_schema};
+use vfl_stores::{SqliteConfig, load_sqlite};
+
+/// A feature store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A CSV file, in memory.
+    Csv,
+    /// A SQLite file.
+    Sqlite,
+    /// A table that is made on this server, and dropped in the end.
+    Postgres(String),
+}
+
+impl Source {
+    /// Its name in the result.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Sqlite => "sqlite",
+            Self::Postgres(_) => "postgres",
+        }
+    }
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "csv" => Ok(Self::Csv),
+            "sqlite" => Ok(Self::Sqlite),
+            url if url.starts_with("postgres://") || url.starts_with("postgresql://") => Ok(Self::Postgres(url.into())),
+            _ => Err("takes csv, sqlite or the URL of a database, postgres://USER@HOST/DATABASE".into()),
+        }
+    }
+}
+
+/// The passive party's `[data]`, and what has to be taken away in the end.
+pub(super) struct Loaded {
+    /// `[data]`, as TOML.
+    pub(super) config: String,
+    table: Option<(String, String)>,
+}
+
+impl Loaded {
+    /// Fills the store from the CSV file of `passive` in a directory.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub(super) async fn fill(source: &Source, data: &Path) -> anyhow::Result<Self> {
+        let (schema, csv) = (data.join("passive.schema.toml"), data.join("passive.csv"));
+        let text = |path: &Path| Value::from(path.to_string_lossy().into_owned());
+        let mut table = None;
+        let (key, value) = match source {
+            Source::Csv => ("csv", text(&csv)),
+            Source::Sqlite => {
+                let file = data.join("passive.sqlite");
+                load_sqlite(&SqliteConfig::new(&file), &read_schema(&schema)?, &csv, false).await?;
+                ("sqlite", Table::from_iter([("file".to_owned(), text(&file))]).into())
+            }
+            Source::Postgres(url) => {
+                let name = format!("cloison_load_{}", std::process::id());
+                copy(url, &name, &read_schema(&schema)?, &csv).await?;
+                table = Some((url.clone(), name.clone()));
+                let postgres = [("url".to_owned(), Value::from(url.as_str())), ("table".to_owned(), Value::from(name))];
+                ("postgres", Table::from_iter(postgres).into())
+            }
+        };
+        let config = Table::from_iter([("schema".to_owned(), text(&schema)), (key.to_owned(), value)]);
+        Ok(Self { config: toml::to_string(&config)?, table })
+    }
+
+    /// Drops the table that was made.
+    ///
+    /// # Errors
+    /// If the server does not.
+    pub(super) async fn remove(self) -> anyhow::Result<()> {
+        if let Some((url, table)) = self.table {
+            let mut connection = connect(&url).await?;
+            sqlx::query(AssertSqlSafe(format!("DROP TABLE {table}"))).execute(&mut connection).await?;
+            connection.close().await?;
+        }
+        Ok(())
+    }
+}
+
+async fn connect(url: &str) -> anyhow::Result<PgConnection> {
+    Ok(PgConnection::connect_with(&vfl_postgres::options(url, "cloison load")?).await?)
+}
+
+/// The synthetic features are numbers, all of them.
+async fn copy(url: &str, table: &str, schema: &FeatureSchema, csv: &Path) -> anyhow::Result<()> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let columns = schema.source_columns().into_iter().map(|column| match column.number {
+        true => format!("{} DOUBLE PRECISION NOT NULL", quoted(&column.name)),
+        false => format!("{} TEXT PRIMARY KEY", quoted(&column.name)),
+    });
+    let columns: Vec<String> = columns.collect();
+    let mut connection = connect(url).await?;
+    let create = format!("CREATE TABLE {table} ({})", columns.join(", "));
+    sqlx::query(AssertSqlSafe(create)).execute(&mut connection).await?;
+    let header = csv::Reader::from_path(csv)?.headers()?.iter().map(quoted).collect::<Vec<_>>().join(", ");
+    let statement = format!("COPY {table} ({header}) FROM STDIN (FORMAT csv, HEADER)");
+    let mut rows = connection.copy_in_raw(&statement).await?;
+    rows.send(std::fs::read(csv)?).await?;
+    rows.finish().await?;
+    sqlx::query(AssertSqlSafe(format!("ANALYZE {table}"))).execute(&mut connection).await?;
+    connection.close().await?;
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! Models under attack in J figures 14 and 15, each in one split: softmax regression and perceptrons, trained as they are or with noise,
+//! and what an adversary has that does not know the passive parameters.
+
+use nalgebra::DMatrix;
+use rand::Rng;
+use vfl_active_party::attack::{
+    Architecture as Guess, AttackError, AuxiliaryRecords, Descent, KnownModel, NetworkTraining, Replacement,
+    ShadowBias, ShadowEstimate, ShadowFit, fit_shadow,
+};
+use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use super::super::subject::{Drawn, Purpose, Subject, generator};
+use super::super::sweep::{Window, select};
+use super::super::trained::scores;
+use super::super::{Figure, Options, ReproduceError};
+use super::private::Private;
+use super::split::{Architecture, Split, passive_parameters};
+
+/// Training records whose scores a purifier learns from, and that the evaluation classifier is trained on, at most.
+pub(super) const MOST: usize = 4000;
+/// Records that softmax regression is trained on with noise, at most.
+const PRIVATE_RECORDS: usize = 20_000;
+/// First parameters that a shadow of perceptrons is trained from: three take three times as long for each of the defenses.
+const SHADOW_STARTS: u32 = 1;
+
+/// What all splits share.
+pub(super) struct Common<'a> {
+    pub(super) figure: Figure,
+    pub(super) subject: &'a Subject,
+    /// Records under attack.
+    pub(super) drawn: &'a Drawn,
+    /// What perceptrons are trained on: features d_t × n, labels.
+    pub(super) records: (DMatrix<f64>, Vec<u32>),
+    /// Training records of the purifier and of the evaluation classifier, d_t × m.
+    pub(super) own: DMatrix<f64>,
+    /// Test records that are not attacked, d_t × m.
+    left: DMatrix<f64>,
+    /// How many of them an adversary knows whole: J's τ.
+    pub(super) tau: usize,
+    /// What models are trained on with noise.
+    private: (DMatrix<f64>, Vec<u32>),
+    pub(super) d: usize,
+    seed: u64,
+}
+
+impl<'a> Common<'a> {
+    pub(super) fn new(
+        figure: Figure,
+        subject: &'a Subject,
+        drawn: &'a Drawn,
+        options: &Options,
+    ) -> Result<Self, ReproduceError> {
+        let (k, total, seed) = (subject.classes(), subject.features(), options.seed);
+        let records = subject.own_records(options.own_records, seed);
+        let own = records.0.columns(0, records.0.ncols().min(MOST)).into_owned();
+        // J (21) and (22), with all features passive (section 5.3).
+        let tau = match figure {
+            Figure::JFig14 => total,
+            _ => passive_parameters(Architecture::J, k, total)?.div_ceil(k),
+        };
+        let left = subject.left_out(options.records, seed, tau)?;
+        let private = match figure {
+            Figure::JFig14 => subject.own_records(Some(PRIVATE_RECORDS), seed),
+            _ => records.clone(),
+        };
+        Ok(Self { figure, subject, drawn, records, own, left, tau, private, d: (total / 2).max(1), seed })
+    }
+
+    /// How the models of the figure are trained, apart from noise.
+    fn training(&self) -> Result<TrainingConfig, ReproduceError> {
+        match self.figure {
+            Figure::JFig14 => {
+                Ok(TrainingConfig::try_from(TrainingValues { seed: self.seed, ..TrainingValues::default() })?)
+            }
+            _ => Architecture::J.training(self.seed),
+        }
+    }
+
+    /// Records of a training with noise.
+    pub(super) fn private_records(&self) -> usize {
+        self.private.1.len()
+    }
+
+    /// τ of the records that are left, the same for all models of a split.
+    fn auxiliary(&self, k0: usize) -> DMatrix<f64> {
+        let mut rng = generator(self.seed, Purpose::Auxiliary, (self.d as u64) << 20 | k0 as u64);
+        let drawn = rand::seq::index::sample(&mut rng, self.left.ncols(), self.tau).into_vec();
+        self.left.select_columns(&drawn)
+    }
+}
+
+/// The model with its passive part known.
+enum Known {
+    Model(Box<KnownModel>),
+    Of(Box<Split>),
+}
+
+/// A model in one split, and what comes of it.
+pub(super) struct Case {
+    pub(super) passive: Vec<usize>,
+    known: Known,
+    /// What the adversary has of the records under attack.
+    pub(super) y: FeatureBlock,
+    /// Scores of the records under attack, of all test records, and of training records (k × n).
+    pub(super) scores: [DMatrix<f64>; 3],
+    pub(super) black_box: BlackBox,
+}
+
+/// What an adversary has that does not know the passive parameters: records that it knows whole.
+pub(super) struct BlackBox {
+    hidden: KnownModel,
+    y: FeatureBlock,
+    x: FeatureBlock,
+    /// Their scores, k × n, before any defense.
+    pub(super) scores: DMatrix<f64>,
+    linear: bool,
+}
+
+/// What a model gives of records: what the adversary has of them, and their scores (k × n).
+type Served = (DMatrix<f64>, DMatrix<f64>);
+
+impl Case {
+    /// `served` gives what the model says of records (d_t × n).
+    fn of(
+        common: &Common<'_>,
+        k0: usize,
+        passive: Vec<usize>,
+        known: Known,
+        served: impl Fn(&Known, &DMatrix<f64>) -> Result<Served, ReproduceError>,
+    ) -> Result<Self, ReproduceError> {
+        let off = |error| ReproduceError::Attack { curve: "the black box".into(), d: common.d, k0, error };
+        let (y, attacked) = served(&known, &common.drawn.x)?;
+        let scores = [attacked, served(&known, common.subject.test_records())?.1, served(&known, &common.own)?.1];
+        let auxiliary = common.auxiliary(k0);
+        let (theirs, of_auxiliary) = served(&known, &auxiliary)?;
+        let model = known.model();
+        let (w_act, bias) = (model.active_weights().clone(), model.bias().clone());
+        let black_box = BlackBox {
+            hidden: KnownModel::black_box(w_act, bias, common.d).map_err(off)?,
+            y: FeatureBlock::new(theirs)?,
+            x: FeatureBlock::new(select(&auxiliary, &passive, auxiliary.ncols()))?,
+            scores: of_auxiliary,
+            linear: model.network().is_none(),
+        };
+        Ok(Self { passive, known, y: FeatureBlock::new(y)?, scores, black_box })
+    }
+
+    /// The model with its passive part known.
+    pub(super) fn known(&self) -> &KnownModel {
+        self.known.model()
+    }
+
+    /// The figure's model, trained as it is.
+    pub(super) fn plain(common: &Common<'_>, k0: usize) -> Result<Self, ReproduceError> {
+        let subject = common.subject;
+        if common.figure == Figure::JFig14 {
+            let Window { passive, active, model, .. } = Window::new(subject, k0, common.d)?;
+            let mut case = Self::of(common, k0, passive, Known::Model(Box::new(model)), |_, x| {
+                Ok((select(x, &active, x.ncols()), scores(&subject.weights, &subject.bias, x)?))
+            })?;
+            // As they were served.
+            case.scores[0].clone_from(common.drawn.scores());
+            return Ok(case);
+        }
+        let split = Split::train(subject, &common.training()?, &common.records, k0, common.d)?;
+        let passive = split.passive.clone();
+        Self::of(common, k0, passive, Known::Of(Box::new(split)), |known, x| match known {
+            Known::Of(split) => match split.served(x)? {
+                (y, ReleasedScores::Probabilities(scores)) => Ok((y.into_matrix(), scores)),
+                _ => Err(ReproduceError::NothingToRun { notes: "no scores".into() }),
+            },
+            Known::Model(_) => Err(ReproduceError::NothingToRun { notes: "no split".into() }),
+        })
+    }
+
+    /// The same kind of model, trained with noise.
+    pub(super) fn private(common: &Common<'_>, k0: usize, epsilon: f64) -> Result<Self, ReproduceError> {
+        let off = |error| ReproduceError::Attack { curve: "the model".into(), d: common.d, k0, error };
+        let classes = common.subject.classes();
+        let model = Private::train(classes, &common.training()?, &common.private, (common.d, k0), epsilon)?;
+        let known = Known::Model(Box::new(model.known(classes).map_err(off)?));
+        Self::of(common, k0, model.passive().to_vec(), known, |_, x| Ok(model.served(x)?))
+    }
+}
+
+impl Known {
+    fn model(&self) -> &KnownModel {
+        match self {
+            Self::Model(model) => model,
+            Self::Of(split) => &split.known,
+        }
+    }
+}
+
+impl BlackBox {
+    /// A model of the adversary's own, fitted to the records that it knows whole and to what was released of them: by log-ratios, and where
+    /// a score has no logarithm by divergences (J algorithm 2).
+    pub(super) fn shadow(&self, released: ReleasedScores, rng: &mut dyn Rng) -> Result<KnownModel, AttackError> {
+        let positive = match &released {
+            ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c.iter().all(|c| *c > 0.0),
+            _ => false,
+        };
+        let fit = if positive { ShadowFit::LeastSquares } else { ShadowFit::Gradient(Descent::default()) };
+        let auxiliary = AuxiliaryRecords::new(self.y.clone(), self.x.clone(), released, Replacement::default())?;
+        if self.linear {
+            return ShadowEstimate::fit(&self.hidden, &auxiliary, fit, ShadowBias::Known)?.shadow_of(&self.hidden);
+        }
+        let training = NetworkTraining { starts: SHADOW_STARTS, ..NetworkTraining::of(fit) };
+        let guess = Guess { hidden: vec![8; 2], ..Guess::default() };
+        fit_shadow(&self.hidden, &auxiliary, &guess, (fit, ShadowBias::Unknown), &training, rng)?.in_place(&self.hidden)
+    }
+}

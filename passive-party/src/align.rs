@@ -1,0 +1,70 @@
+//! Alignments that this party consents to.
+
+use tokio_stream::StreamExt;
+use vfl_shared::alignment::{Aligner, Frame, Frames, Out, OwnIds, Side};
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::state_file::StateFileError;
+use vfl_shared::types::PartyName;
+
+use crate::config::{AlignmentTable, Settings};
+
+/// This party's consent to alignments.
+pub(crate) struct Alignments {
+    table: AlignmentTable,
+    own: OwnIds,
+    aligner: Aligner,
+}
+
+impl Alignments {
+    /// By the settings, with the record of the state directory.
+    ///
+    /// # Errors
+    /// [`StateFileError`] if there is a record that cannot be read.
+    pub(crate) fn open(settings: &Settings) -> Result<Self, StateFileError> {
+        let table = settings.alignment.clone();
+        let aligner = Aligner::open(Side::Passive, &settings.credentials, &settings.state_dir, table.rules())?;
+        let own = table.own_ids(&settings.features);
+        Ok(Self { table, own, aligner })
+    }
+
+    /// Takes part in one run with the active party that the first frame names, and that proves to be it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: PERMISSION_DENIED without consent, as [`Aligner::turn`], and UNAVAILABLE without the reason if the run ends early.
+    pub(crate) async fn run(&self, mut frames: Frames, out: Out) -> Result<(), Refusal> {
+        // First: who may not align is told nothing else.
+        self.allows(None)?;
+        let active = match frames.next().await.transpose()? {
+            Some(Frame::Start(active)) => active,
+            _ => return Err(Refusal::invalid("an alignment begins with the active party's name")),
+        };
+        self.allows(Some(&active))?;
+        let turn = self.aligner.turn(active)?;
+        let ids = async { self.own.all().await.map_err(|e| e.told("the passive party")) };
+        match turn.run_listing(ids, frames, out, &mut |_| ()).await {
+            Ok(_) => Ok(()),
+            // Nothing was said inside yet.
+            Err(refusal) if refusal.kind == RefusalKind::Unauthenticated => Err(refusal),
+            // The active party was told inside the session. Why may depend on both sets, which the coordinator knows nothing of.
+            Err(refusal) => {
+                tracing::warn!(reason = %refusal, "an alignment ended early");
+                Err(Refusal::unavailable("the passive party ended the alignment before its end"))
+            }
+        }
+    }
+
+    fn allows(&self, active: Option<&PartyName>) -> Result<(), Refusal> {
+        let refused = |message: &str| Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        if !self.table.allowed {
+            return refused(
+                "this passive party aligns with nobody; its operator may set `allowed = true` in [alignment]",
+            );
+        }
+        match active {
+            Some(name) if self.table.active_party.as_ref() != Some(name) => {
+                refused("this passive party aligns with another active party (`active_party` in its [alignment])")
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""Generated from proto/vfl/v1 by python/scripts/generate.sh."""

@@ -1,0 +1,264 @@
+"""The report of an audit: the document that `cloison audit` writes, as tables."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from . import _html, _judge
+from ._judge import LEVELS, Line
+from .errors import ReportError
+
+SCHEMA_VERSION: Final = 9
+_OUTCOMES: Final = ("ran", "not_scored", "not_run")
+# fmt: off
+_POLICY_COLUMNS: Final = [
+    "policy", "level", "result", "attack", "knowledge", "mse", "sigma", "column_mean", "control_mse", "added_risk", "low", "high",
+    "accuracy", "accuracy_lost", "bits", "met", "in_service",
+]
+_ATTACK_COLUMNS: Final = [
+    "policy", "knowledge", "attack", "outcome", "status", "mse", "sigma", "half", "column_mean", "control", "control_mse", "added_risk",
+    "low", "high", "score_mismatch", "records", "reason",
+]
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the attacks on one policy come to: the policy in service, or if that was not audited the first one.
+
+    Attributes:
+        policy: The policy.
+        level: `exact`, `some_exact`, `partial`, `column_mean`, `half`, `no_more`, `unresolved` or `unmeasured`.
+        text: The same as a sentence. It is about the attacks that were tried and nothing else.
+        met: Whether the thresholds are met; none if nothing was demanded.
+    """
+
+    policy: str | None
+    level: str
+    text: str
+    met: bool | None
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.text
+
+
+class Report:
+    """The report of an audit."""
+
+    def __init__(self, document: Mapping[str, Any], source: str = "the report") -> None:
+        """Takes a document that was read from JSON.
+
+        Args:
+            document: The document.
+            source: What to call it in messages.
+
+        Raises:
+            ReportError: It is no report, or one of a schema that this package does not read.
+        """
+        version = document.get("schema_version") if isinstance(document, Mapping) else None
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise ReportError(f"{source} is no report of Cloison: it has no schema_version")
+        if version != SCHEMA_VERSION:
+            fix = "update this package" if version > SCHEMA_VERSION else "audit again with the programs of today"
+            raise ReportError(f"{source} has schema version {version}, this package reads {SCHEMA_VERSION}; {fix}")
+        self._document = copy.deepcopy(dict(document))
+        try:
+            self._lines: list[Line] = _judge.lines(self._document)
+            self._attacks: pd.DataFrame = _attacks(self._document)
+            self._title, self._notes = str(document["title"]), [str(note) for note in document.get("notes", ())]
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            raise ReportError(f"{source} is not a well-formed report: {type(error).__name__} at {error}") from error
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The whole document, as a copy."""
+        return copy.deepcopy(self._document)
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the document's schema."""
+        return SCHEMA_VERSION
+
+    @property
+    def title(self) -> str:
+        """One line for people."""
+        return self._title
+
+    @property
+    def notes(self) -> list[str]:
+        """What else a reader must know."""
+        return list(self._notes)
+
+    @property
+    def attacks(self) -> pd.DataFrame:
+        """A row for each attack of each audit.
+
+        Columns: `policy`; `knowledge` of the adversary (`unaware`, `aware`, `informed`, `informed by moments`); `attack`; `outcome`
+        (`ran`, `not_scored`, `not_run`); `status`, how the estimates come about; `mse` with `sigma`, the standard deviation of its
+        noise; `half` and `column_mean`, the errors of these guesses; `control`, `control_mse`, `added_risk`, `low`, `high`, where the
+        attack has a control without scores; `score_mismatch`; `records`; `reason`, why it was not scored or did not run; then
+        a column for each metric of the report. What is not known is NaN.
+        """
+        return self._attacks.copy()
+
+    @cached_property
+    def _policies(self) -> pd.DataFrame:
+        rows = []
+        for line in self._lines:
+            errors, risk = line.errors or {}, line.risk
+            rows.append(
+                {
+                    "policy": line.policy,
+                    "level": line.level,
+                    "result": LEVELS[line.level],
+                    "attack": line.attack,
+                    "knowledge": line.knowledge,
+                    "mse": errors.get("mse"),
+                    "sigma": errors.get("sigma"),
+                    "column_mean": line.column_mean["mse"] if line.column_mean else None,
+                    "control_mse": risk.control_mse if risk else None,
+                    "added_risk": risk.value if risk else None,
+                    "low": risk.low if risk else None,
+                    "high": risk.high if risk else None,
+                    "accuracy": line.utility.get("accuracy"),
+                    "accuracy_lost": line.accuracy_lost,
+                    "bits": line.utility.get("bits"),
+                    "met": line.met,
+                    "in_service": line.in_service,
+                }
+            )
+        columns = _POLICY_COLUMNS
+        made = _typed(
+            pd.DataFrame(rows, columns=pd.Index(columns)),
+            texts={"policy", "level", "result", "attack", "knowledge", "met"},
+        )
+        return made.set_index("policy")
+
+    @property
+    def policies(self) -> pd.DataFrame:
+        """A row for each policy whose scores were attacked, indexed by policy.
+
+        The figures are those of the strongest informed attack where there is one, else of the strongest attack. `added_risk` is
+        1 − error / error of the same adversary without scores, with its interval of 95 % from `low` to `high`; the choice of the best
+        attack is corrected for. `accuracy_lost` is a share. `met` says whether the thresholds are met.
+        """
+        return self._policies.copy()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the policy in service, or if that was not audited on the first one."""
+        line = next((line for line in self._lines if line.judged), None)
+        if line is None:
+            met = False if self._document.get("thresholds") else None
+            return Verdict(None, "unmeasured", "No policy whose scores are released was audited.", met)
+        sentence = line.sentence()
+        text = sentence[0].upper() + sentence[1:] + "."
+        for result in line.results:
+            limit = (self._document.get("thresholds") or {})[result["threshold"]]
+            text += f" Threshold {result['threshold']} = {limit:g}: {result['compliance'].replace('_', ' ')}."
+        return Verdict(line.policy, line.level, text, line.met)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return _html.table(self)
+
+    def __repr__(self) -> str:
+        """Title and verdict."""
+        return f"<cloison.Report {self.title!r}: {self.verdict}>"
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the compact table as a page of its own. The page with every figure is the `report.html` that `cloison audit` leaves."""
+        place = Path(path)
+        place.write_text(_html.page(self), encoding="utf-8")
+        return place
+
+    def to_json(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the document."""
+        place = Path(path)
+        place.write_text(
+            json.dumps(self._document, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8"
+        )
+        return place
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """Reads a report.
+
+    Args:
+        path: The `report.json` of an audit or a demonstration, or the directory that holds it.
+
+    Raises:
+        ReportError: It cannot be read, or is no report of a schema that this package reads.
+    """
+    place = Path(path)
+    if place.is_dir():
+        place = place / "report.json"
+    try:
+        document = json.loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"cannot read {place}: {error.strerror}") from error
+    except ValueError as error:
+        raise ReportError(f"{place} is not JSON: {error}") from error
+    return Report(document, str(place))
+
+
+def _attacks(document: Mapping[str, Any]) -> pd.DataFrame:
+    metrics = [str(metric["name"]) for metric in document.get("metrics", ())]
+    rows = []
+    for audit in document["audits"]:
+        baselines = audit["baselines"]
+        for attack in audit["attacks"]:
+            kind = next(kind for kind in _OUTCOMES if kind in attack["outcome"])
+            outcome, risk = attack["outcome"][kind], attack.get("added_risk", {})
+            errors = outcome.get("errors", {})
+            row = {
+                "policy": _judge.label(audit["policy"]),
+                "knowledge": _judge.knowledge(audit),
+                "attack": attack["name"],
+                "outcome": kind,
+                "status": _status(outcome.get("status", outcome.get("why"))),
+                "mse": errors.get("mse"),
+                "sigma": errors.get("sigma"),
+                "half": baselines["half"]["mse"],
+                "column_mean": baselines["column_mean"]["mse"],
+                "control": risk.get("control"),
+                "control_mse": risk.get("control_mse"),
+                "added_risk": risk.get("value"),
+                "low": risk.get("low"),
+                "high": risk.get("high"),
+                "score_mismatch": attack.get("score_mismatch"),
+                "records": audit["records"],
+                "reason": outcome.get("reason"),
+            }
+            told = {figure["name"]: figure.get("value") for figure in errors.get("metrics", ())}
+            rows.append(row | {name: told.get(name) for name in metrics})
+    columns = [*_ATTACK_COLUMNS, *metrics]
+    texts = {"policy", "knowledge", "attack", "outcome", "status", "control", "reason"}
+    return _typed(pd.DataFrame(rows, columns=pd.Index(columns)), texts=texts)
+
+
+def _status(status: object) -> str | None:
+    """A status by name; those with numbers are tables of one entry."""
+    return next(iter(status)) if isinstance(status, dict) else None if status is None else str(status)
+
+
+def _typed(table: pd.DataFrame, texts: set[str]) -> pd.DataFrame:
+    """Texts as objects with None, `records` as integers, all else as float64 with NaN."""
+    for name in table.columns:
+        if name in texts:
+            table[name] = table[name].astype(object).where(table[name].notna(), None)
+        elif name == "records":
+            table[name] = table[name].astype("int64")
+        elif name != "in_service":
+            table[name] = table[name].astype("float64")
+    return table

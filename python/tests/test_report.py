@@ -1,0 +1,246 @@
+"""Reports as tables, on small documents by hand. What the programs say of real ones is compared in test_audit.py."""
+
+from __future__ import annotations
+
+import copy
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cloison
+from cloison import _figures
+
+
+def errors(mse: float, **more: Any) -> dict[str, Any]:
+    return {"mse": mse, "per_feature": [], **more}
+
+
+def ran(name: str, mse: float, status: Any = "unique", **more: Any) -> dict[str, Any]:
+    per_feature, sigma = more.pop("per_feature", []), more.pop("sigma", None)
+    told = {"mse": mse, "per_feature": per_feature} | ({"sigma": sigma} if sigma is not None else {})
+    return {"name": name, "outcome": {"ran": {"status": status, "errors": told}}, **more}
+
+
+def audit(*attacks: dict[str, Any], policy: str = "none", **more: Any) -> dict[str, Any]:
+    model = {"parameters": "true", "defense": "unknown", "observations": "one_score_per_record", "shares": "honest"}
+    return {
+        "policy": {"name": policy} | ({"parameters": more.pop("parameters")} if "parameters" in more else {}),
+        "threat_model": model | more.pop("threat_model", {}),
+        "records": 200,
+        "utility": {"accuracy": 0.9, "accuracy_change": -0.05},
+        "baselines": {
+            "half": errors(0.1, per_feature=[0.1, 0.1]),
+            "column_mean": errors(0.05, per_feature=[0.05, 0.05]),
+        },
+        "attacks": list(attacks),
+        **more,
+    }
+
+
+def document(*audits: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"schema_version": 9, "title": "An audit", "audits": list(audits), **more}
+
+
+RISK = {"control": "imputation", "control_mse": 0.004, "value": 0.5, "low": 0.4, "high": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("attacks", "level"),
+    [
+        ([ran("rcc1", 1e-15)], "exact"),
+        ([ran("rcc1", 0.02)], "partial"),
+        ([ran("rcc1", 0.02, per_feature=[0.04, 1e-20])], "some_exact"),
+        ([ran("rcc1", 0.07)], "column_mean"),
+        ([ran("rcc1", 0.2)], "half"),
+        ([ran("half", 0.001, status="guess")], "unmeasured"),
+        ([], "unmeasured"),
+        ([{"name": "rcc1", "outcome": {"not_run": {"why": "parameters_hidden", "reason": "hidden"}}}], "unmeasured"),
+        ([ran("gaussian", 0.002, added_risk=RISK)], "partial"),
+        ([ran("gaussian", 0.002, added_risk=RISK | {"low": -0.1})], "no_more"),
+        ([ran("gaussian", 1e-14, added_risk=RISK)], "exact"),
+        ([ran("rcc1", 0.03, sigma=0.002)], "partial"),
+        ([ran("rcc1", 0.04, sigma=0.02)], "unresolved"),
+        ([ran("rcc1", 0.08, sigma=0.002)], "column_mean"),
+        ([ran("rcc1", 0.2, sigma=0.002)], "half"),
+    ],
+)
+def test_levels_are_those_of_the_programs(attacks: list[dict[str, Any]], level: str) -> None:
+    report = cloison.Report(document(audit(*attacks)))
+    assert report.verdict.level == level
+    assert report.policies.loc["none", "level"] == level
+
+
+INFORMED = audit(ran("gaussian", 0.002, added_risk=RISK), threat_model={"known_records": 200})
+
+
+@pytest.mark.parametrize(
+    ("other", "attack", "level", "risk"),
+    [
+        (audit(ran("rcc1", 1e-20)), "rcc1", "exact", 1.0),
+        (audit(ran("rcc1", 0.001)), "rcc1", "partial", 0.75),
+        # Within the interval of the informed one, and where noise covers the difference.
+        (audit(ran("rcc1", 0.0018)), "gaussian", "partial", 0.5),
+        (audit(ran("rcc1", 0.001, sigma=0.001)), "gaussian", "partial", 0.5),
+        # Other features, and no score.
+        (audit(ran("rcc1", 1e-20), threat_model={"target": ["bank"]}), "gaussian", "partial", 0.5),
+        (audit(ran("rcc1", 1e-20), threat_model={"observations": "no_score"}), "gaussian", "partial", 0.5),
+    ],
+)
+def test_a_policy_is_judged_by_what_finds_most(other: dict[str, Any], attack: str, level: str, risk: float) -> None:
+    line = cloison.Report(document(other, INFORMED, thresholds={"max_added_risk": 0.6})).policies.loc["none"]
+    assert (line["attack"], line["level"]) == (attack, level)
+    assert line["added_risk"] == pytest.approx(risk)
+
+
+def test_the_strongest_attack_is_shown_and_guesses_are_none() -> None:
+    report = cloison.Report(document(audit(ran("half", 0.0, status="guess"), ran("rcc1", 0.03), ran("rcc2", 0.02))))
+    assert report.policies.loc["none", "attack"] == "rcc2"
+    assert str(report.verdict) == "Behind none, rebuilt in part (rcc2 has error 0.0200)."
+    assert report.verdict.met is None
+    assert report.policies.loc["none", "accuracy_lost"] == 0.0
+
+
+def test_the_choice_of_the_best_attack_is_corrected_for() -> None:
+    # By hand: rcc2 is the strongest. Each half chooses the attack that does best on it, and is read off the other:
+    # 0.5 of the second half and 0.4 of the first, against 0.6 + 0.5 of rcc2 on both: (1.1 - 0.9) / 2 = 0.1 less.
+    one = ran("rcc1", 0.0022, added_risk=RISK | {"value": 0.45, "halves": {"first": 0.4, "second": 0.52}})
+    two = ran("rcc2", 0.002, added_risk=RISK | {"value": 0.5, "halves": {"first": 0.6, "second": 0.5}})
+    line = cloison.Report(document(audit(one, two))).policies.loc["none"]
+    assert [line["added_risk"], line["low"], line["high"]] == pytest.approx([0.4, 0.3, 0.5])
+
+
+def test_policies_have_their_settings_and_thresholds() -> None:
+    over = {"threshold": "max_added_risk", "compliance": "not_met", "figure": 0.6, "attack": "gaussian"}
+    under = {"threshold": "max_added_risk", "compliance": "met", "figure": 0.05, "attack": "gaussian"}
+    rounding = {"name": "rounding", "parameters": {"decimals": 2}}
+    report = cloison.Report(
+        document(
+            audit(ran("gaussian", 0.002, added_risk=RISK), thresholds=[under, over]),
+            audit(ran("gaussian", 0.004), policy="rounding", parameters={"decimals": 2}, thresholds=[under]),
+            audit(ran("agnostic", 0.04), threat_model={"observations": "no_score"}),
+            in_service=rounding,
+            thresholds={"max_added_risk": 0.1},
+        )
+    )
+    assert report.policies.index.tolist() == ["none", "rounding (decimals = 2)"]
+    assert report.policies["met"].tolist() == [False, True]
+    assert report.policies["in_service"].tolist() == [False, True]
+    assert report.policies["accuracy_lost"].tolist() == pytest.approx([0.0, 0.05])
+    assert (report.verdict.policy, report.verdict.met) == ("rounding (decimals = 2)", True)
+    assert "Threshold max_added_risk = 0.1: met." in report.verdict.text
+
+
+def test_attacks_are_rows() -> None:
+    named = ran("rcc1", 0.02, status={"least_norm": {"rank": 2, "unknowns": 3}}, score_mismatch=1e-9)
+    named["outcome"]["ran"]["errors"]["metrics"] = [{"name": "correlation", "value": 0.7}]
+    hidden = {
+        "name": "rcc2",
+        "outcome": {"not_run": {"why": "parameters_hidden", "reason": "the parameters are hidden"}},
+    }
+    metrics = [{"name": "correlation"}]
+    attacks = cloison.Report(document(audit(named, hidden), metrics=metrics)).attacks
+    assert attacks["status"].tolist() == ["least_norm", "parameters_hidden"]
+    assert attacks["outcome"].tolist() == ["ran", "not_run"]
+    assert attacks["reason"].tolist() == [None, "the parameters are hidden"]
+    assert attacks["mse"].dtype == np.float64
+    assert attacks.loc[0, "correlation"] == 0.7
+    assert attacks["correlation"].isna().tolist() == [False, True]
+    assert attacks["column_mean"].tolist() == [0.05, 0.05]
+
+
+def test_tables_are_copies() -> None:
+    report = cloison.Report(document(audit(ran("rcc1", 0.02))))
+    attacks, policies = report.attacks, report.policies
+    attacks.loc[0, "mse"] = 1.0
+    policies.loc["none", "mse"] = 1.0
+    report.document["title"] = "another"
+    assert (report.attacks.loc[0, "mse"], report.policies.loc["none", "mse"], report.title) == (0.02, 0.02, "An audit")
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.attributes: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.opened.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+
+def test_the_page_is_self_contained_and_escapes_what_others_wrote(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    sent = document(audit(ran(evil, 0.02), policy=evil), title=evil, notes=[f"note {evil}"])
+    report = cloison.Report(sent)
+    page = report.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
+    tags = Tags(page)
+    assert report._repr_html_() in page
+    assert not {"script", "link", "img", "iframe"} & set(tags.opened)
+    assert not {"src", "href", "onload"} & set(tags.attributes)
+    assert page.count("&lt;script&gt;") >= 4
+
+
+def test_a_report_is_read_from_its_file_or_directory(tmp_path: Path) -> None:
+    sent = document(audit(ran("rcc1", 0.02)))
+    (tmp_path / "report.json").write_text(json.dumps(sent))
+    for place in (tmp_path, tmp_path / "report.json"):
+        assert cloison.load_report(place).document == sent
+    again = cloison.load_report(tmp_path).to_json(tmp_path / "again.json")
+    assert json.loads(again.read_text()) == sent
+
+
+def test_other_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    good = document(audit(ran("rcc1", 0.02)))
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"schema_version": 10}, "update this package"),
+        ({"schema_version": 8}, "audit again"),
+        ({"schema_version": "9"}, "no schema_version"),
+        ({"audits": [{"policy": {}}]}, "not a well-formed report"),
+        ({"audits": 3}, "not a well-formed report"),
+    ]
+    for change, said in changes:
+        (tmp_path / "report.json").write_text(json.dumps(copy.deepcopy(good) | change))
+        with pytest.raises(cloison.ReportError, match=said):
+            cloison.load_report(tmp_path)
+    for text, said in [("[]", "no report"), ("{", "is not JSON"), ("\xff", "is not JSON")]:
+        (tmp_path / "report.json").write_bytes(text.encode("latin-1"))
+        with pytest.raises(cloison.ReportError, match=said):
+            cloison.load_report(tmp_path)
+    with pytest.raises(cloison.ReportError, match="cannot read"):
+        cloison.load_report(tmp_path / "missing")
+
+
+def test_a_report_without_an_audit_says_so() -> None:
+    report = cloison.Report(document())
+    assert report.attacks.empty
+    assert report.policies.empty
+    assert report.verdict.level == "unmeasured"
+    assert "<table" in report._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (0.0, "0"),
+        (1.2345e-27, "1.23e-27"),
+        (9.99e-4, "9.99e-4"),
+        (9.996e-4, "0.0010"),
+        (0.0912, "0.0912"),
+        (0.9996, "1.00"),
+        (12.34, "12.3"),
+        (999.6, "1000"),
+        (1237.0, "1240"),
+        (9996.0, "1.00e4"),
+    ],
+)
+def test_figures_are_written_as_the_programs_write_them(x: float, text: str) -> None:
+    assert _figures.significant(x) == text
+    assert _figures.figure(0.02134, 0.0041) == "0.0213 ± 0.0041"
+    assert _figures.figure(-0.001, 0.012) == "-0.001 ± 0.012"
+    assert _figures.percent(0.0752) == "7.5 %"
+    assert _figures.interval(0.679, 0.731) == "68 to 73 %"

@@ -1,0 +1,332 @@
+//! The record of a party's alignments on disk: with whom, on how many ids, and what came of each. It is what the limit on runs counts.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Common, Rules, Side, Sizes};
+use crate::clock::now;
+use crate::files::write_atomic;
+use crate::hex;
+use crate::rpc::{Refusal, RefusalKind};
+use crate::state_dir::StateDir;
+use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
+use crate::types::{PartyName, RecordIds};
+
+/// What to do about a damaged record.
+const FIX: &str = "it counts alignments: restore it from a backup";
+
+/// The form of the file.
+const SCHEMA: u32 = 1;
+
+/// One run that counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunEntry {
+    /// From 1.
+    pub number: u32,
+    /// The other party.
+    pub peer: PartyName,
+    /// Unix seconds.
+    pub begun_at: i64,
+    /// Ids of this party.
+    pub own: u64,
+    /// Ids of the other party.
+    pub theirs: u64,
+    /// SHA-256 of this party's sorted ids: the same for the same set.
+    pub set: String,
+    /// What came of it; absent: it was cut off, refused, or is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+/// The end of a run that both parties completed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ended {
+    /// Unix seconds.
+    pub at: i64,
+    /// Ids in common.
+    pub common: u64,
+    /// Why they are not where `[alignment] out` says, if they are not. The party has them in its state directory all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_failed: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    schema: u32,
+    runs: Vec<RunEntry>,
+}
+
+/// The runs of a state directory.
+pub(super) struct Runs {
+    /// Whose they are.
+    side: Side,
+    dir: StateDir,
+    /// One change of the file at a time, by this process; of several, that of the one that was faster.
+    turn: Mutex<()>,
+}
+
+fn dir(state_dir: impl Into<StateDir>) -> StateDir {
+    state_dir.into().below("alignments")
+}
+
+fn file(dir: &StateDir) -> StateFile {
+    dir.file("runs.json", FIX)
+}
+
+/// The record, and which content that is.
+fn read(dir: &StateDir) -> Result<(Revision, Record), StateFileError> {
+    let file = file(dir);
+    let (revision, content) = file.read_newer(None)?.unwrap_or_default();
+    let record = content.map(|content| file.parse_one_of(&content, &[SCHEMA])).transpose()?;
+    Ok((revision, record.map_or(Record { schema: SCHEMA, runs: Vec::new() }, |(_, record)| record)))
+}
+
+/// The runs that a state directory records, in their order.
+///
+/// # Errors
+/// [`StateFileError`].
+pub fn runs(state_dir: impl Into<StateDir>) -> Result<Vec<RunEntry>, StateFileError> {
+    Ok(read(&dir(state_dir))?.1.runs)
+}
+
+impl Runs {
+    /// The record of a state directory, which may be none yet.
+    ///
+    /// # Errors
+    /// [`StateFileError`] if there is one that cannot be read.
+    pub(super) fn open(side: Side, state_dir: impl Into<StateDir>) -> Result<Self, StateFileError> {
+        let runs = Self { side, dir: dir(state_dir), turn: Mutex::default() };
+        read(&runs.dir)?;
+        Ok(runs)
+    }
+
+    /// How many runs are left with another party.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if none is.
+    pub(super) fn left(&self, peer: &PartyName, rules: &Rules) -> Result<u32, Refusal> {
+        let (_, record) = read(&self.dir).map_err(|e| self.unreadable(&e))?;
+        left(&record, peer, rules)
+    }
+
+    /// Changes the newest record, and again if another process was faster.
+    fn change<T>(&self, mut change: impl FnMut(&mut Record) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = file(&self.dir);
+        loop {
+            let (seen, mut record) = read(&self.dir).map_err(|e| self.unreadable(&e))?;
+            let done = change(&mut record)?;
+            let written = file.json(&record).and_then(|content| file.swap(seen, &content));
+            if written.map_err(|e| self.unwritten(&e))?.is_some() {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Writes down that a run counts; gives its number and how many are left after it.
+    ///
+    /// # Errors
+    /// As [`Self::left`]; INTERNAL if it cannot be written.
+    pub(super) fn begin(
+        &self,
+        peer: &PartyName,
+        sizes: Sizes,
+        ids: &RecordIds,
+        rules: &Rules,
+    ) -> Result<(u32, u32), Refusal> {
+        let set = set_name(ids);
+        let Sizes { own, theirs } = sizes;
+        let (number, left) = self.change(|record| {
+            let left = left(record, peer, rules)? - 1;
+            let number = record.runs.last().map_or(0, |run| run.number) + 1;
+            let (peer, set) = (peer.clone(), set.clone());
+            record.runs.push(RunEntry { number, peer, begun_at: now(), own, theirs, set, ended: None });
+            Ok((number, left))
+        })?;
+        tracing::info!(%peer, number, own, theirs, left, "an alignment is written down: it counts from here on");
+        Ok((number, left))
+    }
+
+    /// Keeps the result of a run: the ids in a file of the state directory, which only its owner may read, then the entry, then the file that
+    /// the operator wants beside it. Both parties have the result by then: what becomes of that last file is the operator's affair alone.
+    ///
+    /// # Errors
+    /// INTERNAL if a file of the state directory cannot be written.
+    pub(super) fn keep(&self, number: u32, common: &Common, rules: &Rules) -> Result<(), Refusal> {
+        let text: String = common.ids.iter().flat_map(|id| [id, "\n"]).collect();
+        let own = self.change(|record| {
+            let Some(run) = record.runs.iter_mut().find(|run| run.number == number) else {
+                return Err(Refusal::internal("the record of alignments has lost a run; restore it from a backup"));
+            };
+            run.ended = Some(Ended { at: now(), common: common.ids.len() as u64, out_failed: None });
+            let own = self.dir.file(&format!("{number}-{}.ids", run.peer), FIX);
+            own.write(text.as_bytes()).map_err(|e| self.unwritten(&e))?;
+            Ok(own)
+        })?;
+        let Some(out) = &rules.out else { return Ok(()) };
+        let Err(error) = write_atomic(out, text.as_bytes(), true) else { return Ok(()) };
+        let failed = format!("cannot write {}: {error}", out.display());
+        tracing::error!(
+            number,
+            "the ids in common are not where `out` in [alignment] says: {failed}; the run stands, copy them from {}",
+            own.path().display()
+        );
+        // The log has it, and the run stands without.
+        let _ = self.change(|record| {
+            let run = record.runs.iter_mut().find(|run| run.number == number);
+            if let Some(ended) = run.and_then(|run| run.ended.as_mut()) {
+                ended.out_failed = Some(failed.clone());
+            }
+            Ok(())
+        });
+        Ok(())
+    }
+
+    /// Whose log says why. The other party is told no more.
+    fn whose(&self) -> &'static str {
+        match self.side {
+            Side::Active => "the active party's",
+            Side::Passive => "the passive party's",
+        }
+    }
+
+    fn unreadable(&self, error: &StateFileError) -> Refusal {
+        tracing::error!(%error, "the record of alignments cannot be read");
+        let whose = self.whose();
+        let reason = format!("{whose} record of alignments cannot be read, so none begins; {whose} log says why");
+        Refusal::own_state(error.away(), reason)
+    }
+
+    fn unwritten(&self, error: &StateFileError) -> Refusal {
+        tracing::error!(%error, "an alignment cannot be written down");
+        let reason = format!("the alignment cannot be written down; {} log says why", self.whose());
+        Refusal::own_state(error.away(), reason)
+    }
+}
+
+fn left(record: &Record, peer: &PartyName, rules: &Rules) -> Result<u32, Refusal> {
+    let begun = record.runs.iter().filter(|run| run.peer == *peer).count();
+    let left = rules.max_runs.saturating_sub(u32::try_from(begun).unwrap_or(u32::MAX));
+    if left > 0 {
+        return Ok(left);
+    }
+    let message = format!(
+        "{begun} alignments with `{peer}` have begun here, and `max_runs = {}` in [alignment] allows no more; each tells which ids of \
+         a list are held, so raise it only for a party that may ask again",
+        rules.max_runs
+    );
+    Err(Refusal::new(RefusalKind::ResourceExhausted, message))
+}
+
+/// A name of a set of ids, whatever their order.
+fn set_name(ids: &RecordIds) -> String {
+    let mut sorted: Vec<&str> = ids.iter().collect();
+    sorted.sort_unstable();
+    let mut hash = Sha256::new();
+    for id in sorted {
+        hash.update((id.len() as u64).to_le_bytes());
+        hash.update(id.as_bytes());
+    }
+    hex(hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(max_runs: u32) -> Rules {
+        Rules { max_runs, max_records: 10, least_common: 0, out: None }
+    }
+
+    fn name(name: &str) -> PartyName {
+        PartyName::new(name).unwrap()
+    }
+
+    #[test]
+    fn runs_are_counted_on_disk_for_each_peer() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ids, sizes) = (RecordIds::new(["b", "a"]).unwrap(), Sizes { own: 2, theirs: 3 });
+        let open = || Runs::open(Side::Active, dir.path()).unwrap();
+        assert_eq!(open().begin(&name("a"), sizes, &ids, &rules(2)).unwrap(), (1, 1));
+        assert_eq!(open().begin(&name("b"), sizes, &ids, &rules(1)).unwrap(), (2, 0));
+        // A run that was cut off counts, also after a restart.
+        assert_eq!(open().left(&name("a"), &rules(2)).unwrap(), 1);
+        let spent = open().begin(&name("b"), sizes, &ids, &rules(1)).unwrap_err();
+        assert!(spent.kind == RefusalKind::ResourceExhausted && spent.message.contains("max_runs = 1"), "{spent}");
+        assert!(open().left(&name("c"), &rules(0)).is_err());
+        let listed = runs(dir.path()).unwrap();
+        assert_eq!(listed.iter().map(|run| run.peer.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(listed[0].set, set_name(&RecordIds::new(["a", "b"]).unwrap()));
+        assert!(listed.iter().all(|run| run.ended.is_none()));
+    }
+
+    #[test]
+    fn results_are_private_files_and_an_entry() {
+        let dir = tempfile::tempdir().unwrap();
+        let rules = Rules { out: Some(dir.path().join("out/common.ids")), ..rules(1) };
+        let (ids, sizes) = (RecordIds::new(["a", "b"]).unwrap(), Sizes { own: 2, theirs: 2 });
+        let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
+        let (number, _) = runs_of.begin(&name("p"), sizes, &ids, &rules).unwrap();
+        runs_of.keep(number, &Common { ids, sizes }, &rules).unwrap();
+        for path in ["alignments/1-p.ids", "out/common.ids"] {
+            let path = dir.path().join(path);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb\n");
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt;
+                assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            }
+        }
+        assert_eq!(runs(dir.path()).unwrap()[0].ended.as_ref().unwrap().common, 2);
+        assert!(runs_of.keep(9, &Common { ids: RecordIds::default(), sizes }, &rules).is_err());
+    }
+
+    /// A place for the operator's own copy that cannot be written costs nobody the run.
+    #[test]
+    fn a_result_stands_without_the_operators_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ids, sizes) = (RecordIds::new(["a", "b"]).unwrap(), Sizes { own: 2, theirs: 2 });
+        // A file where a directory would have to be.
+        std::fs::write(dir.path().join("taken"), "").unwrap();
+        let rules = Rules { out: Some(dir.path().join("taken/common.ids")), ..rules(1) };
+        let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
+        let (number, _) = runs_of.begin(&name("p"), sizes, &ids, &rules).unwrap();
+        runs_of.keep(number, &Common { ids, sizes }, &rules).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("alignments/1-p.ids")).unwrap(), "a\nb\n");
+        let ended = runs(dir.path()).unwrap()[0].ended.clone().unwrap();
+        assert_eq!(ended.common, 2);
+        assert!(ended.out_failed.unwrap().contains("taken/common.ids"));
+    }
+
+    /// What cannot be kept in the state directory is a refusal that says whose log has the reason, and no path.
+    #[test]
+    fn a_result_that_cannot_be_kept_names_the_party() {
+        for (side, whose) in [(Side::Active, "the active party's log"), (Side::Passive, "the passive party's log")] {
+            let dir = tempfile::tempdir().unwrap();
+            let (ids, sizes) = (RecordIds::new(["a"]).unwrap(), Sizes { own: 1, theirs: 1 });
+            let runs_of = Runs::open(side, dir.path()).unwrap();
+            std::fs::write(dir.path().join("alignments"), "").unwrap();
+            let refused = runs_of.begin(&name("p"), sizes, &ids, &rules(1)).unwrap_err();
+            assert!(refused.message.contains(whose), "{refused}");
+            assert!(!refused.message.contains(&dir.path().display().to_string()), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_record_lets_nothing_begin() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
+        std::fs::create_dir(dir.path().join("alignments")).unwrap();
+        std::fs::write(dir.path().join("alignments/runs.json"), "{\"schema\": 1, \"runs\": [").unwrap();
+        assert!(matches!(Runs::open(Side::Passive, dir.path()), Err(StateFileError::Damaged { .. })));
+        let refused = runs_of.left(&name("a"), &rules(5)).unwrap_err();
+        assert!(!refused.message.contains("runs.json"), "{refused}");
+        assert!(refused.message.contains("the passive party's log says why"), "{refused}");
+    }
+}

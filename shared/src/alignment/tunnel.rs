@@ -1,0 +1,104 @@
+//! Bytes of a session through frames: what is written at one end comes out as frames, and frames come in as bytes to read.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_stream::{Stream, StreamExt};
+
+use super::Frame;
+use super::wire::MAX_PIECE_BYTES;
+use crate::rpc::Refusal;
+
+/// Bytes that wait in either direction before the writer has to wait.
+const BUFFER: usize = 4 * MAX_PIECE_BYTES;
+/// How long what is left to be sent may take at the end.
+const LAST: Duration = Duration::from_secs(10);
+
+/// Frames from the coordinator.
+pub type Frames = Pin<Box<dyn Stream<Item = Result<Frame, Refusal>> + Send>>;
+/// Frames to it.
+pub type Out = mpsc::Sender<Result<Frame, Refusal>>;
+
+/// The two pumps behind a stream. They end when it is dropped.
+pub(super) struct Tunnel {
+    upstream: JoinHandle<()>,
+    downstream: JoinHandle<()>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    sent: AtomicU64,
+    received: AtomicU64,
+    /// Why the frames ended, if they ended with a reason.
+    why: Mutex<Option<Refusal>>,
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.upstream.abort();
+        self.downstream.abort();
+    }
+}
+
+impl Tunnel {
+    /// Opens a stream of bytes over frames in both directions.
+    pub(super) fn open(frames: Frames, out: Out) -> (DuplexStream, Self) {
+        let (near, far) = tokio::io::duplex(BUFFER);
+        let (read, write) = tokio::io::split(far);
+        let shared = Arc::new(Shared::default());
+        let upstream = tokio::spawn(pump_out(read, out, shared.clone()));
+        let downstream = tokio::spawn(pump_in(frames, write, shared.clone()));
+        (near, Self { upstream, downstream, shared })
+    }
+
+    /// Bytes sent and received.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.shared.sent.load(Ordering::Relaxed), self.shared.received.load(Ordering::Relaxed))
+    }
+
+    /// Why the frames ended, if whoever carries them said so.
+    pub(super) fn why(&self) -> Option<Refusal> {
+        self.shared.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has what was written sent. The stream must be dropped.
+    pub(super) async fn finish(&mut self) {
+        let _ = tokio::time::timeout(LAST, &mut self.upstream).await;
+    }
+}
+
+async fn pump_out(mut read: ReadHalf<DuplexStream>, out: Out, shared: Arc<Shared>) {
+    let mut piece = vec![0; MAX_PIECE_BYTES];
+    while let Ok(length @ 1..) = read.read(&mut piece).await {
+        if out.send(Ok(Frame::Sealed(Bytes::copy_from_slice(&piece[..length])))).await.is_err() {
+            return;
+        }
+        shared.sent.fetch_add(length as u64, Ordering::Relaxed);
+    }
+}
+
+async fn pump_in(mut frames: Frames, mut write: WriteHalf<DuplexStream>, shared: Arc<Shared>) {
+    let why = loop {
+        match frames.next().await {
+            Some(Ok(Frame::Sealed(bytes))) => {
+                shared.received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                if write.write_all(&bytes).await.is_err() {
+                    return;
+                }
+            }
+            Some(Ok(Frame::Start(_))) => break Some(Refusal::invalid("an alignment has begun; it is not begun twice")),
+            Some(Err(refusal)) => break Some(refusal),
+            None => break None,
+        }
+    };
+    *shared.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    // The reader finds the end, and asks why.
+    let _ = write.shutdown().await;
+}

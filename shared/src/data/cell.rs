@@ -1,0 +1,184 @@
+//! One raw value of a source, and what the schema makes of it: the same for every store.
+
+use std::borrow::Cow;
+
+use super::csv_error::TableProblem;
+use super::schema::{Content, FeatureKind, FeatureSchema};
+
+/// A value as a source gives it.
+#[derive(Clone, Copy)]
+pub enum Cell<'a> {
+    /// Text: a category, a class, an id, or a number in decimal.
+    Text(&'a str),
+    /// A floating-point number.
+    Real(f64),
+    /// A whole number.
+    Integer(i64),
+    /// True or false; as a number 1 or 0.
+    Bool(bool),
+    /// NULL.
+    Missing,
+}
+
+impl<'a> Cell<'a> {
+    /// The value as an id, a category or a class is written: numbers in their shortest decimal form, `true` and `false`.
+    ///
+    /// # Errors
+    /// [`TableProblem::Missing`] where there is none.
+    pub fn text(self) -> Result<Cow<'a, str>, TableProblem> {
+        match self {
+            Self::Text(text) => Ok(Cow::Borrowed(text)),
+            Self::Real(value) => Ok(Cow::Owned(value.to_string())),
+            Self::Integer(value) => Ok(Cow::Owned(value.to_string())),
+            Self::Bool(value) => Ok(Cow::Borrowed(if value { "true" } else { "false" })),
+            Self::Missing => Err(TableProblem::Missing),
+        }
+    }
+
+    /// The value as a finite number.
+    ///
+    /// # Errors
+    /// [`TableProblem`] saying why it is none.
+    pub fn number(self) -> Result<f64, TableProblem> {
+        let value = match self {
+            Self::Text(text) => {
+                let text = text.trim();
+                if text.is_empty() {
+                    return Err(TableProblem::EmptyField);
+                }
+                text.parse().map_err(|_| TableProblem::NotANumber)?
+            }
+            Self::Real(value) => value,
+            Self::Integer(value) => value as f64,
+            Self::Bool(value) => f64::from(u8::from(value)),
+            Self::Missing => return Err(TableProblem::Missing),
+        };
+        if value.is_finite() { Ok(value) } else { Err(TableProblem::NotFinite) }
+    }
+}
+
+/// What a column of a source is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// The record ids.
+    Id,
+    /// The labels.
+    Label,
+    /// The feature column at this place of the schema.
+    Column(usize),
+}
+
+/// A column that a schema asks its source for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceColumn {
+    /// Its name in the source.
+    pub name: String,
+    /// What it is for.
+    pub target: Target,
+    /// Whether it is a number; otherwise it is an id, a category or a class, which is text.
+    pub number: bool,
+}
+
+impl FeatureSchema {
+    /// The columns that a source must have: the id, the label if there is one, then the features' in their order.
+    #[must_use]
+    pub fn source_columns(&self) -> Vec<SourceColumn> {
+        let text = |name: &str, target| SourceColumn { name: name.to_owned(), target, number: false };
+        let id = std::iter::once(text(self.id_column(), Target::Id));
+        let label = self.label().map(|label| text(&label.column, Target::Label));
+        let features = self.columns().iter().enumerate().map(|(at, column)| SourceColumn {
+            name: column.name.clone(),
+            target: Target::Column(at),
+            number: matches!(column.content, Content::Number { .. }),
+        });
+        id.chain(label).chain(features).collect()
+    }
+
+    /// Reads a value of a feature column into a record's features (d values, 0 before): checked against kind, range and categories,
+    /// and normalised.
+    ///
+    /// # Errors
+    /// [`TableProblem`] saying what is wrong with it, never the value.
+    pub fn read_feature(&self, column: usize, cell: Cell<'_>, values: &mut [f64]) -> Result<(), TableProblem> {
+        let column = &self.columns()[column];
+        let spec = &self.features()[column.first];
+        match &column.content {
+            Content::OneHot(categories) => values[column.first + category(categories, cell)?] = 1.0,
+            Content::Steps(categories) => values[column.first] = spec.normalise(category(categories, cell)? as f64),
+            &Content::Number { clamp } => {
+                let (min, max) = (spec.min, spec.max);
+                let mut value = cell.number()?;
+                if clamp {
+                    value = value.clamp(min, max);
+                }
+                if spec.kind == FeatureKind::Binary && value != min && value != max {
+                    return Err(TableProblem::NotBinary { min, max });
+                }
+                if !(min..=max).contains(&value) {
+                    return Err(TableProblem::OutOfRange { min, max });
+                }
+                values[column.first] = spec.normalise(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a value of the label column: the number of its class.
+    ///
+    /// # Errors
+    /// [`TableProblem::UnknownClass`], also where the schema declares no label; [`TableProblem::Missing`] for NULL.
+    pub fn read_label(&self, cell: Cell<'_>) -> Result<u32, TableProblem> {
+        let classes = self.label().map_or(&[][..], |label| &label.classes);
+        let text = cell.text()?;
+        let label = classes.iter().position(|class| class == text.trim());
+        label.map(|label| label as u32).ok_or_else(|| TableProblem::UnknownClass { classes: classes.to_vec() })
+    }
+}
+
+fn category(categories: &[String], cell: Cell<'_>) -> Result<usize, TableProblem> {
+    let text = cell.text()?;
+    let at = categories.iter().position(|c| c == text.trim());
+    at.ok_or(TableProblem::UnknownCategory { categories: categories.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SCHEMA: &str = r#"
+        id = "id"
+        [[features]]
+        name = "age"
+        kind = "numeric"
+        min = 0
+        max = 4
+        [[features]]
+        name = "job"
+        kind = "categorical"
+        categories = ["1", "true"]
+    "#;
+
+    /// However a source stores a value, it means the same.
+    #[test]
+    fn every_form_of_a_value_is_read_alike() {
+        let schema = FeatureSchema::from_toml(SCHEMA).unwrap();
+        let read = |column, cell| {
+            let mut values = [0.0; 3];
+            schema.read_feature(column, cell, &mut values).map(|()| values).map_err(|e| e.to_string())
+        };
+        for cell in [Cell::Text(" 1 "), Cell::Real(1.0), Cell::Integer(1)] {
+            assert_eq!(read(0, cell), Ok([0.25, 0.0, 0.0]));
+            assert_eq!(read(1, cell), Ok([0.0, 1.0, 0.0]));
+        }
+        assert_eq!(read(0, Cell::Bool(true)), Ok([0.25, 0.0, 0.0]));
+        assert_eq!(read(1, Cell::Bool(true)), Ok([0.0, 0.0, 1.0]));
+        for cell in [Cell::Missing, Cell::Real(f64::NAN), Cell::Integer(5), Cell::Text("")] {
+            assert!(read(0, cell).is_err());
+        }
+        assert!(read(1, Cell::Missing).unwrap_err().contains("NULL"));
+        let names: Vec<_> = schema.source_columns().into_iter().map(|c| (c.name, c.target, c.number)).collect();
+        let wanted = [("id", Target::Id, false), ("age", Target::Column(0), true), ("job", Target::Column(1), false)];
+        assert_eq!(names, wanted.map(|(name, target, number)| (name.to_owned(), target, number)));
+    }
+}

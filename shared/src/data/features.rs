@@ -1,0 +1,437 @@
+//! Where a party's features come from: a table in memory, or a store elsewhere that is asked for rows by id.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use nalgebra::DMatrix;
+
+use super::cell::{Cell, Target};
+use super::csv_error::TableProblem;
+use super::index::IdIndex;
+use super::schema::FeatureSchema;
+use super::table::{Failure, FeatureStore, FeatureTable, StoreError};
+use crate::rpc::{Refusal, RefusalKind};
+use crate::types::{FeatureBlock, RecordIds, RowStatus};
+
+/// The most records that a store elsewhere is asked for at once; a longer list goes in several parts.
+pub const MAX_LOOKUP_RECORDS: usize = 4096;
+
+/// What a store answers when it has.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A store that is not in this process's memory.
+pub trait RemoteStore: Send + Sync {
+    /// What it is, for messages: no password, no address that only its owner should know.
+    fn words(&self) -> &str;
+
+    /// The features, in the order of the rows of every block.
+    fn schema(&self) -> &FeatureSchema;
+
+    /// Whether it can be reached and has the columns that the schema names.
+    fn check(&self) -> Answer<'_, ()>;
+
+    /// The rows of at most [`MAX_LOOKUP_RECORDS`] records. An id that the store does not hold is no error; anything else that keeps
+    /// a record's features from being known is.
+    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found>;
+
+    /// Which of at most [`MAX_LOOKUP_RECORDS`] records it holds: their places in the request, increasing. A store that can asks for no
+    /// value of theirs; by default they are looked up.
+    fn held<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Vec<usize>> {
+        Box::pin(async move { Ok(self.lookup(ids).await?.held) })
+    }
+
+    /// All record ids, in an order that does not change as long as the records do not.
+    fn ids(&self) -> Answer<'_, RecordIds>;
+
+    /// Whether it can list its ids at all.
+    fn lists(&self) -> bool {
+        true
+    }
+}
+
+/// Where a party's features come from.
+#[derive(Clone)]
+pub enum Features {
+    /// A table in memory.
+    Memory(Arc<FeatureTable>),
+    /// A store elsewhere.
+    Remote(Arc<dyn RemoteStore>),
+}
+
+/// Shapes and names only.
+impl fmt::Debug for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(table) => table.fmt(f),
+            Self::Remote(store) => write!(f, "Features({} of {})", store.schema().len(), store.words()),
+        }
+    }
+}
+
+impl From<FeatureTable> for Features {
+    fn from(table: FeatureTable) -> Self {
+        Self::Memory(Arc::new(table))
+    }
+}
+
+impl From<Arc<FeatureTable>> for Features {
+    fn from(table: Arc<FeatureTable>) -> Self {
+        Self::Memory(table)
+    }
+}
+
+/// The records of a request that a store holds.
+#[derive(Clone, PartialEq)]
+pub struct Found {
+    /// Their places in the request, increasing.
+    pub held: Vec<usize>,
+    /// Their features, d × n, one record per column in the order of `held`.
+    pub block: FeatureBlock,
+    /// Their classes, in the same order, where the schema declares a label.
+    pub labels: Option<Vec<u32>>,
+}
+
+impl Found {
+    /// A status for each of the `asked` records of the request.
+    #[must_use]
+    pub fn status(&self, asked: usize) -> Vec<RowStatus> {
+        let mut status = vec![RowStatus::NotFound; asked];
+        self.held.iter().for_each(|&at| status[at] = RowStatus::Ok);
+        status
+    }
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Found({} records, values withheld)", self.held.len())
+    }
+}
+
+impl Features {
+    /// Names, kinds and ranges of the features, in the order of the rows of every block.
+    #[must_use]
+    pub fn schema(&self) -> &FeatureSchema {
+        match self {
+            Self::Memory(table) => table.schema(),
+            Self::Remote(store) => store.schema(),
+        }
+    }
+
+    /// The whole table, if it is in memory.
+    #[must_use]
+    pub fn memory(&self) -> Option<&Arc<FeatureTable>> {
+        match self {
+            Self::Memory(table) => Some(table),
+            Self::Remote(_) => None,
+        }
+    }
+
+    /// The whole table, for `what` needs all records at once.
+    ///
+    /// # Errors
+    /// [`StoreError::NotInMemory`] naming the store and what it cannot do.
+    pub fn whole(&self, what: &'static str) -> Result<&Arc<FeatureTable>, StoreError> {
+        match self {
+            Self::Memory(table) => Ok(table),
+            Self::Remote(store) => Err(StoreError::NotInMemory { what, store: store.words().to_owned() }),
+        }
+    }
+
+    /// Whether the store can be reached and has the columns that the schema names.
+    ///
+    /// # Errors
+    /// [`StoreError`] naming the store and what is wrong.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Remote(store) => store.check().await,
+        }
+    }
+
+    /// The rows of records: which of them are held, and their features in the order of `ids`.
+    ///
+    /// # Errors
+    /// [`StoreError`] for anything but an unknown id that keeps the features of a record from being known.
+    pub async fn lookup(&self, ids: &RecordIds) -> Result<Found, StoreError> {
+        match self {
+            Self::Memory(table) => in_memory(table, ids),
+            Self::Remote(store) if ids.len() <= MAX_LOOKUP_RECORDS => store.lookup(ids).await,
+            Self::Remote(store) => {
+                let (mut held, mut labels, mut values) = (Vec::new(), Vec::new(), Vec::new());
+                for from in (0..ids.len()).step_by(MAX_LOOKUP_RECORDS) {
+                    let part = store.lookup(&ids.slice(from, from + MAX_LOOKUP_RECORDS)).await?;
+                    held.extend(part.held.into_iter().map(|at| from + at));
+                    labels.extend(part.labels.unwrap_or_default());
+                    values.extend_from_slice(part.block.matrix().as_slice());
+                }
+                let block = FeatureBlock::new(DMatrix::from_vec(self.schema().len(), held.len(), values))?;
+                Ok(Found { held, block, labels: self.schema().label().map(|_| labels) })
+            }
+        }
+    }
+
+    /// [`Features::lookup`] from a thread that may wait, such as one of `spawn_blocking`.
+    ///
+    /// # Errors
+    /// As [`Features::lookup`].
+    pub fn lookup_waiting(&self, ids: &RecordIds) -> Result<Found, StoreError> {
+        match self {
+            Self::Memory(table) => in_memory(table, ids),
+            Self::Remote(store) => match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => runtime.block_on(self.lookup(ids)),
+                Err(_) => Err(StoreError::failed(store.words(), Failure::Unreachable, "there is no runtime")),
+            },
+        }
+    }
+
+    /// The features of records that must all be held, d × n in the order of `ids`.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownRecord`] at the first id that the store does not hold; as [`Features::lookup`].
+    pub async fn fetch(&self, ids: &RecordIds) -> Result<FeatureBlock, StoreError> {
+        let found = self.lookup(ids).await?;
+        match (0..ids.len()).find(|&at| found.held.get(at) != Some(&at)) {
+            None => Ok(found.block),
+            Some(position) => Err(StoreError::UnknownRecord { position }),
+        }
+    }
+
+    /// How many of the records the store does not hold. Every value of the others is read and checked, and none is kept.
+    ///
+    /// # Errors
+    /// As [`Features::lookup`].
+    pub async fn missing(&self, ids: &RecordIds) -> Result<usize, StoreError> {
+        match self {
+            Self::Memory(table) => Ok(ids.iter().filter(|id| table.position(id).is_none()).count()),
+            Self::Remote(_) => self.labels(ids).await.map(|(missing, _)| missing),
+        }
+    }
+
+    /// How many of the records the store does not hold, and the classes of the others in their order; none without a label column.
+    ///
+    /// # Errors
+    /// As [`Features::lookup`].
+    pub async fn labels(&self, ids: &RecordIds) -> Result<(usize, Vec<u32>), StoreError> {
+        match self {
+            Self::Memory(table) => {
+                let positions: Vec<usize> = ids.iter().filter_map(|id| table.position(id)).collect();
+                let labels = table.labels().map(|all| positions.iter().map(|&p| all[p]).collect());
+                Ok((ids.len() - positions.len(), labels.unwrap_or_default()))
+            }
+            Self::Remote(store) => {
+                let (mut missing, mut labels) = (0, Vec::new());
+                for from in (0..ids.len()).step_by(MAX_LOOKUP_RECORDS) {
+                    let part = ids.slice(from, from + MAX_LOOKUP_RECORDS);
+                    let found = store.lookup(&part).await?;
+                    missing += part.len() - found.held.len();
+                    labels.extend(found.labels.unwrap_or_default());
+                }
+                Ok((missing, labels))
+            }
+        }
+    }
+
+    /// Those of the records that the store holds, in their order. Of most stores no value is read.
+    ///
+    /// # Errors
+    /// As [`Features::lookup`].
+    pub async fn held(&self, ids: &RecordIds) -> Result<RecordIds, StoreError> {
+        let held: Vec<usize> = match self {
+            Self::Memory(table) => {
+                ids.iter().enumerate().filter(|(_, id)| table.position(id).is_some()).map(|(at, _)| at).collect()
+            }
+            Self::Remote(store) => {
+                let mut held = Vec::new();
+                for from in (0..ids.len()).step_by(MAX_LOOKUP_RECORDS) {
+                    let part = store.held(&ids.slice(from, from + MAX_LOOKUP_RECORDS)).await?;
+                    held.extend(part.into_iter().map(|at| from + at));
+                }
+                held
+            }
+        };
+        Ok(ids.select(&held))
+    }
+
+    /// Whether all record ids can be had.
+    #[must_use]
+    pub fn lists(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Remote(store) => store.lists(),
+        }
+    }
+
+    /// All record ids.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store cannot list them.
+    pub async fn ids(&self) -> Result<RecordIds, StoreError> {
+        match self {
+            Self::Memory(table) => Ok(table.ids().clone()),
+            Self::Remote(store) => store.ids().await,
+        }
+    }
+}
+
+fn in_memory(table: &FeatureTable, ids: &RecordIds) -> Result<Found, StoreError> {
+    let (mut held, mut positions) = (Vec::with_capacity(ids.len()), Vec::with_capacity(ids.len()));
+    for (at, id) in ids.iter().enumerate() {
+        if let Some(position) = table.position(id) {
+            held.push(at);
+            positions.push(position);
+        }
+    }
+    let labels = table.labels().map(|all| positions.iter().map(|&p| all[p]).collect());
+    Ok(Found { held, block: table.fetch_at(&positions)?, labels })
+}
+
+/// The ids of one request as a store names those that it holds, in whatever order.
+pub struct RollCall<'a> {
+    store: &'a str,
+    ids: &'a RecordIds,
+    index: IdIndex,
+    come: Vec<bool>,
+}
+
+impl<'a> RollCall<'a> {
+    /// Waits for those of `ids` that a store of these words holds.
+    #[must_use]
+    pub fn new(store: &'a str, ids: &'a RecordIds) -> Self {
+        Self { store, ids, index: IdIndex::new(ids), come: vec![false; ids.len()] }
+    }
+
+    /// Takes an id; gives its place in the request, or `None` if it was not asked for.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] for an id that came before: a store has one row for a record.
+    pub fn take(&mut self, id: &str) -> Result<Option<usize>, StoreError> {
+        let Some(at) = self.index.position(self.ids, id) else { return Ok(None) };
+        if std::mem::replace(&mut self.come[at], true) {
+            let reason = "it holds more than one row of a record; make the id column unique";
+            return Err(StoreError::failed(self.store, Failure::Malformed, reason));
+        }
+        Ok(Some(at))
+    }
+
+    /// The places of those that came, increasing.
+    #[must_use]
+    pub fn held(&self) -> Vec<usize> {
+        (0..self.come.len()).filter(|&at| self.come[at]).collect()
+    }
+}
+
+/// The rows of one request as they come in, in whatever order.
+pub struct Gather<'a> {
+    schema: &'a FeatureSchema,
+    roll: RollCall<'a>,
+    values: Vec<f64>,
+    labels: Vec<u32>,
+}
+
+impl<'a> Gather<'a> {
+    /// Waits for the rows of `ids` from a store of these words.
+    #[must_use]
+    pub fn new(store: &'a str, schema: &'a FeatureSchema, ids: &'a RecordIds) -> Self {
+        let n = ids.len();
+        Self { schema, roll: RollCall::new(store, ids), values: vec![0.0; n * schema.len()], labels: vec![0; n] }
+    }
+
+    /// Begins the row of an id. `None` if it was not asked for.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] for an id that came before: a store has one row for a record.
+    pub fn begin(&mut self, id: &str) -> Result<Option<usize>, StoreError> {
+        self.roll.take(id)
+    }
+
+    /// Takes a value of the row of the record at a place of the request.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] naming the column, never the value.
+    pub fn take(&mut self, at: usize, name: &str, target: Target, cell: Cell<'_>) -> Result<(), StoreError> {
+        let d = self.schema.len();
+        let read = match target {
+            Target::Id => Ok(()),
+            Target::Label => self.schema.read_label(cell).map(|label| self.labels[at] = label),
+            Target::Column(column) => self.schema.read_feature(column, cell, &mut self.values[at * d..(at + 1) * d]),
+        };
+        read.map_err(|problem| self.bad(name, &problem))
+    }
+
+    fn bad(&self, name: &str, problem: &TableProblem) -> StoreError {
+        StoreError::failed(self.roll.store, Failure::Value, format!("column {name}: {problem}"))
+    }
+
+    /// The rows that came, in the order of the request.
+    ///
+    /// # Errors
+    /// [`StoreError::Shape`], which the checks of every value exclude.
+    pub fn finish(mut self) -> Result<Found, StoreError> {
+        let d = self.schema.len();
+        let held = self.roll.held();
+        for (to, &from) in held.iter().enumerate() {
+            self.values.copy_within(from * d..(from + 1) * d, to * d);
+            self.labels[to] = self.labels[from];
+        }
+        self.values.truncate(held.len() * d);
+        self.labels.truncate(held.len());
+        let block = FeatureBlock::new(DMatrix::from_vec(d, held.len(), self.values))?;
+        Ok(Found { held, block, labels: self.schema.label().map(|_| self.labels) })
+    }
+}
+
+impl StoreError {
+    /// The refusal that a party's owner is answered with, who may know which column it is about.
+    #[must_use]
+    pub fn refusal(&self) -> Refusal {
+        Refusal::new(self.kind(), self.to_string())
+    }
+
+    /// The refusal that another party is answered with: the log says what is wrong, and names no value.
+    #[must_use]
+    pub fn told(&self, who: &str) -> Refusal {
+        tracing::error!(error = %self, "features cannot be read");
+        match self.kind() {
+            RefusalKind::Unavailable => {
+                Refusal::unavailable(format!("the feature store of {who} does not answer; its log says why"))
+            }
+            kind => Refusal::new(kind, format!("{who} cannot read the features of the records; its log says why")),
+        }
+    }
+
+    fn kind(&self) -> RefusalKind {
+        match self {
+            Self::Failed { failure: Failure::Unreachable | Failure::TimedOut, .. } => RefusalKind::Unavailable,
+            Self::NotInMemory { .. } => RefusalKind::FailedPrecondition,
+            _ => RefusalKind::Internal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SCHEMA: &str = "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 2\n";
+
+    #[test]
+    fn rows_are_put_in_the_order_of_the_request() {
+        let schema = FeatureSchema::from_toml(SCHEMA).unwrap();
+        let ids = RecordIds::new(["a", "b", "c"]).unwrap();
+        let mut gather = Gather::new("the store", &schema, &ids);
+        for (id, value) in [("c", 2.0), ("x", 1.0), ("a", 1.0)] {
+            if let Some(at) = gather.begin(id).unwrap() {
+                gather.take(at, "f", Target::Column(0), Cell::Real(value)).unwrap();
+            }
+        }
+        assert!(gather.begin("c").unwrap_err().to_string().contains("more than one row"));
+        let error = gather.take(0, "f", Target::Column(0), Cell::Real(2.5)).unwrap_err();
+        assert_eq!(error.refusal().kind, RefusalKind::Internal);
+        assert!(error.to_string().contains("column f") && !error.to_string().contains("2.5"), "{error}");
+        let found = gather.finish().unwrap();
+        assert_eq!((found.held.as_slice(), found.block.matrix().as_slice()), (&[0, 2][..], &[0.5, 1.0][..]));
+        assert_eq!(found.status(3), [RowStatus::Ok, RowStatus::NotFound, RowStatus::Ok]);
+    }
+}

@@ -1,0 +1,127 @@
+//! The rows of a file, one after the other, and a table made of them.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use nalgebra::DMatrix;
+
+use super::cell::{Cell, Target};
+use super::csv_error::{Place, TableError, TableProblem};
+use super::csv_lines::Limits;
+use super::schema::FeatureSchema;
+use super::table::FeatureTable;
+use crate::types::{FeatureBlock, IdError, RecordIdsBuilder};
+
+/// Takes a value of the column at a place of [`RawRows::names`].
+pub type TakeCell<'a> = dyn FnMut(usize, Cell<'_>) -> Result<(), TableProblem> + 'a;
+
+/// Rows of named columns, as a file holds them.
+pub trait RawRows {
+    /// The file, for errors.
+    fn file(&self) -> &Path;
+
+    /// The columns in the order of the values.
+    fn names(&self) -> &[String];
+
+    /// Where the names stand, if they stand on a line.
+    fn names_at(&self) -> Option<Place> {
+        None
+    }
+
+    /// Hands over the values of the next row in the order of the columns. `None` at the end.
+    ///
+    /// # Errors
+    /// [`TableError`]: what is wrong with the file, or what `take` said, with the place.
+    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError>;
+}
+
+/// An error about a file.
+pub(super) fn error(file: &Path, place: Option<Place>, column: Option<&str>, problem: TableProblem) -> TableError {
+    TableError { file: PathBuf::from(file), place, column: column.map(str::to_owned), problem }
+}
+
+/// What each of the columns is for; every declared one must be there once. `None` for one that is not declared: a column too many,
+/// or one to leave out.
+///
+/// # Errors
+/// The column, and what is wrong with it.
+pub fn match_columns(schema: &FeatureSchema, names: &[String]) -> Result<Vec<Option<Target>>, (String, TableProblem)> {
+    let wanted = schema.source_columns();
+    let declared: HashMap<&str, Target> = wanted.iter().map(|c| (c.name.as_str(), c.target)).collect();
+    let mut seen = HashSet::new();
+    let mut targets = Vec::with_capacity(names.len());
+    for name in names {
+        match declared.get(name.as_str()) {
+            Some(_) if !seen.insert(name.as_str()) => return Err((name.clone(), TableProblem::RepeatedColumn)),
+            found => targets.push(found.copied()),
+        }
+    }
+    // In the schema's order, so that the same column is named every time.
+    match wanted.iter().find(|column| !seen.contains(column.name.as_str())) {
+        Some(missing) => Err((missing.name.clone(), TableProblem::MissingColumn)),
+        None => Ok(targets),
+    }
+}
+
+impl FeatureTable {
+    /// Reads the rows of a file. Columns that the schema does not declare are left out.
+    ///
+    /// # Errors
+    /// [`TableError`] names the file, and where it can the place and the column; never a value.
+    pub fn from_rows(schema: FeatureSchema, rows: &mut dyn RawRows, limits: &Limits) -> Result<Self, TableError> {
+        let file = rows.file().to_owned();
+        let fail = |place: Option<Place>, column: Option<&str>, problem| error(&file, place, column, problem);
+        let targets = match_columns(&schema, rows.names())
+            .map_err(|(column, problem)| fail(rows.names_at(), Some(&column), problem))?;
+        let d = schema.len();
+        let (mut ids, mut places) = (RecordIdsBuilder::default(), Vec::new());
+        let (mut values, mut labels): (Vec<f64>, Vec<u32>) = (Vec::new(), Vec::new());
+        loop {
+            let base = values.len();
+            // A row too many is refused before its values are looked at.
+            let full = places.len() == limits.records;
+            let row = rows.next_row(&mut |at, cell| {
+                if full {
+                    return Ok(());
+                }
+                match targets[at] {
+                    None => {}
+                    Some(Target::Id) => ids.push(&cell.text()?),
+                    Some(Target::Label) => labels.push(schema.read_label(cell)?),
+                    Some(Target::Column(column)) => {
+                        if values.len() == base {
+                            values.resize(base + d, 0.0);
+                        }
+                        schema.read_feature(column, cell, &mut values[base..])?;
+                    }
+                }
+                Ok(())
+            })?;
+            let Some(place) = row else { break };
+            if full {
+                let problem = TableProblem::TooLarge { what: "the number of records", limit: limits.records as u64 };
+                return Err(fail(Some(place), None, problem));
+            }
+            places.push(place);
+        }
+        if places.is_empty() {
+            return Err(fail(None, None, TableProblem::NoRecord));
+        }
+        let ids = ids.finish().map_err(|e| {
+            let (position, problem) = match e {
+                IdError::Duplicate { position } => (Some(position), TableProblem::RepeatedId),
+                IdError::Empty { position } | IdError::TooLong { position, .. } | IdError::Control { position } => {
+                    (Some(position), TableProblem::Id(e))
+                }
+                IdError::Malformed { .. } => (None, TableProblem::Id(e)),
+            };
+            let place = position.and_then(|p| places.get(p)).copied();
+            fail(place, Some(schema.id_column()), problem)
+        })?;
+        let labels = schema.label().map(|_| labels);
+        let table = FeatureBlock::new(DMatrix::from_vec(d, ids.len(), values))
+            .map_err(|_| TableProblem::NotFinite)
+            .and_then(|block| FeatureTable::new(schema, ids, block, labels).map_err(TableProblem::from));
+        table.map_err(|problem| fail(None, None, problem))
+    }
+}

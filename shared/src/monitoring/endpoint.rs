@@ -1,0 +1,110 @@
+//! Serves one party's metrics over plain HTTP. Who may reach the address may read them, so that they hold nothing of records.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::monitor::Monitor;
+
+/// Readers at once; further ones wait.
+const READERS: usize = 8;
+/// How long one reader may take, from its connection to the last byte of its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The text format that Prometheus and others read.
+const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Why metrics are not served.
+#[derive(Debug, thiserror::Error)]
+#[error("[metrics]: cannot listen on {address}: {source}")]
+pub struct EndpointError {
+    address: SocketAddr,
+    source: std::io::Error,
+}
+
+/// Metrics, served for as long as this is kept.
+#[derive(Debug)]
+pub struct Endpoint {
+    address: SocketAddr,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Endpoint {
+    /// Serves what is measured at an address; `None` serves nothing.
+    ///
+    /// # Errors
+    /// [`EndpointError`] if the address cannot be had.
+    pub async fn open(address: Option<SocketAddr>, monitor: &Monitor) -> Result<Option<Self>, EndpointError> {
+        let Some(address) = address else { return Ok(None) };
+        let failed = |source| EndpointError { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        tracing::info!(%address, "metrics are served over plain HTTP at /metrics");
+        let task = AbortOnDropHandle::new(tokio::spawn(accept(listener, monitor.clone())));
+        Ok(Some(Self { address, _task: task }))
+    }
+
+    /// Where.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+async fn accept(listener: TcpListener, monitor: Monitor) {
+    let readers = Arc::new(Semaphore::new(READERS));
+    loop {
+        // Nobody closes it.
+        let Ok(permit) = readers.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let monitor = monitor.clone();
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(PATIENCE, answer(socket, monitor)).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a reader of metrics");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// One connection, one answer: readers come every few seconds.
+async fn answer(socket: TcpStream, monitor: Monitor) {
+    let service = service_fn(move |request| {
+        let monitor = monitor.clone();
+        async move { Ok::<_, Infallible>(respond(&request, &monitor)) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .keep_alive(false)
+        .max_buf_size(16 << 10)
+        .serve_connection(TokioIo::new(socket), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a reader of metrics went away");
+    }
+}
+
+fn respond(request: &Request<Incoming>, monitor: &Monitor) -> Response<Full<Bytes>> {
+    let (status, kind, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, FORMAT, monitor.text()),
+        (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "metrics are read with GET\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}

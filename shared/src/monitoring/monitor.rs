@@ -1,0 +1,133 @@
+//! The registry of one party, and what all parties measure alike.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::Registry;
+
+use super::calls::Calls;
+use super::hop::{Hop, Hops};
+use super::predictions::Predictions;
+
+/// What one party measures. Clones share it. The default measures into a registry that nobody reads.
+#[derive(Clone, Default)]
+pub struct Monitor {
+    registry: Arc<Mutex<Registry>>,
+    calls: Calls,
+    hops: Hops,
+    predictions: Predictions,
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Monitor")
+    }
+}
+
+impl Monitor {
+    /// What a party measures, by its role and name.
+    #[must_use]
+    pub fn new(role: &str, party: &str) -> Self {
+        let monitor = Self { registry: Arc::new(Mutex::new(Registry::with_prefix("cloison"))), ..Self::default() };
+        let build = Family::<[(&'static str, String); 2], Gauge>::default();
+        let identity = format!("{role}/{party}");
+        build.get_or_create(&[("identity", identity), ("version", env!("CARGO_PKG_VERSION").to_owned())]).set(1);
+        monitor.register(|registry| {
+            registry.register(
+                "build_info",
+                "1: who this party is, and the version of its program, are its labels",
+                build,
+            );
+            monitor.calls.register(registry);
+            monitor.hops.register(registry);
+            monitor.predictions.register(registry, "", "predictions of the live service");
+        });
+        monitor
+    }
+
+    /// Adds what this party alone measures.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Adds a figure that is read when somebody asks: `read` gives its value for each value of its labels.
+    pub fn reading(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        read: impl Fn() -> Vec<Reading> + Send + Sync + 'static,
+    ) {
+        let read = Box::new(read);
+        self.register(|registry| registry.register_collector(Box::new(Readings { name, help, read })));
+    }
+
+    /// All figures as they are now, in the text format of OpenMetrics 1.0.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing into a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+        text
+    }
+
+    /// Calls that this party answers.
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Calls that this party makes of one peer; `methods` are those whose failures count from zero.
+    #[must_use]
+    pub fn hop(&self, peer: &str, methods: &[&'static str]) -> Hop {
+        self.hops.to(peer, methods)
+    }
+
+    /// Predictions of the live service.
+    #[must_use]
+    pub fn predictions(&self) -> &Predictions {
+        &self.predictions
+    }
+}
+
+/// A value, and the labels it goes by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Names and values of labels.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value, in base units.
+    pub value: f64,
+}
+
+impl From<f64> for Reading {
+    fn from(value: f64) -> Self {
+        Self { labels: Vec::new(), value }
+    }
+}
+
+struct Readings {
+    name: &'static str,
+    help: &'static str,
+    read: Box<dyn Fn() -> Vec<Reading> + Send + Sync>,
+}
+
+impl fmt::Debug for Readings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Readings({})", self.name)
+    }
+}
+
+impl Collector for Readings {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = format!("{}.", self.help);
+        let mut metric = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;
+        for Reading { labels, value } in (self.read)() {
+            ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Predictions as all three parties see them: rows by outcome, and time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::hop::durations;
+use crate::types::RowStatus;
+
+/// Rows by outcome, and how long the answers took.
+#[derive(Debug, Clone)]
+pub struct Predictions {
+    rows: Family<[(&'static str, &'static str); 1], Counter>,
+    seconds: Histogram,
+}
+
+impl Default for Predictions {
+    fn default() -> Self {
+        Self { rows: Family::default(), seconds: durations() }
+    }
+}
+
+impl Predictions {
+    /// Registers the rows as `NAME_rows` and the time as `NAME_prediction`, where `of` is what is predicted, in words.
+    pub fn register(&self, registry: &mut Registry, prefix: &str, of: &str) {
+        let help = format!("Rows answered by outcome: {of}");
+        registry.register(format!("{prefix}rows"), help, self.rows.clone());
+        let help = format!("Time from a request to its answer at this party: {of}");
+        registry.register_with_unit(format!("{prefix}prediction"), help, Unit::Seconds, self.seconds.clone());
+    }
+
+    /// An answer of these rows took so long.
+    pub fn answered(&self, rows: &[RowStatus], took: Duration) {
+        let mut counts: HashMap<RowStatus, u64> = HashMap::new();
+        rows.iter().for_each(|status| *counts.entry(*status).or_default() += 1);
+        for (status, count) in counts {
+            self.rows.get_or_create(&[("status", name(status))]).inc_by(count);
+        }
+        self.seconds.observe(took.as_secs_f64());
+    }
+}
+
+fn name(status: RowStatus) -> &'static str {
+    match status {
+        RowStatus::Ok => "ok",
+        RowStatus::NotFound => "not_found",
+        RowStatus::TrainingRecord => "training_record",
+        RowStatus::NotInSession => "not_in_session",
+        RowStatus::ShareChanged => "share_changed",
+        RowStatus::BudgetSpent => "budget_spent",
+        RowStatus::ModelBudgetSpent => "model_budget_spent",
+    }
+}

@@ -1,0 +1,269 @@
+//! `schema infer`: a schema file for its owner to correct, guessed from the values of a file.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use vfl_shared::data::{Cell, FeatureKind, FeatureSchema, MAX_FEATURES, RawRows, SchemaError, TableError};
+
+use crate::parquet_file::rows_of;
+
+/// The most categories of a column that is guessed to be categorical, unless told otherwise.
+pub(crate) const MAX_CATEGORIES: usize = 50;
+/// Whole numbers of so few different values are taken for steps.
+const MAX_STEPS: usize = 10;
+
+/// What to infer.
+#[derive(Debug, Clone, Default)]
+pub struct Inference {
+    /// The column of the record ids. Default the first.
+    pub id: Option<String>,
+    /// The column of the labels, at the active party.
+    pub label: Option<String>,
+    /// The most categories of a column. Default 50.
+    pub max_categories: Option<usize>,
+}
+
+/// Why no schema was inferred.
+#[derive(Debug, thiserror::Error)]
+pub enum InferError {
+    /// The file.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A column that is not there.
+    #[error("the file has no column {0:?}")]
+    NoColumn(String),
+    /// A column that is there twice.
+    #[error("the file has the column {0:?} twice")]
+    Twice(String),
+    /// A column of text with too many values.
+    #[error(
+        "column {0:?} has more than {1} different texts: take it out of the file, or give a larger `--max-categories`"
+    )]
+    Categories(String, usize),
+    /// A label with a class alone.
+    #[error("column {0:?} has fewer than two classes")]
+    Classes(String),
+    /// No row.
+    #[error("the file has no record")]
+    Empty,
+    /// Names that no schema takes.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+}
+
+/// What was seen of a column.
+#[derive(Default)]
+struct Seen {
+    numbers: u64,
+    texts: u64,
+    missing: u64,
+    whole: bool,
+    range: Option<(f64, f64)>,
+    /// Different texts, up to one more than may be.
+    distinct: BTreeSet<String>,
+}
+
+impl Seen {
+    fn take(&mut self, cell: Cell<'_>, most: usize) {
+        let Ok(text) = cell.text() else {
+            self.missing += 1;
+            return;
+        };
+        let text = text.trim();
+        if text.is_empty() {
+            self.missing += 1;
+        } else {
+            match cell.number() {
+                Ok(number) => {
+                    self.whole = (self.whole || self.numbers == 0) && number.fract() == 0.0;
+                    self.numbers += 1;
+                    let (low, high) = self.range.unwrap_or((number, number));
+                    self.range = Some((low.min(number), high.max(number)));
+                }
+                Err(_) => self.texts += 1,
+            }
+        }
+        if self.distinct.len() <= most && !self.distinct.contains(text) {
+            self.distinct.insert(text.to_owned());
+        }
+    }
+}
+
+/// Reads `from` (`.parquet`, or else CSV) and writes the text of a schema file.
+///
+/// # Errors
+/// [`InferError`] naming the column.
+pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
+    let mut rows = rows_of(from, None)?;
+    let names = rows.names().to_vec();
+    let mut once = BTreeSet::new();
+    if let Some(twice) = names.iter().find(|name| !once.insert(name.as_str())) {
+        return Err(InferError::Twice(twice.clone()));
+    }
+    if names.len() > MAX_FEATURES + 2 {
+        return Err(SchemaError::TooManyFeatures { got: names.len() }.into());
+    }
+    let id = asked.id.clone().or_else(|| names.first().cloned()).ok_or(InferError::Empty)?;
+    for name in [Some(&id), asked.label.as_ref()].into_iter().flatten() {
+        if !names.contains(name) {
+            return Err(InferError::NoColumn(name.clone()));
+        }
+    }
+    let most = asked.max_categories.unwrap_or(MAX_CATEGORIES).max(2);
+    let (records, seen) = see(&mut *rows, &names, &id, most)?;
+    if records == 0 {
+        return Err(InferError::Empty);
+    }
+    let mut guess = Guess { records, most, out: String::new(), notes: String::new() };
+    for (name, seen) in names.iter().zip(&seen) {
+        if *name != id && asked.label.as_ref() != Some(name) {
+            guess.feature(name, seen)?;
+        }
+    }
+    let mut label = String::new();
+    if let Some(name) = &asked.label {
+        let classes = names.iter().zip(&seen).find(|(n, _)| *n == name).map(|(_, seen)| &seen.distinct);
+        let classes: Vec<String> = classes.into_iter().flatten().cloned().collect();
+        match classes.len() {
+            n if n > most => return Err(InferError::Categories(name.clone(), most)),
+            n if n < 2 => return Err(InferError::Classes(name.clone())),
+            _ => {}
+        }
+        let classes: Vec<String> = classes.iter().map(|class| quoted(class)).collect();
+        label = format!("[label]\ncolumn = {}\nclasses = [{}]\n\n", quoted(name), classes.join(", "));
+    }
+    let text = format!("id = {}\n\n{label}{}", quoted(&id), guess.out);
+    // What was written must be a schema.
+    FeatureSchema::from_toml(&text)?;
+    Ok(format!("{}{}{text}", head(records), guess.notes))
+}
+
+fn see(rows: &mut dyn RawRows, names: &[String], id: &str, most: usize) -> Result<(u64, Vec<Seen>), InferError> {
+    let mut seen: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+    let mut records = 0;
+    while rows
+        .next_row(&mut |at, cell| {
+            if names[at] != id {
+                seen[at].take(cell, most);
+            }
+            Ok(())
+        })?
+        .is_some()
+    {
+        records += 1;
+    }
+    Ok((records, seen))
+}
+
+fn head(records: u64) -> String {
+    format!(
+        "# Guessed from {records} records. Read every line before you use it.\n\
+         #\n\
+         # The ranges below are the least and the largest value in the file: single records. A schema is public, so these would\n\
+         # disclose the extremes of your data. Replace each `min` and `max` by a range that is known without the data (ages from 0\n\
+         # to 120). Add `clamp = true` where a value may lie outside. Categories and classes are those of the file: add those that\n\
+         # it could have, and take out those that only a few records have.\n"
+    )
+}
+
+struct Guess {
+    records: u64,
+    most: usize,
+    out: String,
+    notes: String,
+}
+
+impl Guess {
+    fn feature(&mut self, name: &str, seen: &Seen) -> Result<(), InferError> {
+        let numeric = seen.texts == 0 && seen.numbers > 0;
+        if !numeric && seen.distinct.len() > self.most {
+            return Err(InferError::Categories(name.to_owned(), self.most));
+        }
+        if numeric && seen.missing > 0 {
+            let (missing, all) = (seen.missing, self.records);
+            let _ = writeln!(
+                self.notes,
+                "# {name}: {missing} of {all} records have no value. Give them a number or a category of their own in the file."
+            );
+        }
+        let (min, max) = seen.range.unwrap_or((0.0, 0.0));
+        if numeric {
+            let kind = match seen.distinct.len() {
+                2 if seen.missing == 0 && max > min => FeatureKind::Binary,
+                n if seen.whole && n <= MAX_STEPS => FeatureKind::Ordinal,
+                _ => FeatureKind::Numeric,
+            };
+            let name = quoted(name);
+            // `{:?}` keeps the point of a whole number and every digit of the others.
+            let _ =
+                write!(self.out, "[[features]]\nname = {name}\nkind = \"{kind}\"\nmin = {min:?}\nmax = {max:?}\n\n");
+            return Ok(());
+        }
+        let categories: Vec<String> = seen.distinct.iter().map(|c| quoted(c)).collect();
+        let _ = write!(
+            self.out,
+            "[[features]]\nname = {}\nkind = \"categorical\"\ncategories = [{}]\n\n",
+            quoted(name),
+            categories.join(", ")
+        );
+        Ok(())
+    }
+}
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    // JSON's escapes are those of a basic string of TOML, but for DEL, which no name may hold.
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use vfl_shared::data::FeatureTable;
+
+    #[test]
+    fn a_guess_reads_its_own_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (csv, schema) = (dir.path().join("x.csv"), dir.path().join("x.toml"));
+        std::fs::write(
+            &csv,
+            "customer,income,phone,degree,job,outcome\nc1,1.5,0,3,clerk,no\nc2,-2.25,1,1,\"a \"\"b\"\"\",yes\nc3,7,1,2,,no\n",
+        )
+        .unwrap();
+        let asked = Inference { label: Some("outcome".into()), ..Default::default() };
+        let text = infer(&csv, &asked).unwrap();
+        assert!(text.contains("disclose the extremes"), "{text}");
+        std::fs::write(&schema, &text).unwrap();
+        let table = FeatureTable::from_csv(&schema, &csv).unwrap();
+        let read = FeatureSchema::from_toml(&text).unwrap();
+        let kinds: Vec<_> = read.features().iter().map(|f| (f.name.as_str(), f.kind, f.min, f.max)).collect();
+        use FeatureKind::{Binary, Numeric, Ordinal};
+        let jobs = ["job=", "job=a \"b\"", "job=clerk"].map(|name| (name, Binary, 0.0, 1.0));
+        assert_eq!(
+            kinds[..3],
+            [("income", Numeric, -2.25, 7.0), ("phone", Binary, 0.0, 1.0), ("degree", Ordinal, 1.0, 3.0)]
+        );
+        assert_eq!(kinds[3..], jobs);
+        assert_eq!(table.labels(), Some(&[0, 1, 0][..]));
+        assert_eq!(read.label().unwrap().classes, ["no", "yes"]);
+        for (asked, says) in [
+            (Inference { id: Some("x".into()), ..Default::default() }, "no column \"x\""),
+            (
+                Inference { id: Some("phone".into()), max_categories: Some(2), ..Default::default() },
+                "\"customer\" has more",
+            ),
+        ] {
+            assert!(infer(&csv, &asked).unwrap_err().to_string().contains(says));
+        }
+    }
+
+    #[test]
+    fn missing_numbers_are_noted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "id,f\na,1.5\nb,\nc,2.5\n").unwrap();
+        let text = infer(file.path(), &Inference::default()).unwrap();
+        assert!(text.contains("# f: 1 of 3 records have no value"), "{text}");
+    }
+}

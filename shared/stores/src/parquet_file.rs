@@ -1,0 +1,192 @@
+//! Rows of a Parquet file.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use parquet::record::reader::RowIter;
+use parquet::schema::types::Type;
+use serde::Deserialize;
+use vfl_shared::data::{Cell, CsvRows, Limits, Place, RawRows, TableError, TableProblem, TakeCell};
+
+use crate::parquet_pages::{PageFile, check_codecs, page_error};
+
+/// The largest page of a file that is read into memory, unpacked.
+const MAX_PAGE_BYTES: usize = 256 << 20;
+
+/// `[data.parquet]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParquetConfig {
+    /// The file, uncompressed or compressed by Snappy or Zstandard. It may have more columns than the schema names.
+    pub file: PathBuf,
+    /// Whether it is read into memory. If not it stays where it is: its ids are read once, and values when they are asked for.
+    /// Default true.
+    #[serde(default = "memory")]
+    pub memory: bool,
+    /// The most bytes of values that are kept of a file that is not in memory. Default 64 MiB.
+    #[serde(default = "cache_bytes")]
+    pub cache_bytes: usize,
+}
+
+fn memory() -> bool {
+    true
+}
+
+fn cache_bytes() -> usize {
+    64 << 20
+}
+
+impl ParquetConfig {
+    /// A file that is read into memory.
+    #[must_use]
+    pub fn new(file: impl Into<PathBuf>) -> Self {
+        Self { file: file.into(), memory: memory(), cache_bytes: cache_bytes() }
+    }
+
+    /// A file that stays where it is.
+    #[must_use]
+    pub fn on_disk(file: impl Into<PathBuf>) -> Self {
+        Self { memory: false, ..Self::new(file) }
+    }
+}
+
+/// Rows of a Parquet file, one after the other.
+pub struct ParquetRows {
+    file: PathBuf,
+    names: Vec<String>,
+    rows: RowIter<'static>,
+    row: u64,
+    field_bytes: usize,
+}
+
+/// What an error of the reader says, which may quote what is in the file: `inside` of it, where values are.
+pub(crate) fn problem_of(error: &ParquetError, inside: bool) -> TableProblem {
+    let reason = match (error, page_error(error)) {
+        (_, Some(reason)) => reason,
+        (ParquetError::NYI(what), _) => format!("not supported: {what}"),
+        (ParquetError::EOF(_), _) => "the file is cut off".into(),
+        // Of the errors of the reader only these are about the file as a whole.
+        _ if !inside => error.to_string(),
+        _ => "the file is damaged here".into(),
+    };
+    TableProblem::Format { format: "Parquet", reason }
+}
+
+fn wrong(file: &Path, place: Option<Place>, error: &ParquetError) -> TableError {
+    TableError { file: file.to_owned(), place, column: None, problem: problem_of(error, place.is_some()) }
+}
+
+impl ParquetRows {
+    /// Opens a file; of its columns those that are `wanted`, or all.
+    ///
+    /// # Errors
+    /// [`TableError`] for a file that cannot be read, is too large, or is no Parquet file.
+    pub fn open(path: &Path, wanted: Option<&[String]>, limits: &Limits) -> Result<Self, TableError> {
+        let io = |e| TableError { file: path.to_owned(), place: None, column: None, problem: TableProblem::Io(e) };
+        let file = File::open(path).map_err(io)?;
+        if file.metadata().map_err(io)?.len() > limits.file_bytes {
+            let problem = TableProblem::TooLarge { what: "the file's size in bytes", limit: limits.file_bytes };
+            return Err(TableError { file: path.to_owned(), place: None, column: None, problem });
+        }
+        let wrong = |e: &ParquetError| wrong(path, None, e);
+        let pages = PageFile::new(file, MAX_PAGE_BYTES).map_err(io)?;
+        let reader = SerializedFileReader::new(pages).map_err(|e| wrong(&e))?;
+        check_codecs(reader.metadata()).map_err(|problem| TableError {
+            file: path.to_owned(),
+            place: None,
+            column: None,
+            problem,
+        })?;
+        let schema = reader.metadata().file_metadata().schema().clone();
+        let is_wanted = |field: &&Arc<Type>| wanted.is_none_or(|wanted| wanted.iter().any(|name| name == field.name()));
+        let fields: Vec<Arc<Type>> = schema.get_fields().iter().filter(is_wanted).cloned().collect();
+        let names = fields.iter().map(|field| field.name().to_owned()).collect();
+        let projection = Type::group_type_builder(schema.name()).with_fields(fields).build().map_err(|e| wrong(&e))?;
+        let rows = RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(|e| wrong(&e))?;
+        Ok(Self { file: path.to_owned(), names, rows, row: 0, field_bytes: limits.field_bytes })
+    }
+}
+
+impl RawRows for ParquetRows {
+    fn file(&self) -> &Path {
+        &self.file
+    }
+
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError> {
+        // Without a column the reader would give rows without end.
+        if self.names.is_empty() {
+            return Ok(None);
+        }
+        let place = Place::Row(self.row + 1);
+        let row = match self.rows.next() {
+            None => return Ok(None),
+            Some(row) => row.map_err(|e| wrong(&self.file, Some(place), &e))?,
+        };
+        self.row += 1;
+        for (at, (name, field)) in row.get_column_iter().enumerate() {
+            with_cell(field, self.field_bytes, |cell| take(at, cell?)).map_err(|problem| TableError {
+                file: self.file.clone(),
+                place: Some(place),
+                column: Some(name.clone()),
+                problem,
+            })?;
+        }
+        Ok(Some(place))
+    }
+}
+
+/// Hands over a value, or says why it is none.
+pub(crate) fn with_cell<R>(
+    field: &Field,
+    field_bytes: usize,
+    take: impl FnOnce(Result<Cell<'_>, TableProblem>) -> R,
+) -> R {
+    let decimal;
+    take(match field {
+        Field::Str(value) => text_cell(value.as_bytes(), field_bytes),
+        Field::Bytes(value) => text_cell(value.data(), field_bytes),
+        Field::Decimal(_) => {
+            decimal = field.to_string();
+            text_cell(decimal.as_bytes(), field_bytes)
+        }
+        Field::Null => Ok(Cell::Missing),
+        Field::Bool(value) => Ok(Cell::Bool(*value)),
+        Field::Byte(value) => Ok(Cell::Integer((*value).into())),
+        Field::Short(value) => Ok(Cell::Integer((*value).into())),
+        Field::Int(value) => Ok(Cell::Integer((*value).into())),
+        Field::Long(value) => Ok(Cell::Integer(*value)),
+        Field::UByte(value) => Ok(Cell::Integer((*value).into())),
+        Field::UShort(value) => Ok(Cell::Integer((*value).into())),
+        Field::UInt(value) => Ok(Cell::Integer((*value).into())),
+        Field::ULong(value) => Ok(i64::try_from(*value).map_or(Cell::Real(*value as f64), Cell::Integer)),
+        Field::Float16(value) => Ok(Cell::Real(f64::from(*value))),
+        Field::Float(value) => Ok(Cell::Real((*value).into())),
+        Field::Double(value) => Ok(Cell::Real(*value)),
+        _ => Err(TableProblem::NotAValue),
+    })
+}
+
+/// Text of at most so many bytes.
+pub(crate) fn text_cell(text: &[u8], field_bytes: usize) -> Result<Cell<'_>, TableProblem> {
+    if text.len() > field_bytes {
+        return Err(TableProblem::TooLarge { what: "the length of a field in bytes", limit: field_bytes as u64 });
+    }
+    std::str::from_utf8(text).map(Cell::Text).map_err(|_| TableProblem::NotUtf8)
+}
+
+/// Rows of a file, by its name: `.parquet`, or else CSV.
+pub(crate) fn rows_of(file: &Path, wanted: Option<&[String]>) -> Result<Box<dyn RawRows>, TableError> {
+    let limits = Limits { file_bytes: u64::MAX, records: usize::MAX, ..Limits::default() };
+    match file.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet")) {
+        true => Ok(Box::new(ParquetRows::open(file, wanted, &limits)?)),
+        false => Ok(Box::new(CsvRows::open(file, &limits)?)),
+    }
+}

@@ -1,0 +1,345 @@
+//! Reading a Parquet file at any place, by several at once, with a bound on what a page of it may unpack to.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::Compression;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use vfl_shared::data::TableProblem;
+
+/// The longest header of a page, with its statistics.
+const MAX_HEADER_BYTES: usize = 1 << 16;
+/// As much as most headers need.
+const SHORT_HEADER_BYTES: usize = 1 << 9;
+/// How deep the parts of a header lie in each other.
+const MAX_DEPTH: u32 = 8;
+
+/// A file that is read where it is asked to be, without a position of its own. The reader of the library makes room for a page as
+/// large as its header says, and for as many entries of a dictionary: here a header that asks for too much is refused first.
+pub(crate) struct PageFile {
+    file: Arc<File>,
+    bytes: u64,
+    most: usize,
+}
+
+/// Why a page is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PageError {
+    /// It is, or would be, too large.
+    #[error("a page of it has {bytes} bytes unpacked, at most {most} are read; write it with smaller pages")]
+    Large {
+        /// What its header says.
+        bytes: i64,
+        /// The bound.
+        most: usize,
+    },
+    /// Its header makes no sense.
+    #[error("the header of a page is damaged")]
+    Header,
+}
+
+/// What [`PageError`] says, where an error of the library is one.
+pub(crate) fn page_error(error: &ParquetError) -> Option<String> {
+    let ParquetError::External(inner) = error else { return None };
+    let inner = inner.downcast_ref::<io::Error>()?.get_ref()?;
+    inner.downcast_ref::<PageError>().map(ToString::to_string)
+}
+
+impl PageFile {
+    /// Pages of at most so many bytes, unpacked.
+    pub(crate) fn new(file: File, most: usize) -> io::Result<Self> {
+        let bytes = file.metadata()?.len();
+        Ok(Self { file: Arc::new(file), bytes, most })
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// Fills the buffer from a place of a file, as far as the file goes; gives how far.
+pub(crate) fn read_at(file: &File, mut at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(file, &mut buffer[done..], at);
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(file, &mut buffer[done..], at);
+        match read {
+            Ok(0) => break,
+            Ok(n) => {
+                done += n;
+                at += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// A codec that unpacks no more than a page's header says. The library's gzip does not keep to it.
+pub(crate) fn check_codecs(metadata: &ParquetMetaData) -> std::result::Result<(), TableProblem> {
+    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let known =
+        |codec: &Compression| matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_));
+    match chunks.map(|chunk| chunk.compression()).find(|codec| !known(codec)) {
+        None => Ok(()),
+        Some(codec) => {
+            let reason = format!("it is compressed by {codec}; write it with Snappy or Zstandard, or uncompressed");
+            Err(TableProblem::Format { format: "Parquet", reason })
+        }
+    }
+}
+
+impl Length for PageFile {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for PageFile {
+    type T = HeaderRead;
+
+    fn get_read(&self, start: u64) -> Result<HeaderRead> {
+        let footer = start.saturating_add(8) >= self.bytes;
+        Ok(HeaderRead { file: self.file.clone(), at: start, most: (!footer).then_some(self.most), buffer: None })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        // Before room is made for what is not there.
+        if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
+            return Err(ParquetError::EOF("the file ends before".into()));
+        }
+        let mut bytes = vec![0; length];
+        match read_at(&self.file, start, &mut bytes)? == length {
+            true => Ok(bytes.into()),
+            false => Err(ParquetError::EOF("the file ends before".into())),
+        }
+    }
+}
+
+/// The header of a page, checked before the first byte of it is handed over. Such a reader is also made, and not used, where a page's
+/// content begins.
+pub(crate) struct HeaderRead {
+    file: Arc<File>,
+    at: u64,
+    /// `None` at the end of the file, where no page is.
+    most: Option<usize>,
+    buffer: Option<Cursor<Vec<u8>>>,
+}
+
+impl HeaderRead {
+    fn load(&self) -> io::Result<Cursor<Vec<u8>>> {
+        let mut size = SHORT_HEADER_BYTES;
+        loop {
+            let mut bytes = vec![0; size];
+            let read = read_at(&self.file, self.at, &mut bytes)?;
+            bytes.truncate(read);
+            let Some(most) = self.most else { return Ok(Cursor::new(bytes)) };
+            match check_header(&bytes, most) {
+                Ok(()) => return Ok(Cursor::new(bytes)),
+                Err(Bad::Short) if read == size && size < MAX_HEADER_BYTES => size = MAX_HEADER_BYTES,
+                Err(Bad::Short | Bad::Header) => return Err(io::Error::other(PageError::Header)),
+                Err(Bad::Large(bytes)) => return Err(io::Error::other(PageError::Large { bytes, most })),
+            }
+        }
+    }
+}
+
+impl Read for HeaderRead {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let buffer = match &mut self.buffer {
+            Some(buffer) => buffer,
+            none => {
+                none.insert(Self::load(&Self { file: self.file.clone(), at: self.at, most: self.most, buffer: None })?)
+            }
+        };
+        buffer.read(out)
+    }
+}
+
+/// What is wrong with a header.
+#[derive(Debug, PartialEq)]
+enum Bad {
+    /// More bytes of it are needed.
+    Short,
+    Header,
+    Large(i64),
+}
+
+/// Looks through the header at the beginning of `bytes`: its sizes must be there once, and at most `most`.
+fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
+    // `PageHeader` of parquet.thrift in the compact protocol: 2 and 3 are the sizes of the page unpacked and packed, 7 is the header of a
+    // dictionary, whose 1 is the number of its entries.
+    let (mut sizes, mut entries) = ([None, None], 0);
+    Compact { bytes, at: 0 }.each_field(|header, id, kind| {
+        match (id, kind) {
+            (2 | 3, I32) => {
+                let size = header.integer()?;
+                if !(0..=most as i64).contains(&size) {
+                    return Err(Bad::Large(size));
+                }
+                if sizes[usize::from(id == 3)].replace(size).is_some() {
+                    return Err(Bad::Header);
+                }
+            }
+            (7, STRUCT) => header.each_field(|dictionary, id, kind| match (id, kind) {
+                (1, I32) => dictionary.integer().map(|n| entries = n.max(entries)),
+                _ => dictionary.skip(kind, MAX_DEPTH),
+            })?,
+            _ => header.skip(kind, MAX_DEPTH)?,
+        }
+        Ok(())
+    })?;
+    match sizes {
+        // No entry of a dictionary of any length takes less than two bytes.
+        [Some(unpacked), Some(_)] if entries <= unpacked / 2 + 256 => Ok(()),
+        _ => Err(Bad::Header),
+    }
+}
+
+const I32: u8 = 5;
+const STRUCT: u8 = 12;
+
+/// Thrift's compact protocol.
+struct Compact<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Compact<'_> {
+    fn byte(&mut self) -> std::result::Result<u8, Bad> {
+        let byte = self.bytes.get(self.at).copied().ok_or(Bad::Short)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    fn over(&mut self, bytes: u64) -> std::result::Result<(), Bad> {
+        let to = usize::try_from(bytes).ok().and_then(|bytes| self.at.checked_add(bytes));
+        self.at = to.filter(|&to| to <= self.bytes.len()).ok_or(Bad::Short)?;
+        Ok(())
+    }
+
+    fn varint(&mut self) -> std::result::Result<u64, Bad> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Bad::Header)
+    }
+
+    /// A signed number, in zigzag order.
+    fn integer(&mut self) -> std::result::Result<i64, Bad> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// Hands the fields of a structure over: number and kind. `take` reads what follows.
+    fn each_field(
+        &mut self,
+        mut take: impl FnMut(&mut Self, i64, u8) -> std::result::Result<(), Bad>,
+    ) -> std::result::Result<(), Bad> {
+        let mut id = 0i64;
+        loop {
+            let head = self.byte()?;
+            let kind = head & 15;
+            if kind == 0 {
+                return Ok(());
+            }
+            id = match head >> 4 {
+                0 => self.integer()?,
+                more => id.checked_add(i64::from(more)).ok_or(Bad::Header)?,
+            };
+            take(self, id, kind)?;
+        }
+    }
+
+    fn skip(&mut self, kind: u8, depth: u32) -> std::result::Result<(), Bad> {
+        let deeper = depth.checked_sub(1).ok_or(Bad::Header)?;
+        match kind {
+            1 | 2 => Ok(()),
+            3 => self.over(1),
+            4..=6 => self.varint().map(drop),
+            7 => self.over(8),
+            8 => {
+                let bytes = self.varint()?;
+                self.over(bytes)
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let items = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+                // In a list a truth value takes a byte.
+                let kind = if matches!(head & 15, 1 | 2) { 3 } else { head & 15 };
+                (0..items).try_for_each(|_| self.skip(kind, deeper))
+            }
+            STRUCT => self.each_field(|inner, _, kind| inner.skip(kind, deeper)),
+            _ => Err(Bad::Header),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn zigzag(value: i64) -> Vec<u8> {
+        let mut left = ((value << 1) ^ (value >> 63)) as u64;
+        let mut bytes = Vec::new();
+        while left >= 0x80 {
+            bytes.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        bytes.push(left as u8);
+        bytes
+    }
+
+    /// A header of a dictionary: kind 2, its sizes, a checksum, and `entries`.
+    fn header(unpacked: i64, packed: i64, entries: i64) -> Vec<u8> {
+        let mut bytes = vec![0x15];
+        bytes.extend(zigzag(2));
+        for size in [unpacked, packed, 7] {
+            bytes.push(0x15);
+            bytes.extend(zigzag(size));
+        }
+        bytes.extend([0x3c, 0x15]);
+        bytes.extend(zigzag(entries));
+        bytes.extend([0x15, 0, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn sizes_are_checked_before_room_is_made() {
+        let check = |bytes: &[u8]| check_header(bytes, 1000);
+        assert_eq!(check(&header(1000, 10, 500)), Ok(()));
+        assert_eq!(check(&header(1001, 10, 5)), Err(Bad::Large(1001)));
+        assert_eq!(check(&header(10, 1001, 5)), Err(Bad::Large(1001)));
+        assert_eq!(check(&header(-1, 10, 5)), Err(Bad::Large(-1)));
+        assert_eq!(check(&header(i64::from(i32::MAX), 10, 5)), Err(Bad::Large(i64::from(i32::MAX))));
+        assert_eq!(check(&header(1000, 10, 1_000_000)), Err(Bad::Header), "a dictionary of more than its bytes");
+        let good = header(1000, 10, 500);
+        for cut in 0..good.len() {
+            assert_eq!(check(&good[..cut]), Err(Bad::Short), "{cut}");
+        }
+        // A second size, which another reader might take for the page's.
+        let mut twice = good[..good.len() - 1].to_vec();
+        twice.extend([0x05, 0x04]);
+        twice.extend(zigzag(900));
+        twice.push(0);
+        assert_eq!(check(&twice), Err(Bad::Header));
+        assert_eq!(check(&[0]), Err(Bad::Header), "no sizes");
+        assert_eq!(check(&[0x1c; 100]), Err(Bad::Header), "deeper than a header is");
+        // A list that says it is longer than can be.
+        assert_eq!(check(&[0x19, 0xf3, 0xff, 0xff, 0xff, 0xff, 0x7f]), Err(Bad::Short));
+    }
+}

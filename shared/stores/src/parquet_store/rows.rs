@@ -1,0 +1,156 @@
+//! Rows of a Parquet file as features, and a bounded number of them kept.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use vfl_shared::data::{FeatureSchema, Target};
+
+use super::columns::{Cursor, Leaf, Unread};
+
+/// Some rows: their ids, and their features as the schema makes them.
+pub(crate) struct Rows {
+    ids: String,
+    ends: Vec<u32>,
+    /// d values for each row.
+    values: Vec<f64>,
+    /// A class for each row, where the schema declares a label.
+    labels: Vec<u32>,
+    /// Of rows with a value that the schema does not take: which column, and why. It is no matter unless the row is asked for.
+    bad: HashMap<u32, Box<str>>,
+}
+
+impl Rows {
+    /// Reads rows of a cursor's group.
+    pub(crate) fn read(
+        cursor: Cursor,
+        (schema, leaves): (&FeatureSchema, &[Leaf]),
+        ranges: &[Range<u32>],
+    ) -> Result<(Self, Cursor), Unread> {
+        let (n, d) = (ranges.iter().map(ExactSizeIterator::len).sum::<usize>(), schema.len());
+        let (mut ids, mut ends) = (String::new(), Vec::with_capacity(n));
+        let mut values = vec![0.0; n * d];
+        let mut labels = vec![0; if schema.label().is_some() { n } else { 0 }];
+        let mut bad = HashMap::new();
+        let cursor = cursor.read(leaves, ranges, &mut |column, place, cell| {
+            let leaf = &leaves[column];
+            let read = match leaf.target {
+                Target::Id => {
+                    ids.push_str(&cell?.text()?);
+                    // A stretch of ids is far below 4 GiB.
+                    ends.push(ids.len() as u32);
+                    Ok(())
+                }
+                Target::Label => cell.and_then(|cell| schema.read_label(cell)).map(|label| labels[place] = label),
+                Target::Column(at) => {
+                    let row = &mut values[place * d..(place + 1) * d];
+                    cell.and_then(|cell| schema.read_feature(at, cell, row))
+                }
+            };
+            if let Err(problem) = read {
+                let why = || format!("column {}: {problem}", leaf.name).into_boxed_str();
+                bad.entry(place as u32).or_insert_with(why);
+            }
+            Ok(())
+        })?;
+        ids.shrink_to_fit();
+        Ok((Self { ids, ends, values, labels, bad }, cursor))
+    }
+
+    /// The id of a row.
+    pub(crate) fn id(&self, place: usize) -> Option<&str> {
+        let end = *self.ends.get(place)? as usize;
+        let start = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        self.ids.get(start..end)
+    }
+
+    /// The features of a row, and its class.
+    ///
+    /// # Errors
+    /// Why it has none, without a value.
+    pub(crate) fn row(&self, place: usize, d: usize) -> Result<(&[f64], u32), &str> {
+        match self.bad.get(&(place as u32)) {
+            Some(why) => Err(why),
+            None => Ok((&self.values[place * d..(place + 1) * d], self.labels.get(place).copied().unwrap_or_default())),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let bad: usize = self.bad.values().map(|why| why.len() + 48).sum();
+        self.ids.len() + 4 * (self.ends.len() + self.labels.len()) + 8 * self.values.len() + bad + 256
+    }
+}
+
+/// The stretches of rows that were used last, within a number of bytes.
+pub(crate) struct Kept {
+    most: usize,
+    bytes: usize,
+    uses: u64,
+    stretches: HashMap<(usize, u32), (Arc<Rows>, u64)>,
+}
+
+impl Kept {
+    /// Keeps at most so many bytes.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, bytes: 0, uses: 0, stretches: HashMap::new() }
+    }
+
+    /// A stretch, if it is here.
+    pub(crate) fn get(&mut self, key: (usize, u32)) -> Option<Arc<Rows>> {
+        self.uses += 1;
+        let (rows, used) = self.stretches.get_mut(&key)?;
+        *used = self.uses;
+        Some(rows.clone())
+    }
+
+    /// Keeps a stretch, in place of those that were not used for the longest time.
+    pub(crate) fn put(&mut self, key: (usize, u32), rows: Arc<Rows>) {
+        let bytes = rows.bytes();
+        self.remove(key);
+        if bytes > self.most {
+            return;
+        }
+        while self.bytes + bytes > self.most {
+            // A stretch is about a mebibyte: there are few of them.
+            let Some((&oldest, _)) = self.stretches.iter().min_by_key(|(_, (_, used))| *used) else { return };
+            self.remove(oldest);
+        }
+        self.uses += 1;
+        self.bytes += bytes;
+        self.stretches.insert(key, (rows, self.uses));
+    }
+
+    fn remove(&mut self, key: (usize, u32)) {
+        if let Some((rows, _)) = self.stretches.remove(&key) {
+            self.bytes -= rows.bytes();
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new(self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_unused_stretch_goes() {
+        let rows = |n: usize| {
+            let (ids, ends, labels, bad) = (String::new(), Vec::new(), Vec::new(), HashMap::new());
+            Arc::new(Rows { ids, ends, values: vec![0.0; n], labels, bad })
+        };
+        let mut kept = Kept::new(3 * rows(10).bytes());
+        (0..3).for_each(|at| kept.put((0, at), rows(10)));
+        assert!(kept.get((0, 0)).is_some());
+        kept.put((1, 0), rows(10));
+        assert!(kept.get((0, 1)).is_none() && kept.get((0, 0)).is_some() && kept.get((1, 0)).is_some());
+        kept.put((1, 0), rows(1000));
+        assert!(kept.get((1, 0)).is_none() && kept.get((0, 0)).is_some(), "too large to be kept");
+        assert!(kept.bytes <= kept.most);
+        kept.clear();
+        assert_eq!((kept.bytes, kept.stretches.len()), (0, 0));
+    }
+}

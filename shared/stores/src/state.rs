@@ -1,0 +1,351 @@
+//! State of a party in a table of a PostgreSQL server, for several processes behind one name.
+//!
+//! Each call is one statement, and so one transaction: what was answered is on the server's disk, and no process that dies or freezes
+//! holds up another. The revision of a content is drawn by whoever writes it, so that a call whose connection broke is made again
+//! without doing its work twice.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use rand::Rng as _;
+use serde::Deserialize;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection as _, PgConnection};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use vfl_shared::heavy::waiting;
+use vfl_shared::state_table::{Reading, Revision, StateTable, StateTableError};
+use vfl_shared::types::PartyName;
+
+/// How long a statement may take. The server is told, and is not waited for any longer.
+const STATEMENT: Duration = Duration::from_secs(5);
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How long a call waits in all, for its turn too.
+const CALL: Duration = Duration::from_secs(9);
+/// For how long a server that fell silent is not asked again: those who wait one behind another must not each wait in vain.
+const SILENCE: Duration = Duration::from_secs(1);
+
+const SESSION: &str = "SET statement_timeout = '5s'; SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; \
+    SET synchronous_commit = on; SET client_min_messages = warning; \
+    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = '10s'";
+/// Two processes that start together make the table once.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('cloison state'), hashtext(current_schema()))";
+const MAKE: &str = "CREATE TABLE IF NOT EXISTS cloison_state \
+    (name TEXT PRIMARY KEY, revision BYTEA NOT NULL, content BYTEA NOT NULL)";
+/// The name that says whose state it is.
+const OWNER: &str = "owner";
+
+/// `[state]`.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateConfig {
+    /// `postgres://USER@HOST/DATABASE`. A password may stand in it, in `url_file`, in `PGPASSWORD` or in `PGPASSFILE`.
+    pub url: Option<String>,
+    /// A file whose only line is the URL.
+    pub url_file: Option<PathBuf>,
+}
+
+/// Without the URL, which may hold a password.
+impl fmt::Debug for StateConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateConfig")
+    }
+}
+
+impl StateConfig {
+    /// The state at this URL.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: Some(url.into()), url_file: None }
+    }
+
+    /// The table of a party, which connects when it is first asked.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, which is never quoted.
+    pub fn open(&self, party: &PartyName) -> Result<Arc<dyn StateTable>, String> {
+        let options = vfl_postgres::named(self.url.as_deref(), self.url_file.as_deref(), "cloison state")?;
+        let (asks, asked) = unbounded_channel();
+        let options = options.disable_statement_logging();
+        let work = Worker { options, party: party.clone(), connection: None, silent_until: None };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+        // A thread of its own: callers wait for it wherever they are, also where no runtime is.
+        let thread = std::thread::Builder::new().name("state".into());
+        thread.spawn(move || runtime.block_on(work.run(asked))).map_err(|e| e.to_string())?;
+        Ok(Arc::new(PostgresState { asks }))
+    }
+}
+
+struct PostgresState {
+    asks: UnboundedSender<Asked>,
+}
+
+impl fmt::Debug for PostgresState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PostgresState")
+    }
+}
+
+/// One call on its way to the server.
+struct Asked {
+    ask: Ask,
+    until: Instant,
+    answer: SyncSender<Result<Answer, StateTableError>>,
+}
+
+enum Ask {
+    Read { name: String, seen: Option<Revision> },
+    Swap { name: String, seen: Revision, new: [u8; 16], content: Vec<u8> },
+    Write { name: String, new: [u8; 16], content: Vec<u8> },
+    Remove { name: String },
+    Names { prefix: String },
+}
+
+enum Answer {
+    Reading(Reading),
+    Swapped(bool),
+    Done,
+    Names(Vec<String>),
+}
+
+fn failed(reason: impl Into<String>) -> StateTableError {
+    StateTableError(reason.into())
+}
+
+fn revision() -> [u8; 16] {
+    let mut name = [0; 16];
+    rand::rng().fill_bytes(&mut name);
+    name
+}
+
+impl PostgresState {
+    fn ask(&self, ask: Ask) -> Result<Answer, StateTableError> {
+        let (answer, answered) = sync_channel(1);
+        let asked = Asked { ask, until: Instant::now() + CALL, answer };
+        self.asks.send(asked).map_err(|_| failed("its thread has ended"))?;
+        // Longer than the thread itself waits: its word is the better one.
+        waiting(|| answered.recv_timeout(CALL + STATEMENT)).map_err(|_| failed("it does not answer"))?
+    }
+}
+
+impl StateTable for PostgresState {
+    fn read(&self, name: &str, seen: Option<Revision>) -> Result<Reading, StateTableError> {
+        match self.ask(Ask::Read { name: name.to_owned(), seen })? {
+            Answer::Reading(reading) => Ok(reading),
+            _ => Err(failed("it answers something else")),
+        }
+    }
+
+    fn swap(&self, name: &str, seen: Revision, content: &[u8]) -> Result<Option<Revision>, StateTableError> {
+        let new = revision();
+        match self.ask(Ask::Swap { name: name.to_owned(), seen, new, content: content.to_vec() })? {
+            Answer::Swapped(swapped) => Ok(swapped.then(|| Revision::named(new))),
+            _ => Err(failed("it answers something else")),
+        }
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<(), StateTableError> {
+        self.ask(Ask::Write { name: name.to_owned(), new: revision(), content: content.to_vec() }).map(drop)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StateTableError> {
+        self.ask(Ask::Remove { name: name.to_owned() }).map(drop)
+    }
+
+    fn names(&self, prefix: &str) -> Result<Vec<String>, StateTableError> {
+        match self.ask(Ask::Names { prefix: prefix.to_owned() })? {
+            Answer::Names(names) => Ok(names),
+            _ => Err(failed("it answers something else")),
+        }
+    }
+}
+
+/// The connection, and who uses it.
+struct Worker {
+    options: PgConnectOptions,
+    party: PartyName,
+    connection: Option<PgConnection>,
+    silent_until: Option<Instant>,
+}
+
+impl Worker {
+    async fn run(mut self, mut asked: UnboundedReceiver<Asked>) {
+        while let Some(Asked { ask, until, answer }) = asked.recv().await {
+            let done = self.answer(&ask, until).await;
+            // Whoever asked may have gone away.
+            let _ = answer.send(done);
+        }
+    }
+
+    /// Answers one call: a second time if a connection that was there before turns out to be broken.
+    async fn answer(&mut self, ask: &Ask, until: Instant) -> Result<Answer, StateTableError> {
+        let mut again = false;
+        if self.silent_until.is_some_and(|until| Instant::now() < until) {
+            return Err(failed("it did not answer a moment ago"));
+        }
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(failed("it did not answer in time"));
+            }
+            let (mut connection, reused) = match self.connection.take() {
+                Some(connection) => (connection, true),
+                None => {
+                    let connected = tokio::time::timeout(left.min(CONNECT), self.connect()).await;
+                    (connected.unwrap_or_else(|_| Err(self.silent()))?, false)
+                }
+            };
+            let answer = tokio::time::timeout(left.min(STATEMENT), carry_out(&mut connection, ask, again)).await;
+            let error = match answer {
+                Ok(Ok(answer)) => {
+                    self.connection = Some(connection);
+                    return Ok(answer);
+                }
+                Ok(Err(error)) => words(&error),
+                Err(_) => failed("it did not answer in time"),
+            };
+            if !reused {
+                return Err(error);
+            }
+            again = true;
+        }
+    }
+
+    fn silent(&mut self) -> StateTableError {
+        self.silent_until = Some(Instant::now() + SILENCE);
+        failed("no connection in time")
+    }
+
+    async fn connect(&self) -> Result<PgConnection, StateTableError> {
+        let mut connection = self.options.connect().await.map_err(|e| words(&e))?;
+        sqlx::raw_sql(SESSION).execute(&mut connection).await.map_err(|e| words(&e))?;
+        durable(&mut connection).await?;
+        self.own(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Makes the table if there is none, and sees that it is this party's.
+    async fn own(&self, connection: &mut PgConnection) -> Result<(), StateTableError> {
+        let there = "SELECT to_regclass('cloison_state') IS NOT NULL";
+        let (there,): (bool,) = sqlx::query_as(there).fetch_one(&mut *connection).await.map_err(|e| words(&e))?;
+        if !there {
+            let make = async {
+                let mut work = connection.begin().await?;
+                sqlx::query(LOCK).execute(&mut *work).await?;
+                sqlx::query(MAKE).execute(&mut *work).await?;
+                work.commit().await
+            };
+            make.await.map_err(|e| words(&e))?;
+        }
+        let name = self.party.as_str();
+        let put =
+            "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING";
+        let put = sqlx::query(put).bind(OWNER).bind(revision().to_vec()).bind(name.as_bytes().to_vec());
+        put.execute(&mut *connection).await.map_err(|e| words(&e))?;
+        let find = sqlx::query_as("SELECT content FROM cloison_state WHERE name = $1").bind(OWNER);
+        let (owner,): (Vec<u8>,) = find.fetch_one(connection).await.map_err(|e| words(&e))?;
+        match owner == name.as_bytes() {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "it holds the state of party `{}`, and this is `{name}`: give each party a database or a schema of its own",
+                String::from_utf8_lossy(&owner)
+            ))),
+        }
+    }
+}
+
+/// Checks that what is committed is on the server's disk.
+async fn durable(connection: &mut PgConnection) -> Result<(), StateTableError> {
+    for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
+        let ask = sqlx::query_as("SELECT current_setting($1)").bind(setting);
+        let (value,): (String,) = ask.fetch_one(&mut *connection).await.map_err(|e| words(&e))?;
+        if value != "on" {
+            return Err(failed(format!(
+                "PostgreSQL's `{setting}` is `{value}`, not `on`: what was answered could be lost"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Carries a call out. `again`: it may have been carried out before, on a connection that broke.
+async fn carry_out(connection: &mut PgConnection, ask: &Ask, again: bool) -> Result<Answer, sqlx::Error> {
+    match ask {
+        Ask::Read { name, seen } => {
+            let seen = seen.as_ref().and_then(Revision::name).map(|name| name.to_vec());
+            let find = "SELECT revision, CASE WHEN revision = $2 THEN NULL ELSE content END FROM cloison_state WHERE name = $1";
+            let find = sqlx::query_as::<_, (Vec<u8>, Option<Vec<u8>>)>(find).bind(name).bind(seen);
+            Ok(Answer::Reading(match find.fetch_optional(connection).await? {
+                None => Reading::Absent,
+                Some((_, None)) => Reading::Same,
+                Some((revision, Some(content))) => {
+                    let revision = revision.try_into().map_err(|_| sqlx::Error::RowNotFound)?;
+                    Reading::Content(Revision::named(revision), content)
+                }
+            }))
+        }
+        Ask::Swap { name, seen, new, content } => {
+            let done = match seen.name() {
+                None => {
+                    let put = "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) \
+                        ON CONFLICT (name) DO NOTHING";
+                    sqlx::query(put).bind(name).bind(new.to_vec()).bind(content).execute(&mut *connection).await?
+                }
+                Some(seen) => {
+                    let put = "UPDATE cloison_state SET revision = $2, content = $3 WHERE name = $1 AND revision = $4";
+                    let put = sqlx::query(put).bind(name).bind(new.to_vec()).bind(content).bind(seen.to_vec());
+                    put.execute(&mut *connection).await?
+                }
+            };
+            if done.rows_affected() == 0 && again {
+                let find = "SELECT count(*) FROM cloison_state WHERE name = $1 AND revision = $2";
+                let find = sqlx::query_as(find).bind(name).bind(new.to_vec());
+                let (own,): (i64,) = find.fetch_one(connection).await?;
+                return Ok(Answer::Swapped(own > 0));
+            }
+            Ok(Answer::Swapped(done.rows_affected() > 0))
+        }
+        Ask::Write { name, new, content } => {
+            let put = "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) \
+                ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, content = excluded.content";
+            sqlx::query(put).bind(name).bind(new.to_vec()).bind(content).execute(connection).await?;
+            Ok(Answer::Done)
+        }
+        Ask::Remove { name } => {
+            sqlx::query("DELETE FROM cloison_state WHERE name = $1").bind(name).execute(connection).await?;
+            Ok(Answer::Done)
+        }
+        Ask::Names { prefix } => {
+            let find = "SELECT name FROM cloison_state WHERE left(name, length($1)) = $1 ORDER BY name COLLATE \"C\"";
+            let names: Vec<(String,)> = sqlx::query_as(find).bind(prefix).fetch_all(connection).await?;
+            Ok(Answer::Names(names.into_iter().map(|(name,)| name).collect()))
+        }
+    }
+}
+
+/// An error of the database, without the server's own words: they may quote a value.
+fn words(error: &sqlx::Error) -> StateTableError {
+    use sqlx::Error as E;
+    match error {
+        E::Database(error) => {
+            let code = error.code().unwrap_or_default().into_owned();
+            let word = match code.as_str() {
+                "57014" => "the statement took too long",
+                "28000" | "28P01" => "the user or the password is refused",
+                "3D000" => "there is no such database",
+                "42501" => "the user may not read or write the table `cloison_state`, or not make it",
+                c if ["08", "53", "57"].iter().any(|class| c.starts_with(class)) => {
+                    "the server does not take the query now"
+                }
+                _ => "the database refuses the query",
+            };
+            failed(format!("{word} (code {code})"))
+        }
+        E::Io(error) => failed(error.kind().to_string()),
+        E::Tls(_) => failed("the TLS handshake failed"),
+        _ => failed("the connection is broken, or its answer cannot be read"),
+    }
+}
