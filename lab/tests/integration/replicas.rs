@@ -159,6 +159,9 @@ async fn shared_on(dataset: Dataset, defenses: &str, budgets: Budgets) -> Option
         Ok(())
     });
     let deployment = deployment.await.unwrap();
+    // The first on the ledger, whose terms the others must have: it listens before it has begun there.
+    let first = deployment.coordinator_peer();
+    check_health(&deployment.active_credentials, &first, Duration::from_secs(30)).await.unwrap();
     Some(Shared { dir, dataset, deployment, settings: settings.unwrap(), schema })
 }
 
@@ -202,6 +205,12 @@ impl Shared {
 }
 
 impl Second {
+    /// Why it does not start.
+    async fn refused(self, what: &str) -> String {
+        let ended = tokio::time::timeout(Duration::from_secs(60), self.task).await;
+        ended.unwrap_or_else(|_| panic!("it serves: {what}")).unwrap().unwrap_err()
+    }
+
     async fn end(self) {
         self.stop.cancel();
         self.task.await.unwrap().unwrap();
@@ -383,13 +392,13 @@ async fn another_configuration_does_not_start() {
         let mut settings = here.of(name);
         change(&mut settings);
         let started = here.start(settings).await;
-        let error = started.task.await.unwrap().unwrap_err();
+        let error = started.refused(name).await;
         assert!(error.contains(says), "{name}: {error}");
     }
     let second = here.second("second").await;
     let mut client = here.client(&second.peer, Role::ActiveParty);
     assert_eq!(client.describe_model(pb::DescribeModelRequest {}).await.unwrap_err().code(), Code::FailedPrecondition);
-    let error = here.second("second").await.task.await.unwrap().unwrap_err();
+    let error = here.second("second").await.refused("a state_dir in use").await;
     assert!(error.contains("a state_dir each"), "{error}");
     second.end().await;
     here.end().await;
