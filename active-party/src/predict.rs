@@ -64,7 +64,8 @@ impl Predictor {
         tokio::time::timeout(READY_PATIENCE, self.model()).await.ok()?.ok()
     }
 
-    /// Scores records under the model in service, if `admit` takes it. Nothing is spent before that.
+    /// Scores records under the model in service, if `admit` takes it. Nothing is spent before that. Where another model is put in
+    /// service meanwhile, the records of one message are asked for again under that one: nothing was spent for the refusal.
     ///
     /// # Errors
     /// [`Refusal`] for too many records, too long a request id, what `admit` says, or what the coordinator says.
@@ -72,7 +73,7 @@ impl Predictor {
         &self,
         ids: &RecordIds,
         request_id: &str,
-        admit: impl FnOnce(&ModelDescription) -> Result<(), Refusal>,
+        admit: impl Fn(&ModelDescription) -> Result<(), Refusal>,
     ) -> Result<(ModelDescription, Scored), Refusal> {
         if request_id.len() > MAX_REQUEST_ID {
             return Err(WireError::Range { field: "request_id", reason: "at most 100 bytes" }.into());
@@ -82,10 +83,23 @@ impl Predictor {
         traces::note_rows(ids.len());
         let asked = async {
             let model = self.scorer.describe().await?;
-            traces::note_version(&model.version);
-            admit(&model)?;
-            let scored = self.scorer.score(&model, ids, "", request_id).await?;
-            Ok((model, scored))
+            let score = async |model: &ModelDescription| {
+                traces::note_version(&model.version);
+                admit(model)?;
+                self.scorer.score(model, ids, "", request_id).await
+            };
+            let refused = match score(&model).await {
+                Ok(scored) => return Ok((model, scored)),
+                Err(refused) => refused,
+            };
+            if refused.kind == RefusalKind::FailedPrecondition && self.scorer.is_one_message(&model, ids.len()) {
+                let now = self.scorer.describe().await?;
+                if now.version != model.version {
+                    let scored = score(&now).await?;
+                    return Ok((now, scored));
+                }
+            }
+            Err(refused)
         };
         let (model, scored) = asked.await.inspect_err(|refusal: &Refusal| {
             tracing::warn!(records = ids.len(), reason = %refusal, "records were not scored");

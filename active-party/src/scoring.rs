@@ -109,6 +109,12 @@ impl Scorer {
         self.answers(questions, &held, vec![RowStatus::NotFound; ids.len()], model.class_names.len()).await
     }
 
+    /// Whether so many records are asked for in one message: all of them are answered under a model, or none.
+    pub(crate) fn is_one_message(&self, model: &ModelDescription, records: usize) -> bool {
+        let share = self.share(&model.version);
+        share.is_ok_and(|share| records <= rows_of_a_message(&share, model.class_names.len()))
+    }
+
     /// Which of the records this party holds, and what is asked of them.
     async fn questions(
         &self,
@@ -126,9 +132,7 @@ impl Scorer {
         let mut requests = Vec::new();
         // Each message is a request of its own to the coordinator.
         let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
-        // Half a message is for outputs, or for the scores that answer them, however wide they are.
-        let width = (share.model().spec().width() as usize).max(k);
-        let chunk = STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1);
+        let chunk = rows_of_a_message(&share, k);
         for (part, held) in held.chunks(chunk).enumerate() {
             let (own, n) = (share.model(), held.len());
             let block = rows.columns(part * chunk, n).into_owned();
@@ -201,6 +205,12 @@ impl Scorer {
         let (missing, labels) = self.features.labels(ids).await?;
         Ok(if missing == 0 && labels.len() == ids.len() { Ok(labels) } else { Err(missing) })
     }
+}
+
+/// How many records one message asks for: half of it is for outputs, or for the scores that answer them, however wide they are.
+fn rows_of_a_message(share: &StoredShare, classes: usize) -> usize {
+    let width = (share.model().spec().width() as usize).max(classes);
+    STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1)
 }
 
 /// A linear share without a bias is a passive party's.

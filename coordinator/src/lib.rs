@@ -39,6 +39,7 @@ pub mod publish;
 pub mod registry;
 pub mod replicas;
 pub mod secret;
+mod secret_file;
 pub mod service;
 pub mod sessions;
 pub mod share;

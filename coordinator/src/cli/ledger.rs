@@ -1,4 +1,4 @@
-//! `coordinator ledger`: who asked for what, backup, retention, erasure.
+//! `coordinator ledger`: who asked for what, whether that was tampered with, backup, retention, erasure.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use vfl_shared::config::ConfigFile;
 use vfl_shared::types::ModelVersion;
 
 use crate::config::ConfigValues;
-use crate::ledger::{self, LedgerError, RecordUse, Summary};
+use crate::ledger::{self, LedgerError, RecordUse, Summary, Verified};
 use crate::registry::read_manifest;
 
 /// The options of `coordinator ledger`.
@@ -24,6 +24,7 @@ use crate::registry::read_manifest;
 Examples:
   coordinator ledger show --ledger sqlite:state/ledger.db
   coordinator ledger show --ledger sqlite:state/ledger.db --record 4711 --json
+  coordinator ledger verify --config coordinator.toml
   coordinator ledger backup --ledger sqlite:state/ledger.db --out ledger-2026-01-31.db
   coordinator ledger retain --ledger postgres://ledger@db/cloison --days 365
   coordinator ledger erase --ledger sqlite:state/ledger.db --record 4711
@@ -59,6 +60,31 @@ enum Command {
         /// The uses of one record.
         #[arg(long, value_name = "ID")]
         record: Option<String>,
+    },
+    /// Check the chain of releases: whether what was asked was changed behind the coordinators' backs.
+    ///
+    /// Each commit of a coordinator adds a link to a chain: what it added to the sums, and the hash of the link before, signed with
+    /// `ledger.key` of its state directory. This command checks every link, and what the ledger says was asked against all of them.
+    /// With --config it also checks that the last link that this coordinator saw is in the chain, and that nobody signed whose
+    /// key it does not know: name the keys of other coordinators with --trust. Exit code 1 if anything does not hold.
+    #[command(after_help = "\
+Examples:
+  coordinator ledger verify --config coordinator.toml
+  coordinator ledger verify --config coordinator-a.toml --trust 5f0c…64 digits in all…
+  coordinator ledger verify --ledger sqlite:backup.db --json")]
+    Verify {
+        /// The coordinator's config file, which names its state directory and its ledger.
+        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG", required_unless_present = "ledger")]
+        config: Option<PathBuf>,
+        /// The ledger: `sqlite:PATH` or `postgres://…`. With --config, another copy of the one that it names.
+        #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
+        ledger: Option<String>,
+        /// The public key of another coordinator of the ledger, as its own `verify` prints it. May be repeated.
+        #[arg(long, value_name = "KEY")]
+        trust: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Copy a SQLite ledger into a new file, while the coordinator runs.
     ///
@@ -133,6 +159,7 @@ impl LedgerArgs {
                 let uses = ledger::record_uses(&place.ledger, &record, party.as_deref()).await.map_err(failure)?;
                 (place.json, uses_text(&uses), to_json(&uses)?)
             }
+            Command::Verify { config, ledger, trust, json } => return verify(config, ledger, trust, json).await,
             Command::Backup { place, out } => {
                 ledger::backup(&place.ledger, &out).await.map_err(failure)?;
                 let out = out.display().to_string();
@@ -150,8 +177,8 @@ impl LedgerArgs {
                     "no budget was freed".into()
                 };
                 let text = format!(
-                    "forgot {} request ids and the times of {} rows; {freed}\n",
-                    forgot.request_ids, forgot.times
+                    "forgot {} request ids, the times of {} rows and {} links of the chain of releases; {freed}\n",
+                    forgot.request_ids, forgot.times, forgot.links
                 );
                 (place.json, text, to_json(&forgot)?)
             }
@@ -175,6 +202,33 @@ impl LedgerArgs {
         };
         let mut out = std::io::stdout().lock();
         if json { writeln!(out, "{value}") } else { out.write_all(text.as_bytes()) }.map_err(CliError::failed)
+    }
+}
+
+/// Prints what a check of the chain found; an error if anything does not hold.
+async fn verify(config: Option<PathBuf>, url: Option<String>, trust: Vec<String>, json: bool) -> Result<(), CliError> {
+    if let Some(bad) = trust.iter().find(|key| key.len() != 64 || !key.bytes().all(|digit| digit.is_ascii_hexdigit())) {
+        return Err(CliError::Input(format!("--trust {bad}: a public key is 64 hexadecimal digits")));
+    }
+    let (state_dir, url) = match config {
+        None => (None, url.unwrap_or_default()),
+        Some(path) => {
+            let file = ConfigFile::<ConfigValues>::read(&path).map_err(CliError::input)?;
+            let ConfigValues { state_dir, ledger, budget, .. } = &file.values;
+            let kept = || file.error("`kept = false` in [ledger]: without a ledger there is no chain");
+            let ledger = ledger.config(state_dir, *budget).ok_or_else(|| CliError::input(kept()))?;
+            (Some(state_dir.clone()), url.unwrap_or(ledger.url))
+        }
+    };
+    let verified = ledger::verify(&url, state_dir.as_deref(), &trust).await.map_err(failure)?;
+    let text = if json { to_json(&verified)? + "\n" } else { verified_text(&verified) };
+    std::io::stdout().lock().write_all(text.as_bytes()).map_err(CliError::failed)?;
+    match verified.findings.len() {
+        0 => Ok(()),
+        1 => Err(CliError::Failed("the ledger does not agree with its chain of releases: see above".into())),
+        n => Err(CliError::Failed(format!(
+            "the ledger does not agree with its chain of releases in {n} points: see above"
+        ))),
     }
 }
 
@@ -260,6 +314,37 @@ fn summary_text(summary: &Summary) -> String {
             rows.add_row([model, passive, policy, number(u.queries), number(u.refused), first, last]);
         }
         text += &format!("{rows}\n");
+    }
+    text
+}
+
+fn verified_text(of: &Verified) -> String {
+    let mut text = format!(
+        "ledger {}\nlinks {} to {} of the chain of releases, {} to {}: {} rows asked, {} of them refused\nlast link {}\n",
+        of.ledger,
+        of.first,
+        of.last,
+        when(Some(of.from)),
+        when(Some(of.to)),
+        of.queries,
+        of.refused,
+        of.head
+    );
+    for signed in &of.signed {
+        let word = if signed.trusted { "trusted" } else { "not known here" };
+        text += &format!("{} links signed by {} ({word})\n", signed.links, signed.key);
+    }
+    for link in &of.unsigned {
+        text += &format!("link {}, {}, made by a command, not signed: {}\n", link.link, when(Some(link.at)), link.what);
+    }
+    if !of.head_known {
+        text += "not checked against a coordinator's state directory (--config): a chain that was cut short would not be noticed\n";
+    }
+    if of.findings.is_empty() {
+        return text + "every link holds, and so do the sums of the ledger\n";
+    }
+    for finding in &of.findings {
+        text += &format!("DOES NOT HOLD: {finding}\n");
     }
     text
 }

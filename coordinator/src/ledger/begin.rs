@@ -10,19 +10,21 @@ use std::time::SystemTime;
 
 use rand::Rng;
 
+use super::chain::{Chain, Head};
 use super::config::LedgerConfig;
 use super::connection::{Arg, Connection, LOCK_PAUSE, LOCK_TRIES, Place};
 use super::decide::hex;
 use super::error::LedgerError;
 use super::events::record_event;
 use super::mark::{self, Known, Marker};
+use super::signer::Signer;
 use super::{erased, models};
 use crate::share::ShareHashKind;
 
 /// Other rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, the id of the ledger it was begun in
 /// place of.
 const FINGERPRINT: &str = "secret_fingerprint";
-const ID: &str = "ledger_id";
+pub(super) const ID: &str = "ledger_id";
 pub(super) const MARK: &str = "mark";
 const REPLACES: &str = "replaces";
 /// How logit shares are hashed. Ledgers of earlier versions have no such row: theirs are HMAC-SHA256.
@@ -39,6 +41,8 @@ pub(super) struct Begun {
     pub(super) lock: Option<File>,
     /// How logit shares are hashed.
     pub(super) share_hash: ShareHashKind,
+    /// The chain of releases.
+    pub(super) chain: Chain,
 }
 
 /// The fingerprint of the noise secret that the ledger was begun with; `None` if none was begun. Makes nothing.
@@ -66,7 +70,12 @@ pub async fn secret_fingerprint(config: &LedgerConfig) -> Result<Option<String>,
 }
 
 /// Opens the ledger, begins it if there never was one, and locks it.
-pub(super) async fn begin(place: &Place, config: &LedgerConfig, secret: &str) -> Result<Begun, LedgerError> {
+pub(super) async fn begin(
+    place: &Place,
+    config: &LedgerConfig,
+    secret: &str,
+    signer: Signer,
+) -> Result<Begun, LedgerError> {
     let known = match config.state_dir.as_deref().map(mark::read).transpose() {
         Ok(known) => Ok(known.flatten()),
         Err(damaged) if config.begin_new => Err(damaged),
@@ -145,10 +154,11 @@ pub(super) async fn begin(place: &Place, config: &LedgerConfig, secret: &str) ->
     connection.set_meta(super::read::BUDGETS, &budgets).await?;
     models::name_old_ones(&mut connection, config.derive.as_ref()).await?;
     let mark = read_mark(&mut connection).await?;
+    let chain = Chain::open(&mut connection, signer, &id, mark, SystemTime::now()).await?;
     connection.commit().await?;
-    let known = Known { ledger: id, mark, secret: secret.to_owned() };
+    let known = Known { ledger: id, mark, secret: secret.to_owned(), head: chain.head().clone() };
     let marker = Marker::start(config.state_dir.clone(), known)?;
-    Ok(Begun { connection, marker, lock, share_hash })
+    Ok(Begun { connection, marker, lock, share_hash, chain })
 }
 
 /// Whether the ledger is the one that the state directory knows; the inner error says why it is not.
@@ -172,6 +182,9 @@ async fn recognise(
     let found = read_mark(connection).await?;
     if found < mark {
         return Ok(Err(LedgerError::OldCopy { known: ledger, has: found, mark }));
+    }
+    if !known.head.is_there(connection).await? {
+        return Ok(Err(LedgerError::Rewritten { link: known.head.number }));
     }
     // A commit that counts is of a party.
     let parties = connection.row::<(i64,)>("SELECT count(*) FROM parties", &[]).await?;
@@ -201,7 +214,13 @@ pub(super) async fn resume(
     }
     let (known, has) = (marker.ledger().to_owned(), read_mark(&mut connection).await?);
     match connection.meta(ID).await? {
-        Some(id) if id == known && has >= marker.reached() => Ok((connection, has)),
+        Some(id) if id == known && has >= marker.reached() => {
+            let head: &Head = marker.head();
+            if head.is_there(&mut connection).await? {
+                return Ok((connection, has));
+            }
+            Err(LedgerError::Rewritten { link: head.number })
+        }
         Some(id) if id == known => Err(LedgerError::OldCopy { known, has, mark: marker.reached() }),
         Some(ledger) => Err(LedgerError::Another { ledger, known }),
         None => Err(LedgerError::Lost { ledger: known, mark: marker.reached() }),

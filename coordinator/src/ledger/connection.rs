@@ -23,6 +23,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(vec![
         step(1, "ledger", include_str!("../../migrations/0001_ledger.sql")),
         step(2, "models", include_str!("../../migrations/0002_models.sql")),
+        step(6, "chain", include_str!("../../migrations/0006_chain.sql")),
     ])
 });
 
@@ -35,6 +36,7 @@ static POSTGRES_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     all.push(step(3, "rates", include_str!("../../migrations/postgres/0003_rates.sql")));
     all.push(step(4, "models", include_str!("../../migrations/postgres/0004_models.sql")));
     all.push(step(5, "audits", include_str!("../../migrations/postgres/0005_audits.sql")));
+    all.sort_by_key(|step| step.version);
     Migrator::with_migrations(all)
 });
 
@@ -267,10 +269,10 @@ impl Connection {
     /// Whether the migrations of this version have been applied.
     pub(crate) async fn is_current(&mut self) -> Result<bool, LedgerError> {
         let sql = self.pick(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events')",
-            "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('approvals', 'events')",
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events', 'chain')",
+            "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('approvals', 'events', 'chain')",
         );
-        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((2,)))
+        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((3,)))
     }
 
     /// A row of `meta`.

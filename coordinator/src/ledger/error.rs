@@ -88,6 +88,28 @@ pub enum LedgerError {
         /// Commits it had.
         mark: u64,
     },
+    /// The chain of releases is not the one that the state directory knows.
+    #[error(
+        "the ledger's chain of releases was rewritten: its link {link} is not the one that this coordinator saw; \
+         `coordinator ledger verify` tells more; restore the latest backup, or go on with this one by \
+         `coordinator serve --begin-new-ledger`"
+    )]
+    Rewritten {
+        /// The link.
+        link: i64,
+    },
+    /// A link of the chain of releases is not what was written.
+    #[error(
+        "link {link} of the ledger's chain of releases is not what was written, or not where it was; nothing is granted; \
+         `coordinator ledger verify` tells more; restore the latest backup"
+    )]
+    Chain {
+        /// The link.
+        link: i64,
+    },
+    /// The key that signs links cannot be read or made.
+    #[error("{0}")]
+    Key(String),
     /// What the state directory knows is not what was written.
     #[error("{0}")]
     DamagedMark(String),

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::LedgerError;
+use super::chain::{self, Rows, Sums};
 use super::connection::{Arg, Connection, Place, private, sync_directory};
 use super::decide::seconds;
 use super::erased::{COUNT, ErasureKey};
@@ -25,6 +26,8 @@ pub struct Retained {
     pub times: u64,
     /// Records deleted, whose budgets and bindings begin anew. 0 unless that was asked for.
     pub freed_records: u64,
+    /// Links of the chain of releases that were removed: the sums at the first of those that stay are in it.
+    pub links: u64,
 }
 
 /// What [`erase`] erased.
@@ -97,12 +100,15 @@ pub async fn retain(url: &str, days: u32, free_budgets: bool, now: SystemTime) -
             let range = [Arg::Int(party), Arg::Text(&after), Arg::Text(&to), Arg::Int(before)];
             retained.times += connection.execute(FORGET_TIMES, &range).await?;
             if free_budgets {
-                retained.freed_records += free(&mut connection, &range).await?;
+                retained.freed_records += free(&mut connection, &range, now).await?;
             }
             connection.commit().await?;
             after = to;
         }
     }
+    connection.begin().await?;
+    retained.links = chain::shorten(&mut connection, before).await?;
+    connection.commit().await?;
     scrub(&mut connection).await?;
     connection.close().await;
     Ok(retained)
@@ -114,17 +120,33 @@ const FORGET_TIMES: &str = "UPDATE uses SET \
 
 /// Deletes the records of a range that were last asked for before the limit: by now, all their last times are NULL. So are
 /// those of a record that was erased; there the time of the erasure counts.
-async fn free(connection: &mut Connection, range: &[Arg<'_>; 4]) -> Result<u64, LedgerError> {
+async fn free(connection: &mut Connection, range: &[Arg<'_>; 4], now: SystemTime) -> Result<u64, LedgerError> {
     let old = "SELECT count(*) FROM (SELECT record FROM uses WHERE party = $1 AND record > $2 AND record <= $3 \
         AND NOT EXISTS (SELECT 1 FROM erased WHERE erased.record = uses.record AND erased.at >= $4) \
         GROUP BY record HAVING count(last_at) = 0) old";
     let (records,) = connection.row::<(i64,)>(old, range).await?.unwrap_or_default();
+    let counted = "SELECT parties.name, models.name, policies.name, CAST(sum(uses.queries) AS BIGINT) FROM uses \
+        JOIN parties ON parties.id = uses.party JOIN models ON models.id = uses.model JOIN policies ON policies.id = uses.policy \
+        WHERE uses.party = $1 AND uses.record > $2 AND uses.record <= $3 \
+        AND NOT EXISTS (SELECT 1 FROM erased WHERE erased.record = uses.record AND erased.at >= $4) AND NOT EXISTS \
+        (SELECT 1 FROM uses later WHERE later.party = uses.party AND later.record = uses.record AND later.last_at IS NOT NULL) \
+        GROUP BY parties.name, models.name, policies.name";
+    let counted = connection.rows::<(String, String, String, i64)>(counted, range).await?;
     let delete = "DELETE FROM uses WHERE party = $1 AND record > $2 AND record <= $3 \
         AND NOT EXISTS (SELECT 1 FROM erased WHERE erased.record = uses.record AND erased.at >= $4) AND NOT EXISTS \
         (SELECT 1 FROM uses later WHERE later.party = uses.party AND later.record = uses.record AND later.last_at IS NOT NULL)";
     connection.execute(delete, range).await?;
     let update = "UPDATE parties SET records = records - $2 WHERE id = $1";
     connection.execute(update, &[range[0], Arg::Int(records)]).await?;
+    let mut sums = Sums::default();
+    for (party, model, policy, queries) in counted {
+        sums.records.insert(party.clone(), -records);
+        sums.rows.insert((party, model, policy), Rows { granted: -queries, ..Rows::default() });
+    }
+    if records > 0 {
+        let what = format!("retention deleted {records} records: their budgets begin anew");
+        chain::note(connection, now, what, sums).await?;
+    }
     Ok(u64::try_from(records).unwrap_or_default())
 }
 

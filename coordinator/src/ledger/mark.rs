@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use vfl_shared::state_file::StateFile;
 
 use super::LedgerError;
+use super::chain::Head;
 
 /// How far the file may be behind, in commits …
 const EVERY_COMMITS: u64 = 1000;
@@ -28,6 +29,9 @@ pub(super) struct Known {
     pub(super) mark: u64,
     /// Fingerprint of the noise secret it was begun with.
     pub(super) secret: String,
+    /// The last link of its chain of releases at that mark. Files of earlier versions have none.
+    #[serde(default)]
+    pub(super) head: Head,
 }
 
 /// The file of a state directory.
@@ -47,13 +51,14 @@ pub(super) struct Marker {
     written: Known,
     written_at: Instant,
     reached: u64,
+    head: Head,
 }
 
 impl Marker {
     /// Writes the first mark: a ledger that cannot be recognised again is not opened.
     pub(super) fn start(state_dir: Option<PathBuf>, known: Known) -> Result<Self, LedgerError> {
-        let reached = known.mark;
-        let marker = Self { state_dir, written: known, written_at: Instant::now(), reached };
+        let (reached, head) = (known.mark, known.head.clone());
+        let marker = Self { state_dir, written: known, written_at: Instant::now(), reached, head };
         marker.write(&marker.written)?;
         Ok(marker)
     }
@@ -68,9 +73,15 @@ impl Marker {
         self.reached
     }
 
+    /// The last link of the chain that is known to be durable.
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+
     /// Takes note of a commit that is durable; writes the file if it is time.
-    pub(super) fn reach(&mut self, mark: u64) {
+    pub(super) fn reach(&mut self, mark: u64, head: &Head) {
         self.reached = mark;
+        head.clone_into(&mut self.head);
         if mark.saturating_sub(self.written.mark) >= EVERY_COMMITS || self.written_at.elapsed() >= EVERY {
             self.flush();
         }
@@ -86,7 +97,7 @@ impl Marker {
         if !self.behind() {
             return;
         }
-        let next = Known { mark: self.reached, ..self.written.clone() };
+        let next = Known { mark: self.reached, head: self.head.clone(), ..self.written.clone() };
         match self.write(&next) {
             Ok(()) => self.written = next,
             Err(error) => tracing::error!(%error, "the mark of the ledger was not written"),

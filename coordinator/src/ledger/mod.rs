@@ -10,10 +10,13 @@
 //! Several coordinators may share a ledger in PostgreSQL. Their transactions run one after another, under a lock of the
 //! database, and each reads first what others may have changed.
 //!
+//! Every commit that changes what was spent adds a signed link to a chain (`chain`), which [`verify`] checks against the sums.
+//!
 //! Tables and SQL are the same for SQLite and PostgreSQL (`migrations/`), and are meant to be read with plain SQL.
 
 mod begin;
 mod budgets;
+mod chain;
 mod config;
 pub(crate) mod connection;
 mod decide;
@@ -25,9 +28,12 @@ mod maintain;
 mod mark;
 mod meter;
 mod models;
+mod open;
 mod rate;
 mod read;
 mod request;
+mod signer;
+mod verify;
 mod writer;
 
 use std::sync::Arc;
@@ -48,6 +54,7 @@ pub use meter::LedgerMeter;
 pub use models::approve;
 pub use read::{Event, PartySummary, RecordUse, Summary, UseSummary, record_uses, summary};
 pub use request::{MAX_REQUEST_ID_CHARS, RowVerdict, Spend};
+pub use verify::{Signed, Unsigned, Verified, verify};
 use writer::Waiting;
 
 use crate::share::ShareHashKind;
@@ -76,7 +83,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Url`], [`LedgerError::Locked`] and its like, [`LedgerError::Terms`], [`LedgerError::Fingerprint`], [`LedgerError::NotDurable`] where commits
     /// are not synchronised; [`LedgerError::Lost`], [`LedgerError::Another`], [`LedgerError::OldCopy`],
-    /// [`LedgerError::DamagedMark`] where it is not the one that the state directory knows; [`LedgerError::Storage`] for the
+    /// [`LedgerError::DamagedMark`], [`LedgerError::Rewritten`] where it is not the one that the state directory knows; [`LedgerError::Storage`] for the
     /// rest.
     pub async fn open(config: &LedgerConfig, secret_fingerprint: &str) -> Result<Self, LedgerError> {
         config.check()?;

@@ -25,6 +25,13 @@ fn mark(state: &Path) -> String {
     std::fs::read_to_string(state.join("ledger.mark")).unwrap()
 }
 
+/// Without the last link of the chain, which says too how often the ledger was opened.
+fn known(mark: &str) -> serde_json::Value {
+    let mut known: serde_json::Value = serde_json::from_str(mark).unwrap();
+    known.as_object_mut().unwrap().remove("head");
+    known
+}
+
 /// Begins a ledger with a share bound to record `a`.
 async fn begun(config: &LedgerConfig) {
     let ledger = open(config).await.unwrap();
@@ -50,6 +57,7 @@ async fn lose(site: &Site) {
         }
     } else {
         for table in [
+            "chain",
             "rates",
             "versions",
             "tops",
@@ -129,7 +137,7 @@ async fn another_ledger_is_noticed(site: &Site) {
     let after = mark(state.path());
     std::fs::write(state.path().join("ledger.mark"), before).unwrap();
     open(&config).await.unwrap().close().await;
-    assert_eq!(mark(state.path()), after);
+    assert_eq!(known(&mark(state.path())), known(&after));
     // The one that was left may not come back as if nothing had been.
     assert!(matches!(refused(&elsewhere.remembered(state.path())).await, LedgerError::Another { .. }));
     // A state directory that knows none takes the ledger that is there; a damaged mark is not overlooked.

@@ -3,6 +3,7 @@
 
 mod bound;
 mod budgets;
+mod chain;
 mod cli;
 mod durable;
 mod lost;

@@ -90,6 +90,20 @@ impl Site {
         }
     }
 
+    /// Statements without an answer.
+    pub(crate) async fn run(&self, sql: &str) {
+        let sql = AssertSqlSafe(sql.to_owned());
+        if self.is_sqlite() {
+            let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+            sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        } else {
+            let mut connection = PgConnection::connect(&self.url).await.unwrap();
+            sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        }
+    }
+
     /// One number.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.sql(sql).await[0][0].parse().unwrap()

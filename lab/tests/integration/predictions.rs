@@ -1,11 +1,15 @@
 //! Predictions over the sockets are those of the central model, defended as configured; peers that fail are named.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use tonic::Code;
+use vfl_coordinator::config::Budgets;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::deployment::Deployment;
 use vfl_shared::model::train_central;
@@ -16,7 +20,9 @@ use vfl_shared::rpc::pb::{self, release::Kind};
 use vfl_shared::service::{Peer, Role};
 use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
 
-use super::support::{Trained, config, coordinator_client, score, spec, test_ids, trained, training_ids};
+use super::support::{
+    Trained, active_client, config, coordinator_client, score, spec, test_ids, trained, training_ids,
+};
 
 const EPOCHS: u32 = 3;
 
@@ -345,4 +351,42 @@ fn the_oracle_is_softmax() {
             assert!((z.exp() / sum - c).abs() < 1e-14);
         }
     }
+}
+
+/// Clients ask without a pause while one training after the other puts another model in service: each of their requests is answered, by
+/// one model each.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_is_lost_when_another_model_is_put_in_service() {
+    let here = trained(2, 2, 1).await.with_budgets(Budgets::UNLIMITED, |_| ()).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..8)
+        .map(|number| {
+            let (mut client, stop) = (active_client(&here.deployment), stop.clone());
+            let ids = test_ids(&here.dataset, 10 * number, 10 * number + 5);
+            tokio::spawn(async move {
+                let mut answers: BTreeMap<String, DMatrix<f64>> = BTreeMap::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let request = pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() };
+                    let answer = client.predict(request).await.unwrap().into_inner();
+                    assert!(answer.row_status.iter().all(|status| *status == pb::RowStatus::Ok as i32), "{answer:?}");
+                    let scores = probabilities(answer.release, ids.len());
+                    let first = answers.entry(answer.model_version).or_insert_with(|| scores.clone());
+                    assert_eq!(*first, scores, "a version answers alike");
+                }
+                answers.len()
+            })
+        })
+        .collect();
+    let mut versions = BTreeSet::from([here.version.clone()]);
+    for epochs in 2..6 {
+        let trained = here.deployment.train(&config(epochs), &training_ids(&here.dataset), |_| ()).await.unwrap();
+        versions.insert(trained.version.as_str().to_owned());
+    }
+    assert_eq!(versions.len(), 5);
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        let seen = client.await.unwrap();
+        assert!((2..=5).contains(&seen), "a client saw {seen} models");
+    }
+    here.deployment.stop().await.unwrap();
 }

@@ -1,0 +1,352 @@
+//! The chain of releases: one signed link for each commit that changed what was spent.
+//!
+//! A link has what its commit added to the sums of the ledger and the hash of the link before it, and is signed by the coordinator
+//! that made it. Commits of all coordinators of a ledger come one after another, and so do their links: who signs a link signs
+//! everything before it, the links of the other coordinators among that. A writer of the database who is no coordinator can
+//! neither take a release out of the sums nor a link out of the chain without a trace ([`super::verify`]).
+//!
+//! Every [`WHOLE_EVERY`] links one has the sums themselves, so that older ones may be removed.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::LedgerError;
+use super::connection::{Arg, Connection};
+use super::decide::seconds;
+use super::signer::Signer;
+
+/// How many links a coordinator makes, or reads, until one has the sums themselves.
+const WHOLE_EVERY: u64 = 1000;
+
+/// Of one party's rows under one model and policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Rows {
+    /// Asked.
+    pub(super) queries: i64,
+    /// Refused.
+    pub(super) refused: i64,
+    /// Granted, and kept in the counts of records: less where budgets were freed.
+    pub(super) granted: i64,
+}
+
+/// Party, model, policy.
+pub(super) type Under = (String, String, String);
+/// A row of [`Sums`] in JSON.
+type Flat = (String, String, String, i64, i64, i64);
+
+/// What was spent, or what is added to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sums {
+    /// Distinct records, by party.
+    pub(super) records: BTreeMap<String, i64>,
+    /// Rows.
+    #[serde(with = "flat")]
+    pub(super) rows: BTreeMap<Under, Rows>,
+}
+
+mod flat {
+    use super::{BTreeMap, Deserialize, Flat, Rows, Serialize, Under};
+
+    pub(super) fn serialize<S: serde::Serializer>(rows: &BTreeMap<Under, Rows>, to: S) -> Result<S::Ok, S::Error> {
+        let flat =
+            rows.iter().map(|((party, model, policy), r)| (party, model, policy, r.queries, r.refused, r.granted));
+        flat.collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<Under, Rows>, D::Error> {
+        let flat = Vec::<Flat>::deserialize(from)?;
+        let row = |(party, model, policy, queries, refused, granted)| {
+            ((party, model, policy), Rows { queries, refused, granted })
+        };
+        Ok(flat.into_iter().map(row).collect())
+    }
+}
+
+impl Sums {
+    /// Adds up. Sums that nobody could have reached stay at the ends of the numbers.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (party, records) in &other.records {
+            let sum = self.records.entry(party.clone()).or_default();
+            *sum = sum.saturating_add(*records);
+        }
+        for (under, more) in &other.rows {
+            let sum = self.rows.entry(under.clone()).or_default();
+            sum.queries = sum.queries.saturating_add(more.queries);
+            sum.refused = sum.refused.saturating_add(more.refused);
+            sum.granted = sum.granted.saturating_add(more.granted);
+        }
+    }
+
+    /// Without what is zero: sums compare by what they count.
+    pub(super) fn compact(mut self) -> Self {
+        self.records.retain(|_, records| *records != 0);
+        self.rows.retain(|_, rows| *rows != Rows::default());
+        self
+    }
+
+    /// The sums of the tables.
+    pub(super) async fn read(connection: &mut Connection) -> Result<Self, LedgerError> {
+        let mut sums = Self::default();
+        let parties = connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await?;
+        sums.records.extend(parties);
+        let totals = "SELECT parties.name, models.name, policies.name, totals.queries, totals.refused FROM totals \
+            JOIN parties ON parties.id = totals.party JOIN models ON models.id = totals.model \
+            JOIN policies ON policies.id = totals.policy";
+        type Total = (String, String, String, i64, i64);
+        for (party, model, policy, queries, refused) in connection.rows::<Total>(totals, &[]).await? {
+            let rows = sums.rows.entry((party, model, policy)).or_default();
+            (rows.queries, rows.refused) = (queries, refused);
+        }
+        let uses = "SELECT parties.name, models.name, policies.name, CAST(sum(uses.queries) AS BIGINT) FROM uses \
+            JOIN parties ON parties.id = uses.party JOIN models ON models.id = uses.model \
+            JOIN policies ON policies.id = uses.policy GROUP BY parties.name, models.name, policies.name";
+        type Use = (String, String, String, i64);
+        for (party, model, policy, granted) in connection.rows::<Use>(uses, &[]).await? {
+            sums.rows.entry((party, model, policy)).or_default().granted = granted;
+        }
+        Ok(sums.compact())
+    }
+}
+
+/// What a link says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Content {
+    /// The hash of the link before; empty in the first.
+    pub(super) previous: String,
+    /// The ledger's id.
+    pub(super) ledger: String,
+    /// Commits that changed what was spent, so far. A link that has one more than the link before is of such a commit.
+    pub(super) mark: u64,
+    /// What else happened, in words: a coordinator opened the ledger, an operator freed budgets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) what: Option<String>,
+    /// What was added to the sums; in a link with the sums themselves, these.
+    pub(super) sums: Sums,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) number: i64,
+    pub(super) at: i64,
+    pub(super) author: String,
+    pub(super) content: String,
+    pub(super) hash: String,
+    pub(super) signature: String,
+    pub(super) whole: bool,
+}
+
+impl Link {
+    /// The links after a number, at most so many, in order.
+    pub(super) async fn after(connection: &mut Connection, number: i64, most: i64) -> Result<Vec<Self>, LedgerError> {
+        let sql = "SELECT number, at, author, content, hash, signature, whole FROM chain WHERE number > $1 \
+            ORDER BY number LIMIT $2";
+        type Row = (i64, i64, String, String, String, String, i64);
+        let rows = connection.rows::<Row>(sql, &[Arg::Int(number), Arg::Int(most)]).await?;
+        let link = |(number, at, author, content, hash, signature, whole): Row| Self {
+            number,
+            at,
+            author,
+            content,
+            hash,
+            signature,
+            whole: whole != 0,
+        };
+        Ok(rows.into_iter().map(link).collect())
+    }
+
+    /// What the hash of a link is of.
+    pub(super) fn hash(&self) -> String {
+        let mut hasher = blake3::Hasher::new_derive_key("cloison 2026-11-25 link of a ledger's chain");
+        hasher.update(&self.number.to_le_bytes()).update(&self.at.to_le_bytes()).update(&[u8::from(self.whole)]);
+        for text in [&self.author, &self.content] {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// What it says, if it is what its hash is of.
+    pub(super) fn read(&self) -> Option<Content> {
+        (self.hash == self.hash()).then(|| serde_json::from_str(&self.content).ok()).flatten()
+    }
+
+    async fn write(&self, connection: &mut Connection) -> Result<(), LedgerError> {
+        let sql = "INSERT INTO chain (number, at, author, content, hash, signature, whole) \
+            VALUES ($1, $2, $3, $4, $5, $6, $7)";
+        let texts = [&self.author, &self.content, &self.hash, &self.signature].map(|t| Arg::Text(t));
+        let [author, content, hash, signature] = texts;
+        let whole = Arg::Int(i64::from(self.whole));
+        let args = [Arg::Int(self.number), Arg::Int(self.at), author, content, hash, signature, whole];
+        connection.execute(sql, &args).await.map(drop)
+    }
+}
+
+/// The last link.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Head {
+    /// Its number; 0: there is none.
+    pub(super) number: i64,
+    /// Its hash.
+    pub(super) hash: String,
+}
+
+impl Head {
+    /// Whether it is in the chain still, or was removed with older ones.
+    pub(super) async fn is_there(&self, connection: &mut Connection) -> Result<bool, LedgerError> {
+        if self.number == 0 {
+            return Ok(true);
+        }
+        let sql = "SELECT coalesce((SELECT hash FROM chain WHERE number = $1), ''), \
+            coalesce((SELECT min(number) FROM chain), 0)";
+        let (hash, first) = connection.row::<(String, i64)>(sql, &[Arg::Int(self.number)]).await?.unwrap_or_default();
+        Ok(hash == self.hash || (hash.is_empty() && self.number < first))
+    }
+}
+
+/// The chain as a coordinator that writes it knows it.
+pub(super) struct Chain {
+    signer: Signer,
+    ledger: String,
+    head: Head,
+    mark: u64,
+    sums: Sums,
+    /// Links since the last one with the sums themselves.
+    since: u64,
+}
+
+impl Chain {
+    /// Reads the chain, inside of a transaction or before one.
+    pub(super) async fn read(connection: &mut Connection, signer: Signer) -> Result<Self, LedgerError> {
+        let whole = "SELECT coalesce(max(number), 0) FROM chain WHERE whole = 1";
+        let (from,) = connection.row::<(i64,)>(whole, &[]).await?.unwrap_or_default();
+        let head = Head { number: (from - 1).max(0), hash: String::new() };
+        let mut chain = Self { signer, ledger: String::new(), head, mark: 0, sums: Sums::default(), since: 0 };
+        chain.follow(connection).await?;
+        Ok(chain)
+    }
+
+    /// Begins the chain with what the tables hold, or notes that its coordinator has opened it. Inside of a transaction.
+    pub(super) async fn open(
+        connection: &mut Connection,
+        signer: Signer,
+        ledger: &str,
+        mark: u64,
+        at: SystemTime,
+    ) -> Result<Self, LedgerError> {
+        let mut chain = Self::read(connection, signer).await?;
+        ledger.clone_into(&mut chain.ledger);
+        if chain.head.number == 0 {
+            (chain.sums, chain.mark) = (Sums::read(connection).await?, mark);
+            let sums = chain.sums.clone();
+            chain.append(connection, seconds(at), Some("the chain begins".into()), sums, true).await?;
+        } else {
+            chain.append(connection, seconds(at), Some("opened".into()), Sums::default(), false).await?;
+        }
+        Ok(chain)
+    }
+
+    /// The last link.
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Reads the links of others.
+    pub(super) async fn follow(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
+        const PAGE: i64 = 1000;
+        loop {
+            let links = Link::after(connection, self.head.number, PAGE).await?;
+            for link in &links {
+                let broken = || LedgerError::Chain { link: link.number };
+                let content = link.read().ok_or_else(broken)?;
+                let first = self.head.hash.is_empty();
+                if link.number != self.head.number + 1 || (!first && content.previous != self.head.hash) {
+                    return Err(broken());
+                }
+                match link.whole {
+                    true => (self.sums, self.since) = (content.sums, 0),
+                    false => {
+                        self.sums.add(&content.sums);
+                        self.since += 1;
+                    }
+                }
+                (self.mark, self.ledger) = (content.mark, content.ledger);
+                self.head = Head { number: link.number, hash: link.hash.clone() };
+            }
+            if (links.len() as i64) < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds the link of a commit, and at times one with the sums themselves. Inside of the transaction.
+    pub(super) async fn commit(
+        &mut self,
+        connection: &mut Connection,
+        at: i64,
+        mark: u64,
+        added: Sums,
+    ) -> Result<(), LedgerError> {
+        self.mark = mark;
+        self.sums.add(&added);
+        self.append(connection, at, None, added, false).await?;
+        if self.since >= WHOLE_EVERY {
+            let sums = self.sums.clone().compact();
+            self.append(connection, at, None, sums, true).await?;
+        }
+        Ok(())
+    }
+
+    async fn append(
+        &mut self,
+        connection: &mut Connection,
+        at: i64,
+        what: Option<String>,
+        sums: Sums,
+        whole: bool,
+    ) -> Result<(), LedgerError> {
+        let (previous, ledger, mark) = (self.head.hash.clone(), self.ledger.clone(), self.mark);
+        let content = Content { previous, ledger, mark, what, sums };
+        let link = link_of(self.head.number + 1, at, &content, whole, Some(&self.signer))?;
+        link.write(connection).await?;
+        self.since = if whole { 0 } else { self.since + 1 };
+        self.head = Head { number: link.number, hash: link.hash };
+        Ok(())
+    }
+}
+
+fn link_of(number: i64, at: i64, content: &Content, whole: bool, by: Option<&Signer>) -> Result<Link, LedgerError> {
+    let content = serde_json::to_string(content).map_err(|e| LedgerError::Storage(e.to_string()))?;
+    let author = by.map(|signer| signer.public().to_owned()).unwrap_or_default();
+    let mut link = Link { number, at, author, content, hash: String::new(), signature: String::new(), whole };
+    link.hash = link.hash();
+    link.signature = by.map(|signer| signer.sign(&link.hash)).unwrap_or_default();
+    Ok(link)
+}
+
+/// Adds a link for what an operator does to the sums without a coordinator's key: it is not signed. Inside of a transaction.
+pub(super) async fn note(
+    connection: &mut Connection,
+    at: SystemTime,
+    what: String,
+    sums: Sums,
+) -> Result<(), LedgerError> {
+    let last = "SELECT coalesce(max(number), 0) FROM chain";
+    let (number,) = connection.row::<(i64,)>(last, &[]).await?.unwrap_or_default();
+    let links = Link::after(connection, number - 1, 1).await?;
+    // A chain that no coordinator has begun will begin with what the tables hold by then.
+    let Some(link) = links.first() else { return Ok(()) };
+    let before = link.read().ok_or(LedgerError::Chain { link: number })?;
+    let content = Content { previous: link.hash.clone(), what: Some(what), sums, ..before };
+    link_of(number + 1, seconds(at), &content, false, None)?.write(connection).await
+}
+
+/// Removes links from before a time, up to the last of these with the sums themselves, which stays. Gives how many.
+pub(super) async fn shorten(connection: &mut Connection, before: i64) -> Result<u64, LedgerError> {
+    let sql = "DELETE FROM chain WHERE number < (SELECT max(number) FROM chain WHERE whole = 1 AND at < $1)";
+    connection.execute(sql, &[Arg::Int(before)]).await
+}
