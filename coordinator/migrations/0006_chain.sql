@@ -1,4 +1,4 @@
--- The chain of releases: a link for each commit that changed what was spent, in the order of the commits, whichever coordinator made it.
+-- The chain of releases: a link for the commits of each second that changed what was spent, in their order, whichever coordinator made it.
 -- `coordinator ledger verify` checks it against the tables of 0001.
 CREATE TABLE chain (
     number BIGINT NOT NULL PRIMARY KEY,

@@ -15,7 +15,9 @@ use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
-use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses, summary};
+use vfl_coordinator::ledger::{
+    Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses, summary, verify,
+};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 const CHILD: &str = "CLOISON_LEDGER_KILL_CHILD";
@@ -230,6 +232,8 @@ fn kills(url: &str, crash: Option<&str>) {
     let rows: u64 = released.asked.values().sum();
     let mark = std::fs::read_to_string(dir.path().join("ledger.mark")).unwrap();
     assert!(!mark.contains("\"mark\":0,"), "the mark follows: {mark}");
+    let found = runtime.block_on(verify(url, Some(dir.path()), &[])).unwrap();
+    assert_eq!(found.findings, Vec::<String>::new(), "the chain of releases");
     println!("{rounds} kills: {} requests with {rows} rows released, {recorded} rows recorded", released.requests);
 }
 

@@ -63,7 +63,7 @@ enum Command {
     },
     /// Check the chain of releases: whether what was asked was changed behind the coordinators' backs.
     ///
-    /// Each commit of a coordinator adds a link to a chain: what it added to the sums, and the hash of the link before, signed with
+    /// The commits of each second add a link to a chain: what they added to the sums, and the hash of the link before, signed with
     /// `ledger.key` of its state directory. This command checks every link, and what the ledger says was asked against all of them.
     /// With --config it also checks that the last link that this coordinator saw is in the chain, and that nobody signed whose
     /// key it does not know: name the keys of other coordinators with --trust. Exit code 1 if anything does not hold.

@@ -156,7 +156,7 @@ pub(super) async fn begin(
     let mark = read_mark(&mut connection).await?;
     let chain = Chain::open(&mut connection, signer, &id, mark, SystemTime::now()).await?;
     connection.commit().await?;
-    let known = Known { ledger: id, mark, secret: secret.to_owned(), head: chain.head().clone() };
+    let known = Known { ledger: id, mark, secret: secret.to_owned(), head: chain.fixed().clone() };
     let marker = Marker::start(config.state_dir.clone(), known)?;
     Ok(Begun { connection, marker, lock, share_hash, chain })
 }

@@ -1,9 +1,13 @@
-//! The chain of releases: one signed link for each commit that changed what was spent.
+//! The chain of releases: a signed link for the commits of each second that changed what was spent.
 //!
-//! A link has what its commit added to the sums of the ledger and the hash of the link before it, and is signed by the coordinator
+//! A link has what its commits added to the sums of the ledger and the hash of the link before it, and is signed by the coordinator
 //! that made it. Commits of all coordinators of a ledger come one after another, and so do their links: who signs a link signs
 //! everything before it, the links of the other coordinators among that. A writer of the database who is no coordinator can
-//! neither take a release out of the sums nor a link out of the chain without a trace ([`super::verify`]).
+//! neither take a release out of the sums nor a link out of the chain without a trace (`verify`).
+//!
+//! The commits of one second are one link: its coordinator writes the last link anew for as long as the second lasts and nobody else
+//! has added one. So a chain grows by a link a second at most for each turn of a coordinator, and only the links before the last are
+//! fixed ([`Chain::fixed`]).
 //!
 //! Every [`WHOLE_EVERY`] links one has the sums themselves, so that older ones may be removed.
 
@@ -119,7 +123,7 @@ pub(super) struct Content {
     pub(super) previous: String,
     /// The ledger's id.
     pub(super) ledger: String,
-    /// Commits that changed what was spent, so far. A link that has one more than the link before is of such a commit.
+    /// Commits that changed what was spent, so far. A link that has more than the link before is of such commits.
     pub(super) mark: u64,
     /// What else happened, in words: a coordinator opened the ledger, an operator freed budgets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,7 +180,8 @@ impl Link {
 
     async fn write(&self, connection: &mut Connection) -> Result<(), LedgerError> {
         let sql = "INSERT INTO chain (number, at, author, content, hash, signature, whole) \
-            VALUES ($1, $2, $3, $4, $5, $6, $7)";
+            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (number) DO UPDATE SET \
+            content = excluded.content, hash = excluded.hash, signature = excluded.signature";
         let texts = [&self.author, &self.content, &self.hash, &self.signature].map(|t| Arg::Text(t));
         let [author, content, hash, signature] = texts;
         let whole = Arg::Int(i64::from(self.whole));
@@ -185,7 +190,7 @@ impl Link {
     }
 }
 
-/// The last link.
+/// A link, to be found again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Head {
@@ -212,11 +217,27 @@ impl Head {
 pub(super) struct Chain {
     signer: Signer,
     ledger: String,
-    head: Head,
     mark: u64,
+    /// The link before the last; its number is 0 where there is none.
+    before: Head,
+    /// The sums up to that.
     sums: Sums,
+    /// The last link, which its author may still write anew.
+    last: Option<Last>,
     /// Links since the last one with the sums themselves.
     since: u64,
+}
+
+/// The last link of a chain.
+struct Last {
+    head: Head,
+    author: String,
+    at: i64,
+    /// Whether it is of commits alone: then those of the same second go into it as well.
+    of_commits: bool,
+    /// What it adds, or the sums themselves.
+    sums: Sums,
+    whole: bool,
 }
 
 impl Chain {
@@ -224,8 +245,9 @@ impl Chain {
     pub(super) async fn read(connection: &mut Connection, signer: Signer) -> Result<Self, LedgerError> {
         let whole = "SELECT coalesce(max(number), 0) FROM chain WHERE whole = 1";
         let (from,) = connection.row::<(i64,)>(whole, &[]).await?.unwrap_or_default();
-        let head = Head { number: (from - 1).max(0), hash: String::new() };
-        let mut chain = Self { signer, ledger: String::new(), head, mark: 0, sums: Sums::default(), since: 0 };
+        let before = Head { number: (from - 1).max(0), hash: String::new() };
+        let (ledger, sums, last) = (String::new(), Sums::default(), None);
+        let mut chain = Self { signer, ledger, mark: 0, before, sums, last, since: 0 };
         chain.follow(connection).await?;
         Ok(chain)
     }
@@ -240,67 +262,106 @@ impl Chain {
     ) -> Result<Self, LedgerError> {
         let mut chain = Self::read(connection, signer).await?;
         ledger.clone_into(&mut chain.ledger);
-        if chain.head.number == 0 {
-            (chain.sums, chain.mark) = (Sums::read(connection).await?, mark);
-            let sums = chain.sums.clone();
-            chain.append(connection, seconds(at), Some("the chain begins".into()), sums, true).await?;
-        } else {
-            chain.append(connection, seconds(at), Some("opened".into()), Sums::default(), false).await?;
-        }
+        let (what, sums, whole) = match chain.last {
+            None => {
+                chain.mark = mark;
+                ("the chain begins", Sums::read(connection).await?, true)
+            }
+            Some(_) => ("opened", Sums::default(), false),
+        };
+        chain.append(connection, seconds(at), Some(what.into()), sums, whole).await?;
         Ok(chain)
     }
 
-    /// The last link.
-    pub(super) fn head(&self) -> &Head {
-        &self.head
+    /// The last link that nobody may write anew.
+    pub(super) fn fixed(&self) -> &Head {
+        &self.before
     }
 
-    /// Reads the links of others.
+    /// Reads what has changed: the links of others, and the last one, which may have been written anew.
     pub(super) async fn follow(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
         const PAGE: i64 = 1000;
         loop {
-            let links = Link::after(connection, self.head.number, PAGE).await?;
-            for link in &links {
-                let broken = || LedgerError::Chain { link: link.number };
-                let content = link.read().ok_or_else(broken)?;
-                let first = self.head.hash.is_empty();
-                if link.number != self.head.number + 1 || (!first && content.previous != self.head.hash) {
-                    return Err(broken());
-                }
-                match link.whole {
-                    true => (self.sums, self.since) = (content.sums, 0),
-                    false => {
-                        self.sums.add(&content.sums);
-                        self.since += 1;
-                    }
-                }
-                (self.mark, self.ledger) = (content.mark, content.ledger);
-                self.head = Head { number: link.number, hash: link.hash.clone() };
+            let links = Link::after(connection, self.before.number, PAGE).await?;
+            if links.is_empty() && self.last.is_some() {
+                return Err(LedgerError::Chain { link: self.before.number + 1 });
             }
-            if (links.len() as i64) < PAGE {
+            let full = links.len() as i64 == PAGE;
+            for (position, link) in links.into_iter().enumerate() {
+                // The first is the last one that was read before, perhaps written anew.
+                if position == 0 && self.last.take().is_some() {
+                    self.since = self.since.saturating_sub(1);
+                }
+                self.take(link)?;
+            }
+            if !full {
                 return Ok(());
             }
         }
     }
 
-    /// Adds the link of a commit, and at times one with the sums themselves. Inside of the transaction.
+    /// Goes on to the next link.
+    fn take(&mut self, link: Link) -> Result<(), LedgerError> {
+        let broken = LedgerError::Chain { link: link.number };
+        let Some(content) = link.read() else { return Err(broken) };
+        self.seal();
+        // Of the link before the first one that is read, the hash is not known.
+        let follows = self.before.hash.is_empty() || content.previous == self.before.hash;
+        if link.number != self.before.number + 1 || !follows {
+            return Err(broken);
+        }
+        self.before.hash = content.previous;
+        (self.mark, self.ledger) = (content.mark, content.ledger);
+        self.since = if link.whole { 0 } else { self.since + 1 };
+        self.last = Some(Last {
+            head: Head { number: link.number, hash: link.hash },
+            author: link.author,
+            at: link.at,
+            of_commits: content.what.is_none() && !link.whole,
+            sums: content.sums,
+            whole: link.whole,
+        });
+        Ok(())
+    }
+
+    /// Counts the last link among those that are fixed.
+    fn seal(&mut self) {
+        let Some(last) = self.last.take() else { return };
+        match last.whole {
+            true => self.sums = last.sums,
+            false => self.sums.add(&last.sums),
+        }
+        self.before = last.head;
+    }
+
+    /// Adds a commit to the last link, if that is of this coordinator and second, or makes a link of it; and at times one with the sums
+    /// themselves. Inside of the transaction.
     pub(super) async fn commit(
         &mut self,
         connection: &mut Connection,
         at: i64,
         mark: u64,
-        added: Sums,
+        mut added: Sums,
     ) -> Result<(), LedgerError> {
         self.mark = mark;
-        self.sums.add(&added);
+        let ours = |last: &Last| last.of_commits && last.author == self.signer.public() && last.at == at;
+        if self.last.as_ref().is_some_and(ours) {
+            if let Some(last) = self.last.take() {
+                added.add(&last.sums);
+            }
+            self.since = self.since.saturating_sub(1);
+            return self.write(connection, at, None, added, false).await;
+        }
         self.append(connection, at, None, added, false).await?;
         if self.since >= WHOLE_EVERY {
+            self.seal();
             let sums = self.sums.clone().compact();
-            self.append(connection, at, None, sums, true).await?;
+            self.write(connection, at, None, sums, true).await?;
         }
         Ok(())
     }
 
+    /// Adds a link after the last one.
     async fn append(
         &mut self,
         connection: &mut Connection,
@@ -309,12 +370,28 @@ impl Chain {
         sums: Sums,
         whole: bool,
     ) -> Result<(), LedgerError> {
-        let (previous, ledger, mark) = (self.head.hash.clone(), self.ledger.clone(), self.mark);
+        self.seal();
+        self.write(connection, at, what, sums, whole).await
+    }
+
+    /// Writes the link after `before`, which becomes the last one.
+    async fn write(
+        &mut self,
+        connection: &mut Connection,
+        at: i64,
+        what: Option<String>,
+        sums: Sums,
+        whole: bool,
+    ) -> Result<(), LedgerError> {
+        let (previous, ledger, mark) = (self.before.hash.clone(), self.ledger.clone(), self.mark);
+        let of_commits = what.is_none() && !whole;
         let content = Content { previous, ledger, mark, what, sums };
-        let link = link_of(self.head.number + 1, at, &content, whole, Some(&self.signer))?;
+        let link = link_of(self.before.number + 1, at, &content, whole, Some(&self.signer))?;
         link.write(connection).await?;
         self.since = if whole { 0 } else { self.since + 1 };
-        self.head = Head { number: link.number, hash: link.hash };
+        let head = Head { number: link.number, hash: link.hash };
+        let (author, sums) = (link.author, content.sums);
+        self.last = Some(Last { head, author, at, of_commits, sums, whole });
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Known {
     pub(super) mark: u64,
     /// Fingerprint of the noise secret it was begun with.
     pub(super) secret: String,
-    /// The last link of its chain of releases at that mark. Files of earlier versions have none.
+    /// The last fixed link of its chain of releases at that mark. Files of earlier versions have none.
     #[serde(default)]
     pub(super) head: Head,
 }
@@ -73,7 +73,7 @@ impl Marker {
         self.reached
     }
 
-    /// The last link of the chain that is known to be durable.
+    /// The last fixed link of the chain that is known to be durable.
     pub(super) fn head(&self) -> &Head {
         &self.head
     }

@@ -10,7 +10,7 @@
 //! Several coordinators may share a ledger in PostgreSQL. Their transactions run one after another, under a lock of the
 //! database, and each reads first what others may have changed.
 //!
-//! Every commit that changes what was spent adds a signed link to a chain (`chain`), which [`verify`] checks against the sums.
+//! Commits that change what was spent go into the signed links of a chain (`chain`), which [`verify()`] checks against the sums.
 //!
 //! Tables and SQL are the same for SQLite and PostgreSQL (`migrations/`), and are meant to be read with plain SQL.
 

@@ -164,7 +164,7 @@ impl Check {
                 "the chain begins with link {number}, which has no sums: those before it were taken away"
             ));
         }
-        if began && !(self.mark..=self.mark + 1).contains(&content.mark) {
+        if began && content.mark < self.mark {
             self.finding(format!("link {number} counts {} commits after {}", content.mark, self.mark));
         }
         match (link.whole, began) {

@@ -261,7 +261,7 @@ impl Writer {
             open.mark = mark;
         }
         // Of other writers too: theirs was durable before it could be read.
-        self.marker.reach(open.mark, open.chain.head());
+        self.marker.reach(open.mark, open.chain.fixed());
         self.registry.fetch_max(registry, Ordering::AcqRel);
         // Tokens are gone only when what they were taken for is on disk.
         self.buckets.extend(buckets);

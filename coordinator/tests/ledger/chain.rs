@@ -108,11 +108,11 @@ async fn a_chain_of_another_key_is_found(site: &Site) {
     Ledger::open(&site.remembered(theirs.path()), FINGERPRINT).await.unwrap().close().await;
     let findings = verified(site, &config).await.findings;
     assert!(findings.iter().any(|f| f.contains("a key that was not named")), "{findings:?}");
-    assert!(findings.iter().any(|f| f.contains("link 5 is not the one that the state directory saw")), "{findings:?}");
+    assert!(findings.iter().any(|f| f.contains("link 4 is not the one that the state directory saw")), "{findings:?}");
     // To its own key everything is as it should be; to the coordinator it is another chain, which it does not go on with.
     holds(site, &site.remembered(theirs.path())).await;
     let refused = Ledger::open(&config, FINGERPRINT).await.unwrap_err();
-    assert!(matches!(refused, LedgerError::Rewritten { link: 5 }), "{refused}");
+    assert!(matches!(refused, LedgerError::Rewritten { link: 4 }), "{refused}");
     let anew = LedgerConfig { begin_new: true, ..config.clone() };
     Ledger::open(&anew, FINGERPRINT).await.unwrap().close().await;
     granted(&Ledger::open(&config, FINGERPRINT).await.unwrap(), request(["z"])).await;
@@ -133,16 +133,37 @@ async fn a_running_coordinator_notices_a_link_of_a_stranger(site: &Site) {
     ledger.close().await;
 }
 
+/// The commits of one second are one link, which holds all of them.
+async fn commits_of_a_second_are_one_link(site: &Site) {
+    let state = tempfile::tempdir().unwrap();
+    let config = site.remembered(state.path());
+    let ledger = Ledger::open(&config, FINGERPRINT).await.unwrap();
+    for number in 0..30 {
+        granted(&ledger, later(request([format!("r{number}")]), number / 10)).await;
+    }
+    let found = holds(site, &config).await;
+    assert_eq!((found.last, found.queries), (4, 30));
+    ledger.close().await;
+    assert_eq!(site.number("SELECT value FROM meta WHERE name = 'mark'").await, 30);
+    // Nobody else's link is written anew, and none of before.
+    let first = site.sql("SELECT hash FROM chain WHERE number < 4 ORDER BY number").await;
+    let ledger = Ledger::open(&config, FINGERPRINT).await.unwrap();
+    granted(&ledger, later(request(["s"]), 2)).await;
+    assert_eq!(site.sql("SELECT hash FROM chain WHERE number < 4 ORDER BY number").await, first);
+    assert_eq!(holds(site, &config).await.last, 6);
+    ledger.close().await;
+}
+
 /// Retention takes old links away, up to one that has the sums; what it frees is a link that nobody signed.
 async fn retention_shortens_the_chain_and_notes_what_it_frees(site: &Site) {
     let state = tempfile::tempdir().unwrap();
     let config = site.remembered(state.path());
     let ledger = Ledger::open(&config, FINGERPRINT).await.unwrap();
     for number in 0..1100 {
-        granted(&ledger, request([format!("r{}", number % 7)])).await;
+        granted(&ledger, later(request([format!("r{}", number % 7)]), number)).await;
     }
     let links = site.number("SELECT count(*) FROM chain").await;
-    assert_eq!(links, 1102, "the beginning, a link a commit, and one with the sums");
+    assert_eq!(links, 1102, "the beginning, a link a second, and one with the sums");
     let forgot = ledger::retain(&site.url, 1, false, at(0)).await.unwrap();
     assert_eq!(forgot.links, 0, "nothing is older");
     let forgot = ledger::retain(&site.url, 1, false, at(3 * 86_400)).await.unwrap();
@@ -168,7 +189,7 @@ async fn coordinators_that_share_a_ledger_write_one_chain() {
     let one = Ledger::open(&configs[0], FINGERPRINT).await.unwrap();
     let two = Ledger::open(&configs[1], FINGERPRINT).await.unwrap();
     for round in 0..20 {
-        let ask = |name: &str| request([format!("{name}{round}")]);
+        let ask = |name: &str| later(request([format!("{name}{round}")]), round);
         let (a, b) = tokio::join!(one.spend(ask("a")), two.spend(ask("b")));
         assert_eq!((a, b), (Ok(vec![RowVerdict::Granted]), Ok(vec![RowVerdict::Granted])));
     }
@@ -196,5 +217,6 @@ crate::both_engines!(
     what_is_changed_behind_the_coordinator_is_found,
     a_chain_of_another_key_is_found,
     a_running_coordinator_notices_a_link_of_a_stranger,
+    commits_of_a_second_are_one_link,
     retention_shortens_the_chain_and_notes_what_it_frees,
 );
