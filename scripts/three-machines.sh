@@ -415,7 +415,8 @@ holds() { # machine, what it should hold: keys and data on it
   there=$(on "$1" find / -xdev \( -name '*.key' -o -name '*.csv' \) -not -path '/usr/*' -not -path '/proc/*' -printf '%f ' | tr ' ' '\n' | sort | xargs)
   [[ "$there" == "$2" ]] || die "$1 holds '$there', not '$2'"
 }
-holds coordinator 'auditor.key coordinator.key report.csv'
+# Its own key, and the one that signs the ledger's chain.
+holds coordinator 'auditor.key coordinator.key ledger.key report.csv'
 holds passive-1 'passive-1.csv passive-1.key'
 holds active 'active.csv active.key scores.csv'
 ! as cloison coordinator cat /home/auditor/audit/tls/auditor.key >/dev/null 2>&1 || die "the coordinator's service can read the auditor's key"
