@@ -145,6 +145,7 @@ impl World {
         let mut path = vec![(x.clone(), value)];
         for t in 1..=descent.steps {
             for i in 0..x.len() {
+                slope[i] += descent.nudge;
                 m[i] = 0.9 * m[i] + 0.1 * slope[i];
                 v[i] = 0.999 * v[i] + 0.001 * slope[i] * slope[i];
                 let m_hat = m[i] / (1.0 - 0.9f64.powi(t as i32));
@@ -166,6 +167,8 @@ struct Plain {
     steps: u32,
     rate: f64,
     projected: bool,
+    /// Added to every slope.
+    nudge: f64,
 }
 
 fn small_world() -> impl Strategy<Value = World> {
@@ -380,7 +383,7 @@ proptest! {
         foreign in any::<bool>(),
     ) {
         let world = if foreign { world.shuffled() } else { world };
-        let plain = Plain { steps: taken, rate, projected };
+        let plain = |nudge: f64| Plain { steps: taken, rate, projected, nudge };
         let start = if half { Start::Half } else { Start::Zero };
         let origin = vec![if half { 0.5 } else { 0.0 }; world.w_pas.ncols()];
         let mut compared = 0;
@@ -389,12 +392,17 @@ proptest! {
             let last = world.run(attack);
             let best = world.run(attack.with_iterate(Iterate::Best));
             for record in 0..world.c.ncols() {
-                let path = world.naive_descent(loss, record, &origin, &plain);
-                // Adam divides by the size of the gradient: near its zeros round-off is magnified, step by step. How much,
-                // the same descent shows from 1e-13 beside its start.
+                let path = world.naive_descent(loss, record, &origin, &plain(0.0));
+                // Adam divides by the size of the gradient: near its zeros round-off is magnified, step by step. How much, the
+                // same descent shows from 1e-13 beside its start, and with slopes that are 1e-15 off to either side: a start
+                // that is the solution, at an end of the box, is left by one of the sides only.
                 let beside: Vec<f64> = origin.iter().zip(1..).map(|(x, i)| x + 1e-13 * f64::from(i)).collect();
-                let other = world.naive_descent(loss, record, &beside, &plain);
-                let moved = |t: usize| path[t].0.iter().zip(&other[t].0).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                let others = [(&beside, 0.0), (&origin, 1e-15), (&origin, -1e-15)]
+                    .map(|(from, nudge)| world.naive_descent(loss, record, from, &plain(nudge)));
+                let moved = |t: usize| {
+                    let all = others.iter().flat_map(|other| path[t].0.iter().zip(&other[t].0));
+                    all.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+                };
                 let tolerance = 1e-9 + 10.0 * (0..path.len()).map(moved).fold(0.0, f64::max);
                 if tolerance > 1e-6 {
                     continue;
