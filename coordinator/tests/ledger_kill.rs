@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use vfl_coordinator::ledger::{
-    Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses, summary, verify,
+    Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses, summary, verify,
 };
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
@@ -32,6 +32,8 @@ fn config(url: &str, state: &str) -> LedgerConfig {
     LedgerConfig {
         budgets: Budgets { queries_per_record: Some(PER_RECORD), ..Budgets::UNLIMITED },
         state_dir: Some(state.into()),
+        // Some groups go by the journal and some do not, and it is added to the tables every few hundred rows.
+        journal: JournalLimits { rows: 60, records: 80, bytes: 5000, ..JournalLimits::default() },
         ..LedgerConfig::new(url)
     }
 }

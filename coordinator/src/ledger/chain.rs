@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::LedgerError;
 use super::connection::{Arg, Connection};
 use super::decide::seconds;
+use super::journal;
+use super::names::Names;
 use super::signer::Signer;
 
 /// How many links a coordinator makes, or reads, until one has the sums themselves.
@@ -110,6 +112,15 @@ impl Sums {
         type Use = (String, String, String, i64);
         for (party, model, policy, granted) in connection.rows::<Use>(uses, &[]).await? {
             sums.rows.entry((party, model, policy)).or_default().granted = granted;
+        }
+        let journaled = journal::read(connection).await?.granted();
+        if !journaled.is_empty() {
+            let names = Names::read(connection).await?;
+            for ((party, model, policy), granted) in journaled {
+                let under = (names.party(party)?, names.model(model)?, names.policy(policy)?);
+                let rows = sums.rows.entry(under).or_default();
+                rows.granted = rows.granted.saturating_add(granted);
+            }
         }
         Ok(sums.compact())
     }

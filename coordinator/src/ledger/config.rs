@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::budgets::Budgets;
 use super::connection::Place;
 use super::error::LedgerError;
+use super::journal::JournalLimits;
 use super::meter::LedgerMeter;
 
 /// Where the ledger is and what it allows.
@@ -29,6 +30,8 @@ pub struct LedgerConfig {
     pub terms: BTreeMap<String, String>,
     /// Finds the fingerprints of versions that an older program recorded without.
     pub derive: Option<Derive>,
+    /// When rows go to the journal of the embedded ledger.
+    pub journal: JournalLimits,
     /// What is measured of it. By default nobody reads that.
     pub meter: LedgerMeter,
 }
@@ -46,6 +49,7 @@ impl LedgerConfig {
             shared: false,
             terms: BTreeMap::new(),
             derive: None,
+            journal: JournalLimits::default(),
             meter: LedgerMeter::default(),
         }
     }

@@ -27,6 +27,14 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     ])
 });
 
+/// What SQLite has beside them. One set, as applied ones must all be known.
+static SQLITE_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let journal = include_str!("../../migrations/sqlite/0007_journal.sql").into_sql_str();
+    let mut all: Vec<Migration> = MIGRATIONS.iter().cloned().collect();
+    all.push(Migration::new(7, "journal".into(), MigrationType::Simple, journal, false));
+    Migrator::with_migrations(all)
+});
+
 /// What PostgreSQL has beside them, for several coordinators on one ledger. One set, as applied ones must all be known.
 static POSTGRES_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let step = |version, name: &'static str, sql: &'static str| {
@@ -178,6 +186,11 @@ macro_rules! bound {
 }
 
 impl Connection {
+    /// Whether it is to a SQLite file, which one coordinator writes.
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
     /// The text for this engine.
     pub(crate) fn pick(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         match self {
@@ -251,7 +264,7 @@ impl Connection {
     /// Applies the migrations that are missing.
     pub(crate) async fn migrate(&mut self) -> Result<(), LedgerError> {
         match self {
-            Self::Sqlite(c) => clustered(&MIGRATIONS).run_direct(None, c, false).await?,
+            Self::Sqlite(c) => clustered(&SQLITE_MIGRATIONS).run_direct(None, c, false).await?,
             Self::Postgres(c, _) => POSTGRES_MIGRATIONS.run_direct(None, c, false).await?,
         }
         Ok(())
@@ -269,10 +282,11 @@ impl Connection {
     /// Whether the migrations of this version have been applied.
     pub(crate) async fn is_current(&mut self) -> Result<bool, LedgerError> {
         let sql = self.pick(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events', 'chain')",
-            "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN ('approvals', 'events', 'chain')",
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events', 'chain', 'journal')",
+            "SELECT count(*) + 1 FROM pg_tables WHERE schemaname = current_schema() \
+             AND tablename IN ('approvals', 'events', 'chain')",
         );
-        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((3,)))
+        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((4,)))
     }
 
     /// A row of `meta`.

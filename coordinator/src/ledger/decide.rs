@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use foldhash::fast::RandomState;
 
 use super::rate::Bucket;
+use super::records::{Bound, Entry, Records};
 use super::{Budgets, LedgerError, RowVerdict, Spend};
 
 /// A map keyed by what peers send: seeded at random, so that they cannot make keys collide.
@@ -33,50 +34,18 @@ pub(crate) struct Asked<'a> {
     pub(crate) clock: Duration,
 }
 
-/// What is known of one record asked for, and what the group adds to it.
-pub(crate) struct Entry<'a> {
-    /// The record.
-    pub(crate) record: &'a str,
-    known: bool,
-    queries: u64,
-    /// What was answered: each contribution of passive parties once.
-    answered: Vec<i64>,
-    shares: Vec<Bound>,
-    touched: Vec<(i64, i64, Touch)>,
-}
-
-/// A share that is bound to a record and to what passive parties contribute.
-struct Bound {
-    passive: i64,
-    /// The version it was bound under: of two that an older program bound, the first counts.
-    model: i64,
-    share: [u8; 16],
-}
-
-/// What a group adds to one row of `uses`.
-#[derive(Clone, Copy)]
-struct Touch {
-    queries: i64,
-    first_at: i64,
-    last_at: i64,
-    bind: Option<[u8; 16]>,
-}
-
-/// Rows of `uses` that change in the same way, and are written by one statement.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Class {
+/// Rows of one request that were granted.
+pub(super) struct Granted {
     /// Key of the model.
-    pub(crate) model: i64,
+    pub(super) model: i64,
+    /// Key of what its passive parties contribute.
+    pub(super) passive: i64,
     /// Key of the policy.
-    pub(crate) policy: i64,
-    /// Queries added.
-    pub(crate) queries: i64,
-    /// The first of these queries, in Unix seconds.
-    pub(crate) first_at: i64,
-    /// The last of them.
-    pub(crate) last_at: i64,
-    /// Whether each carries the hash of a share that it binds.
-    pub(crate) binds: bool,
+    pub(super) policy: i64,
+    /// When, in Unix seconds.
+    pub(super) at: i64,
+    /// Slots of the records, and whether the row bound the record's share.
+    pub(super) rows: Vec<(u32, bool)>,
 }
 
 /// What a group adds to one row of `totals`.
@@ -104,14 +73,17 @@ pub(crate) struct Remembered {
 
 /// One party's part of the ledger, as far as the group concerns it.
 pub(crate) struct PartyState<'a> {
-    records: u64,
+    count: u64,
     /// Records the party had not asked for before.
     pub(crate) new_records: u64,
     /// Its tokens; `None` when the rate is unlimited.
     pub(crate) bucket: Option<Bucket>,
-    slots: Map<&'a str, usize>,
-    /// The records asked for.
-    pub(crate) entries: Vec<Entry<'a>>,
+    /// What is known of its records, those asked for among them.
+    pub(super) records: Records,
+    /// The slots of the records of each request.
+    slots: Vec<Vec<u32>>,
+    /// What was granted, in order.
+    pub(super) granted: Vec<Granted>,
     remembered: Map<&'a str, Remembered>,
     /// The request ids to remember.
     pub(crate) to_remember: Vec<&'a str>,
@@ -122,50 +94,34 @@ pub(crate) struct PartyState<'a> {
 }
 
 impl<'a> PartyState<'a> {
-    /// Nothing known yet but how many records the party has asked for.
-    pub(crate) fn new(records: u64, bucket: Option<Bucket>, rows: usize) -> Self {
+    /// Of a party that has asked for `count` records, of which `records` are known.
+    pub(super) fn new(count: u64, bucket: Option<Bucket>, records: Records) -> Self {
         Self {
-            records,
+            count,
             new_records: 0,
             exhausted: 0,
             bucket,
-            slots: Map::with_capacity_and_hasher(rows, RandomState::default()),
-            entries: Vec::with_capacity(rows),
+            records,
+            slots: Vec::new(),
+            granted: Vec::new(),
             remembered: Map::default(),
             to_remember: Vec::new(),
             totals: BTreeMap::new(),
         }
     }
 
-    /// Makes room for a record.
-    pub(crate) fn enter(&mut self, record: &'a str) {
-        let entries = &mut self.entries;
-        self.slots.entry(record).or_insert_with(|| {
-            let (answered, shares, touched) = (Vec::new(), Vec::new(), Vec::new());
-            entries.push(Entry { record, known: false, queries: 0, answered, shares, touched });
-            entries.len() - 1
-        });
-    }
-
-    /// Adds a row of `uses`: the record at `slot` was asked for `queries` times under `model`, which is one of the models of
-    /// `passive`, and bound to `share`.
-    pub(crate) fn known(
-        &mut self,
-        slot: usize,
-        (model, passive): (i64, i64),
-        queries: u64,
-        share: Option<[u8; 16]>,
-    ) -> Option<()> {
-        let entry = self.entries.get_mut(slot)?;
-        entry.known = true;
-        entry.queries = entry.queries.saturating_add(queries);
-        entry.answer(passive);
-        match (share, entry.shares.iter_mut().find(|b| b.passive == passive)) {
-            (Some(share), None) => entry.shares.push(Bound { passive, model, share }),
-            (Some(share), Some(bound)) if model < bound.model => (bound.model, bound.share) = (model, share),
-            _ => {}
+    /// Makes room for the records of the next request. Slots of those of which nothing is known yet go to `fresh`.
+    pub(super) fn enter(&mut self, asked: &Asked<'_>, fresh: &mut Vec<usize>) {
+        let mut slots = Vec::with_capacity(asked.records.len());
+        for record in &asked.records {
+            let (slot, made) = self.records.enter(record);
+            if made {
+                fresh.push(slot);
+            }
+            // Far fewer records fit in memory.
+            slots.push(u32::try_from(slot).unwrap_or(u32::MAX));
         }
-        Some(())
+        self.slots.push(slots);
     }
 
     /// Adds a request that was decided before.
@@ -184,13 +140,14 @@ impl<'a> PartyState<'a> {
     }
 
     /// Distinct records that the party has asked for, the group's among them.
-    pub(crate) fn records(&self) -> u64 {
-        self.records.saturating_add(self.new_records)
+    pub(crate) fn count(&self) -> u64 {
+        self.count.saturating_add(self.new_records)
     }
 
-    /// Decides one request. A refusal of the whole request changes nothing.
+    /// Decides the request that was entered as number `request`. A refusal of the whole request changes nothing.
     pub(crate) fn decide(
         &mut self,
+        request: usize,
         asked: &Asked<'a>,
         budgets: &Budgets,
         memory: Duration,
@@ -203,11 +160,12 @@ impl<'a> PartyState<'a> {
             let same = before.body_hash == spend.body_hash && before.verdicts.len() == asked.records.len();
             return if same { Ok(before.verdicts.clone()) } else { Err(LedgerError::RequestIdReused) };
         }
-        let slots: Vec<usize> = asked.records.iter().filter_map(|r| self.slots.get(r.as_ref()).copied()).collect();
-        debug_assert_eq!(slots.len(), asked.records.len(), "every record was expected");
-        let new = slots.iter().filter(|&&slot| !self.entries[slot].known).count() as u64;
+        let slots = self.slots.get_mut(request).map(std::mem::take).unwrap_or_default();
+        debug_assert_eq!(slots.len(), asked.records.len(), "every record was entered");
+        let is_new = |slot: &&u32| self.records.get(**slot as usize).is_none_or(|(_, entry)| !entry.known);
         if let Some(limit) = budgets.records {
-            let left = limit.saturating_sub(self.records + self.new_records);
+            let new = slots.iter().filter(is_new).count() as u64;
+            let left = limit.saturating_sub(self.count + self.new_records);
             if new > left {
                 return Err(LedgerError::TotalBudget { left, asked: new });
             }
@@ -221,15 +179,24 @@ impl<'a> PartyState<'a> {
             })?;
         }
         let mut verdicts = Vec::with_capacity(slots.len());
+        let Asked { model, passive, policy, .. } = *asked;
+        let mut granted = Granted { model, passive, policy, at: now, rows: Vec::with_capacity(slots.len()) };
         for (row, slot) in slots.into_iter().enumerate() {
             let share = spend.share_hashes.get(row).copied();
-            let entry = &mut self.entries[slot];
-            let known = entry.known;
-            let verdict = entry.spend(asked, share, budgets, now);
-            let last = verdict == RowVerdict::Granted && budgets.queries_per_record == Some(entry.queries);
-            self.exhausted += u64::from(last);
-            verdicts.push(verdict);
-            self.new_records += u64::from(!known && entry.known);
+            let Some((_, entry)) = self.records.get_mut(slot as usize) else { continue };
+            let was_known = entry.known;
+            match spend_one(entry, asked, share, budgets) {
+                Ok(binds) => {
+                    granted.rows.push((slot, binds));
+                    self.exhausted += u64::from(budgets.queries_per_record == Some(entry.queries));
+                    self.new_records += u64::from(!was_known);
+                    verdicts.push(RowVerdict::Granted);
+                }
+                Err(refused) => verdicts.push(refused),
+            }
+        }
+        if !granted.rows.is_empty() {
+            self.granted.push(granted);
         }
         let refused = verdicts.iter().filter(|&&v| v != RowVerdict::Granted).count() as i64;
         let empty = Total { queries: 0, refused: 0, first_at: now, last_at: now };
@@ -248,68 +215,34 @@ impl<'a> PartyState<'a> {
         }
         Ok(verdicts)
     }
-
-    /// What changed, in groups that one statement writes. Rows are in the order of their records, for the sake of the trees.
-    pub(crate) fn changes(&self) -> BTreeMap<Class, Vec<Cow<'a, str>>> {
-        let mut sorted: Vec<&Entry<'a>> = self.entries.iter().filter(|e| !e.touched.is_empty()).collect();
-        sorted.sort_unstable_by_key(|e| e.record);
-        let mut changes: BTreeMap<Class, Vec<Cow<'a, str>>> = BTreeMap::new();
-        for entry in sorted {
-            for &(model, policy, Touch { queries, first_at, last_at, bind }) in &entry.touched {
-                let class = Class { model, policy, queries, first_at, last_at, binds: bind.is_some() };
-                let row = match bind {
-                    None => Cow::Borrowed(entry.record),
-                    Some(share) => Cow::Owned(hex(&share) + entry.record),
-                };
-                changes.entry(class).or_default().push(row);
-            }
-        }
-        changes
-    }
 }
 
-impl Entry<'_> {
-    fn answer(&mut self, passive: i64) {
-        if !self.answered.contains(&passive) {
-            self.answered.push(passive);
-        }
+/// One query of a record, and whether it binds the record's share. What is refused leaves no trace in the record.
+fn spend_one(
+    entry: &mut Entry,
+    asked: &Asked<'_>,
+    share: Option<[u8; 16]>,
+    budgets: &Budgets,
+) -> Result<bool, RowVerdict> {
+    let Asked { passive, model, .. } = *asked;
+    let bound = entry.bound(passive);
+    let within = |limit: Option<u64>, spent: u64| limit.is_none_or(|limit| spent < limit);
+    if !within(budgets.queries_per_record, entry.queries) {
+        return Err(RowVerdict::RecordBudget);
     }
-
-    /// One query of this record. What is refused leaves no trace in the record.
-    fn spend(&mut self, asked: &Asked<'_>, share: Option<[u8; 16]>, budgets: &Budgets, now: i64) -> RowVerdict {
-        let passive = asked.passive;
-        let bound = self.shares.iter().find(|b| b.passive == passive).map(|b| b.share);
-        let within = |limit: Option<u64>, spent: u64| limit.is_none_or(|limit| spent < limit);
-        if !within(budgets.queries_per_record, self.queries) {
-            return RowVerdict::RecordBudget;
-        }
-        if share.zip(bound).is_some_and(|(share, bound)| share != bound) {
-            return RowVerdict::ShareChanged;
-        }
-        let further = !self.answered.contains(&passive) && !asked.approved;
-        if further && !within(budgets.models_per_record, self.answered.len() as u64) {
-            return RowVerdict::ModelBudget;
-        }
-        let bind = share.filter(|_| bound.is_none());
-        self.known = true;
-        self.queries = self.queries.saturating_add(1);
-        self.answer(passive);
-        self.shares.extend(bind.map(|share| Bound { passive, model: asked.model, share }));
-        let under = (asked.model, asked.policy);
-        match self.touched.iter_mut().find(|(model, policy, _)| (*model, *policy) == under) {
-            Some((_, _, touch)) => {
-                touch.queries += 1;
-                touch.first_at = touch.first_at.min(now);
-                touch.last_at = touch.last_at.max(now);
-                touch.bind = touch.bind.or(bind);
-            }
-            None => {
-                let touch = Touch { queries: 1, first_at: now, last_at: now, bind };
-                self.touched.push((under.0, under.1, touch));
-            }
-        }
-        RowVerdict::Granted
+    if share.zip(bound).is_some_and(|(share, bound)| share != bound) {
+        return Err(RowVerdict::ShareChanged);
     }
+    let further = !entry.answered.contains(&passive) && !asked.approved;
+    if further && !within(budgets.models_per_record, entry.answered.len() as u64) {
+        return Err(RowVerdict::ModelBudget);
+    }
+    let bind = share.filter(|_| bound.is_none());
+    entry.known = true;
+    entry.queries = entry.queries.saturating_add(1);
+    entry.answer(passive);
+    entry.shares.extend(bind.map(|share| Bound { passive, model, share }));
+    Ok(bind.is_some())
 }
 
 /// Whole seconds since 1970, 0 before.

@@ -12,6 +12,7 @@ use super::chain::{self, Rows, Sums};
 use super::connection::{Arg, Connection, Place, private, sync_directory};
 use super::decide::seconds;
 use super::erased::{COUNT, ErasureKey};
+use super::journal;
 use super::read::existing;
 
 /// Rows of one transaction of [`retain`].
@@ -90,6 +91,7 @@ pub async fn retain(url: &str, days: u32, free_budgets: bool, now: SystemTime) -
         let mut after = String::new();
         loop {
             connection.begin().await?;
+            journal::fold(&mut connection).await?;
             let chunk = "SELECT max(record) FROM \
                 (SELECT record FROM uses WHERE party = $1 AND record > $2 ORDER BY record LIMIT $3) chunk";
             let args = [Arg::Int(party), Arg::Text(&after), Arg::Int(CHUNK)];
@@ -166,6 +168,7 @@ pub async fn erase(url: &str, record: &str, now: SystemTime) -> Result<Erased, L
     }
     let mut erased = Erased::default();
     connection.begin().await?;
+    journal::fold(&mut connection).await?;
     for (party,) in connection.rows::<(i64,)>("SELECT id FROM parties ORDER BY id", &[]).await? {
         let sum = "SELECT CAST(coalesce(sum(queries), 0) AS BIGINT) FROM uses WHERE party = $1 AND record = $2";
         let args = [Arg::Int(party), Arg::Text(record), Arg::Text(&pseudonym)];

@@ -4,8 +4,10 @@
 //! killed at any point has recorded as much as it released, or more. A commit that fails grants nothing.
 //!
 //! One thread of a coordinator writes. It takes the requests that wait, reads what is known of their records, decides them in order
-//! (`decide`) and writes the sum of the changes in one transaction: many callers share one synchronisation of the disk. The
-//! ledger is not kept in memory; only the names of parties, models and policies and the erased records are.
+//! (`decide`) and writes the sum of the changes in one transaction: many callers share one synchronisation of the disk. In memory are the
+//! names of parties, models and policies, the erased records, and of an embedded ledger the records asked for last.
+//!
+//! What large groups add to an embedded ledger goes to its tables by way of a journal (`journal`).
 //!
 //! Several coordinators may share a ledger in PostgreSQL. Their transactions run one after another, under a lock of the
 //! database, and each reads first what others may have changed.
@@ -17,20 +19,24 @@
 mod begin;
 mod budgets;
 mod chain;
+mod changes;
 mod config;
 pub(crate) mod connection;
 mod decide;
 mod erased;
 mod error;
 mod events;
+mod journal;
 mod lock;
 mod maintain;
 mod mark;
 mod meter;
 mod models;
+mod names;
 mod open;
 mod rate;
 mod read;
+mod records;
 mod request;
 mod signer;
 mod verify;
@@ -49,6 +55,7 @@ pub use config::{Derive, LedgerConfig};
 use connection::Place;
 pub(crate) use decide::{hex, seconds, unhex};
 pub use error::LedgerError;
+pub use journal::JournalLimits;
 pub use maintain::{Erased, Retained, backup, erase, retain};
 pub use meter::LedgerMeter;
 pub use models::approve;

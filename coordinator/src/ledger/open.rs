@@ -7,14 +7,19 @@ use std::time::Duration;
 use super::LedgerError;
 use super::begin::{self, MARK};
 use super::chain::Chain;
+use super::changes::{Class, changes};
 use super::connection::{Arg, Connection};
-use super::decide::{Asked, Class, PartyState, Remembered, hex, read_verdicts, unhex, write_verdicts};
+use super::decide::{Asked, PartyState, Remembered, hex, read_verdicts, unhex, write_verdicts};
 use super::erased::{self, Erased};
+use super::journal::{self, Journal, JournalLimits};
 use super::models::{self, Models};
 use super::rate::Bucket;
+use super::records::Records;
 
 /// What a remembered request takes beside its id and its verdicts, about: hash, keys, index.
 const REMEMBERED_OVERHEAD: i64 = 200;
+/// Records that are kept in memory between two groups, about: 50 to 100 MB.
+const RECORDS_KEPT: usize = 262_144;
 
 /// A connection that is locked and checked.
 pub(super) struct Open {
@@ -29,29 +34,65 @@ pub(super) struct Open {
     pub(super) clock: Option<Duration>,
     /// About how many bytes the remembered requests take.
     pub(super) remembered: i64,
+    /// Of the embedded ledger, what is known of records, by party: what their rows of `uses` and the journal come to. Whatever the journal
+    /// adds to is here. Whenever somebody else has changed the file it is given up.
+    records: HashMap<i64, Records>,
+    pub(super) journal: Journal,
+    /// SQLite's number of changes by others, as of the last transaction; `None`: what is there is not known yet.
+    others: Option<u64>,
 }
 
 impl Open {
-    pub(super) async fn new(mut connection: Connection, mark: u64, chain: Chain) -> Result<Self, LedgerError> {
+    pub(super) async fn new(
+        mut connection: Connection,
+        mark: u64,
+        chain: Chain,
+        limits: JournalLimits,
+    ) -> Result<Self, LedgerError> {
         let erased = Erased::read(&mut connection).await?;
         let models = Models::read(&mut connection).await?;
         let (policies, clock, remembered) = (HashMap::new(), None, 0);
-        let mut open = Self { connection, erased, models, policies, chain, mark, clock, remembered };
+        let (records, journal, others) = (HashMap::new(), Journal::new(limits), None);
+        let mut open =
+            Self { connection, erased, models, policies, chain, mark, clock, remembered, records, journal, others };
         open.count_remembered().await?;
         Ok(open)
     }
 
-    /// Reads what maintenance has changed: erased records, approved versions.
+    /// Reads what maintenance has changed: erased records, approved versions. Adds the journal to the tables where the next group could
+    /// not be decided or noted without.
     pub(super) async fn refresh(&mut self) -> Result<u64, LedgerError> {
-        let sql = "SELECT name, value FROM meta WHERE name = $1 OR name = $2";
+        let sql = self.connection.pick(
+            "SELECT name, value FROM meta WHERE name = $1 OR name = $2 \
+             UNION ALL SELECT 'others', CAST(data_version AS TEXT) FROM pragma_data_version",
+            "SELECT name, value FROM meta WHERE name = $1 OR name = $2",
+        );
         let names = [Arg::Text(erased::COUNT), Arg::Text(models::APPROVALS)];
+        let mut others = None;
         for (name, count) in self.connection.rows::<(String, String)>(sql, &names).await? {
             match name.as_str() {
                 erased::COUNT => self.erased.refresh(&mut self.connection, &count).await?,
-                _ => self.models.refresh(&mut self.connection, &count).await?,
+                models::APPROVALS => self.models.refresh(&mut self.connection, &count).await?,
+                _ => others = Some(count.parse().map_err(|_| contradiction())?),
             }
         }
+        let kept: usize = self.records.values().map(Records::len).sum();
+        let changed = others != self.others;
+        if changed || kept > RECORDS_KEPT || self.journal.is_full() {
+            self.settle().await?;
+        }
+        if changed || kept > RECORDS_KEPT {
+            self.records.clear();
+        }
+        self.others = others;
         Ok(0)
+    }
+
+    /// Adds the journal to the tables, inside of a transaction.
+    pub(super) async fn settle(&mut self) -> Result<(), LedgerError> {
+        journal::fold(&mut self.connection).await?;
+        self.journal.clear();
+        Ok(())
     }
 
     /// Reads what maintenance and other writers have changed, and the database's clock; gives the number of changes of the
@@ -143,24 +184,12 @@ impl Open {
                 connection.row::<(i64, i64)>(find, &[Arg::Text(party)]).await?.ok_or_else(contradiction)?
             }
         };
-        let rows = asked.iter().map(|a| a.records.len()).sum();
-        let mut state = PartyState::new(u64::try_from(records).map_err(|_| contradiction())?, bucket, rows);
-        for record in asked.iter().flat_map(|a| &a.records) {
-            state.enter(record);
-        }
-        let records = json(state.entries.iter().map(|e| e.record))?;
-        // One text of all rows: a value for each would cost more than the look-up.
-        let sql = connection.pick(
-            "SELECT group_concat(i.key || ' ' || u.model || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
-             FROM json_each($2) i CROSS JOIN uses u WHERE u.party = $1 AND u.record = i.value",
-            "SELECT string_agg((i.key - 1) || ' ' || u.model || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
-             FROM json_array_elements_text(CAST($2 AS JSON)) WITH ORDINALITY i (value, key) CROSS JOIN uses u \
-             WHERE u.party = $1 AND u.record = i.value",
-        );
-        let known = connection.row::<(Option<String>,)>(sql, &[Arg::Int(id), Arg::Text(&records)]).await?;
-        let known = known.and_then(|(text,)| text).unwrap_or_default();
-        for row in known.split(';').filter(|row| !row.is_empty()) {
-            add_known(&mut state, &self.models, row).ok_or_else(contradiction)?;
+        let count = u64::try_from(records).map_err(|_| contradiction())?;
+        let mut state = PartyState::new(count, bucket, self.records.remove(&id).unwrap_or_default());
+        let mut fresh = Vec::new();
+        asked.iter().for_each(|asked| state.enter(asked, &mut fresh));
+        if !fresh.is_empty() {
+            look_up(connection, &self.models, id, &mut state.records, &fresh).await?;
         }
         let mut by_request_id: HashMap<&str, &'a str> = HashMap::new();
         by_request_id.extend(asked.iter().filter_map(|a| a.spend.request_id.as_deref()).map(|id| (id, id)));
@@ -183,10 +212,21 @@ impl Open {
         Ok((id, state))
     }
 
-    /// Writes what a group changes for one party.
-    pub(super) async fn write(&mut self, party: i64, state: &PartyState<'_>) -> Result<(), LedgerError> {
-        for (class, records) in state.changes() {
-            self.write_uses(party, &class, &records).await?;
+    /// Writes what a group changes for one party; of its granted rows only what goes to `uses` at once.
+    pub(super) async fn write(
+        &mut self,
+        party: i64,
+        state: &mut PartyState<'_>,
+        journaled: bool,
+    ) -> Result<(), LedgerError> {
+        if journaled {
+            for granted in &state.granted {
+                self.journal.add(party, granted, &mut state.records);
+            }
+        } else {
+            for (class, records) in changes(state) {
+                self.write_uses(party, &class, &records).await?;
+            }
         }
         let connection = &mut self.connection;
         for (&(model, policy), total) in &state.totals {
@@ -215,6 +255,13 @@ impl Open {
             connection.execute(sql, &[Arg::Int(party), texts[0], texts[1], texts[2], Arg::Int(decided.at)]).await?;
         }
         Ok(())
+    }
+
+    /// Keeps what is known of a party's records for the next group. Where others write too, it would not be known for long.
+    pub(super) fn keep(&mut self, party: i64, records: Records) {
+        if let Connection::Sqlite(_) = self.connection {
+            self.records.insert(party, records);
+        }
     }
 
     async fn write_uses(&mut self, party: i64, class: &Class, records: &[Cow<'_, str>]) -> Result<(), LedgerError> {
@@ -276,10 +323,35 @@ async fn intern(
     Ok(id)
 }
 
-/// `slot model queries share`.
-fn add_known(state: &mut PartyState<'_>, models: &Models, row: &str) -> Option<()> {
+/// Reads the rows of `uses` of the records at these slots.
+async fn look_up(
+    connection: &mut Connection,
+    models: &Models,
+    party: i64,
+    records: &mut Records,
+    slots: &[usize],
+) -> Result<(), LedgerError> {
+    let names = json(slots.iter().filter_map(|&slot| records.get(slot)).map(|(record, _)| record))?;
+    // One text of all rows: a value for each would cost more than the look-up.
+    let sql = connection.pick(
+        "SELECT group_concat(i.key || ' ' || u.model || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
+         FROM json_each($2) i CROSS JOIN uses u WHERE u.party = $1 AND u.record = i.value",
+        "SELECT string_agg((i.key - 1) || ' ' || u.model || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
+         FROM json_array_elements_text(CAST($2 AS JSON)) WITH ORDINALITY i (value, key) CROSS JOIN uses u \
+         WHERE u.party = $1 AND u.record = i.value",
+    );
+    let known = connection.row::<(Option<String>,)>(sql, &[Arg::Int(party), Arg::Text(&names)]).await?;
+    let known = known.and_then(|(text,)| text).unwrap_or_default();
+    for row in known.split(';').filter(|row| !row.is_empty()) {
+        add_known(records, slots, models, row).ok_or_else(contradiction)?;
+    }
+    Ok(())
+}
+
+/// `position model queries share`.
+fn add_known(records: &mut Records, slots: &[usize], models: &Models, row: &str) -> Option<()> {
     let mut fields = row.split(' ');
-    let slot = fields.next()?.parse().ok()?;
+    let slot = *slots.get(fields.next()?.parse::<usize>().ok()?)?;
     let model = fields.next()?.parse().ok()?;
     let passive = models.passive(model)?;
     let queries = fields.next()?.parse().ok()?;
@@ -287,11 +359,11 @@ fn add_known(state: &mut PartyState<'_>, models: &Models, row: &str) -> Option<(
         "" => None,
         hash => Some(unhex(hash)?),
     };
-    state.known(slot, (model, passive), queries, share)
+    records.known(slot, (model, passive), queries, share)
 }
 
 /// A JSON array of texts: one parameter for any number of rows.
-fn json<S: serde::Serialize>(texts: impl IntoIterator<Item = S>) -> Result<String, LedgerError> {
+pub(super) fn json<S: serde::Serialize>(texts: impl IntoIterator<Item = S>) -> Result<String, LedgerError> {
     let texts: Vec<S> = texts.into_iter().collect();
     serde_json::to_string(&texts).map_err(|e| LedgerError::Storage(e.to_string()))
 }

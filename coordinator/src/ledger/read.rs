@@ -1,10 +1,14 @@
 //! Reading the ledger: sums by party, model and policy, and the uses of one record. Works beside a running coordinator.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use serde::Serialize;
 
 use super::connection::{Arg, Connection, Place};
 use super::erased::ErasureKey;
-use super::{Budgets, LedgerError};
+use super::names::Names;
+use super::{Budgets, LedgerError, journal};
 
 /// The row of `meta` with the budgets that the last coordinator ran with.
 pub(super) const BUDGETS: &str = "budgets";
@@ -170,25 +174,53 @@ pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summ
 /// As [`summary`].
 pub async fn record_uses(url: &str, record: &str, party: Option<&str>) -> Result<Vec<RecordUse>, LedgerError> {
     let mut connection = existing(&Place::parse(url)?).await?;
+    // The table and the journal as of one moment.
+    connection.execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[]).await?;
     let pseudonym = ErasureKey::read(&mut connection).await?.pseudonym(record);
+    let (names, journal) = (Names::read(&mut connection).await?, journal::read(&mut connection).await?);
     let mut uses = Vec::new();
     // Party by party: the table's order is party, then record.
-    let parties = connection.rows::<(i64, String)>("SELECT id, name FROM parties ORDER BY name", &[]).await?;
-    for (id, name) in parties.into_iter().filter(|(_, name)| party.is_none_or(|wanted| wanted == name)) {
+    for (id, name) in names.parties().filter(|(_, name)| party.is_none_or(|wanted| wanted == *name)) {
         for (stored, erased) in [(record, false), (pseudonym.as_str(), true)] {
-            let sql = "SELECT models.name, policies.name, uses.queries, uses.first_at, uses.last_at, \
-                CASE WHEN uses.share IS NULL THEN 0 ELSE 1 END FROM uses JOIN models ON models.id = uses.model \
-                JOIN policies ON policies.id = uses.policy WHERE uses.party = $1 AND uses.record = $2 \
-                ORDER BY uses.model, uses.policy";
-            type Row = (String, String, i64, Option<i64>, Option<i64>, i32);
-            for (model, policy, queries, first_at, last_at, bound) in
-                connection.rows::<Row>(sql, &[Arg::Int(id), Arg::Text(stored)]).await?
-            {
-                let (party, queries, bound) = (name.clone(), count(queries), bound != 0);
-                uses.push(RecordUse { party, model, policy, queries, first_at, last_at, bound, erased });
+            let sql = "SELECT model, policy, queries, first_at, last_at, CASE WHEN share IS NULL THEN 0 ELSE 1 END FROM uses \
+                WHERE party = $1 AND record = $2 ORDER BY model, policy";
+            type Row = (i64, i64, i64, Option<i64>, Option<i64>, i32);
+            let args = [Arg::Int(id), Arg::Text(stored)];
+            let blank = |model, policy| {
+                Ok(RecordUse {
+                    party: name.to_owned(),
+                    model: names.model(model)?,
+                    policy: names.policy(policy)?,
+                    queries: 0,
+                    first_at: None,
+                    last_at: None,
+                    bound: false,
+                    erased,
+                })
+            };
+            let mut rows: BTreeMap<(i64, i64), RecordUse> = BTreeMap::new();
+            for (model, policy, queries, first_at, last_at, bound) in connection.rows::<Row>(sql, &args).await? {
+                let row: Result<_, LedgerError> = blank(model, policy);
+                let row = RecordUse { queries: count(queries), first_at, last_at, bound: bound != 0, ..row? };
+                rows.insert((model, policy), row);
             }
+            for (model, policy, touch) in journal.of(id, stored) {
+                let row = match rows.entry((model, policy)) {
+                    Entry::Occupied(row) => row.into_mut(),
+                    Entry::Vacant(none) => {
+                        none.insert(RecordUse { first_at: Some(touch.first_at), ..blank(model, policy)? })
+                    }
+                };
+                row.queries = row.queries.saturating_add(count(touch.queries));
+                // A first time that was forgotten stays so.
+                row.first_at = row.first_at.map(|at| at.min(touch.first_at));
+                row.last_at = row.last_at.max(Some(touch.last_at));
+                row.bound |= touch.bind.is_some();
+            }
+            uses.extend(rows.into_values());
         }
     }
+    connection.execute("COMMIT", &[]).await?;
     connection.close().await;
     Ok(uses)
 }

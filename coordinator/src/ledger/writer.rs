@@ -12,6 +12,7 @@ use super::begin::{self, Begun, MARK};
 use super::chain::{Chain, Rows, Sums};
 use super::connection::{Arg, Place};
 use super::decide::{Asked, PartyState, seconds};
+use super::journal::JournalLimits;
 use super::mark::{self, Marker};
 use super::meter::{LedgerMeter, Spent};
 use super::open::{Open, contradiction};
@@ -58,6 +59,7 @@ struct Writer {
     /// SQLite's lock file; held for as long as the writer lives.
     _lock: Option<File>,
     share_hash: ShareHashKind,
+    journal: JournalLimits,
     meter: LedgerMeter,
 }
 
@@ -105,7 +107,7 @@ impl Writer {
         let signer = Signer::open(config.state_dir.as_deref())?;
         let begun = begin::begin(&place, config, &fingerprint, signer.clone()).await?;
         let Begun { connection, marker, lock, share_hash, chain } = begun;
-        let mut open = Open::new(connection, marker.reached(), chain).await?;
+        let mut open = Open::new(connection, marker.reached(), chain, config.journal).await?;
         for (party, records) in open.connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await? {
             let records = u64::try_from(records).map_err(|_| contradiction())?;
             config.meter.spent(Spent { party, records, exhausted: 0 }, &config.budgets);
@@ -127,12 +129,19 @@ impl Writer {
             registry,
             _lock: lock,
             share_hash,
+            journal: config.journal,
             meter: config.meter.clone(),
         })
     }
 
-    /// The next request; `None` when every sender is gone. Where there is nothing to do, the mark catches up.
+    /// The next request; `None` when every sender is gone. Where there is nothing to do, the tables and the mark catch up.
     async fn next(&mut self, waiting: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
+        if self.open.as_ref().is_some_and(|open| !open.journal.is_empty()) {
+            match tokio::time::timeout(self.journal.idle, waiting.recv()).await {
+                Ok(next) => return next,
+                Err(_) => self.settle().await,
+            }
+        }
         if self.marker.behind() {
             match tokio::time::timeout(mark::EVERY, waiting.recv()).await {
                 Ok(next) => return next,
@@ -170,9 +179,27 @@ impl Writer {
                 }
             }
         }
+        self.settle().await;
         self.marker.flush();
         if let Some(open) = self.open.take() {
             open.connection.close().await;
+        }
+    }
+
+    /// Adds the journal to the tables. What fails is done when the ledger is opened next.
+    async fn settle(&mut self) {
+        let Some(open) = self.open.as_mut().filter(|open| !open.journal.is_empty()) else { return };
+        let settled = async {
+            open.connection.begin().await?;
+            open.settle().await?;
+            open.connection.commit().await
+        };
+        let settled: Result<(), LedgerError> = settled.await;
+        if let Err(error) = settled {
+            tracing::error!(%error, "the ledger's journal was not added to its tables; it is tried again");
+            if let Some(open) = self.open.take() {
+                open.connection.close().await;
+            }
         }
     }
 
@@ -191,7 +218,7 @@ impl Writer {
             let shared = self.terms.is_some();
             let (mut connection, mark) = begin::resume(&self.place, &self.marker, &self.fingerprint, shared).await?;
             let chain = Chain::read(&mut connection, self.signer.clone()).await?;
-            self.open = Some(Open::new(connection, mark, chain).await?);
+            self.open = Some(Open::new(connection, mark, chain, self.journal).await?);
         }
         let Some(open) = &mut self.open else { return Err(LedgerError::Missing) };
         if !begun {
@@ -214,6 +241,9 @@ impl Writer {
         for (position, asked) in asked.iter().enumerate() {
             by_party.entry(asked.spend.party.as_str()).or_default().push(position);
         }
+        let rows = spends.iter().map(|spend| spend.ids.len()).sum();
+        // Where others write too, the tables are what they read.
+        let journaled = self.terms.is_none() && open.connection.is_embedded() && open.journal.takes(rows);
         let mut answers: Vec<Option<Answer>> = spends.iter().map(|_| None).collect();
         let (mut buckets, mut spent) = (Vec::new(), Vec::new());
         let (mut changed, mark, mut added) = (false, open.mark + 1, Sums::default());
@@ -227,19 +257,21 @@ impl Writer {
             if let (Some(full), Some(_)) = (bucket, open.clock) {
                 state.bucket = Some(open.bucket(id, full).await?);
             }
-            for (&position, asked) in positions.iter().zip(&asked) {
-                answers[position] = Some(state.decide(asked, &self.budgets, self.memory));
+            for (request, (&position, asked)) in positions.iter().zip(&asked).enumerate() {
+                answers[position] = Some(state.decide(request, asked, &self.budgets, self.memory));
             }
-            open.write(id, &state).await?;
+            open.write(id, &mut state, journaled).await?;
             add(&mut added, party, &asked, &state);
             changed |= state.changed();
-            spent.push(Spent { party: party.to_owned(), records: state.records(), exhausted: state.exhausted });
+            spent.push(Spent { party: party.to_owned(), records: state.count(), exhausted: state.exhausted });
             match (state.bucket, open.clock) {
                 (Some(bucket), Some(_)) if state.changed() => open.write_bucket(id, bucket).await?,
                 (Some(bucket), None) => buckets.push((party.to_owned(), bucket)),
                 _ => {}
             }
+            open.keep(id, state.records);
         }
+        open.journal.write(&mut open.connection).await?;
         let now = spends.iter().map(|s| seconds(s.at)).max().unwrap_or_default();
         if now.saturating_sub(self.purged_at) >= PURGE_EVERY_S {
             let memory = i64::try_from(self.memory.as_secs()).unwrap_or(i64::MAX);

@@ -115,6 +115,7 @@ async fn refused_rows_are_cheap(site: &Site) {
     let all = || shares(request((0..1000).map(|i| format!("r{i}"))), 1);
     granted(&ledger, all()).await;
     let rows = || async { site.number("SELECT count(*) FROM uses").await };
+    site.settled().await;
     let before = site.sql("SELECT * FROM uses").await;
     let mark = || site.number("SELECT CAST(value AS BIGINT) FROM meta WHERE name = 'mark'");
     for round in 0..5 {
@@ -192,6 +193,7 @@ async fn the_largest_request(site: &Site) {
     granted(&ledger, all()).await;
     granted(&ledger, all()).await;
     assert_eq!(ledger.spend(all()).await, Ok(vec![RowVerdict::RecordBudget; 16_384]));
+    site.settled().await;
     assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 2 * 16_384);
     assert_eq!(site.number("SELECT count(share) FROM uses").await, 16_384);
     ledger.close().await;

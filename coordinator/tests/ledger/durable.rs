@@ -25,6 +25,7 @@ async fn many_at_once_are_all_recorded(site: &Site) {
     for party in &described.parties {
         assert_eq!((party.queries, party.records, party.refused), (32 * 5 * 17, 10 + 32 * 5 * 7, 0));
     }
+    site.settled().await;
     assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 64 * 5 * 17);
     assert_eq!(site.number("SELECT CAST(min(queries) AS BIGINT) FROM uses WHERE length(record) = 1").await, 32 * 5);
     Arc::into_inner(ledger).unwrap().close().await;

@@ -6,6 +6,7 @@ mod budgets;
 mod chain;
 mod cli;
 mod durable;
+mod journal;
 mod lost;
 mod maintain;
 mod migrate;

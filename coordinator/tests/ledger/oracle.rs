@@ -1,10 +1,11 @@
 //! Random histories against a model of the ledger that a reader can check line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use vfl_coordinator::ledger::{self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
+use vfl_coordinator::ledger::{self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
 use vfl_shared::types::ModelVersion;
 
 use crate::site::{FINGERPRINT, Site, at, later, model, party, request};
@@ -166,11 +167,11 @@ fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
 }
 
 /// Through `writers` coordinators, each with a state directory of its own.
-async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize) {
+async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize, journal: JournalLimits) {
     let mut naive = Naive::new(budgets);
     let states: Vec<_> = (0..writers).map(|_| tempfile::tempdir().unwrap()).collect();
     let open = async |at: usize| {
-        let config = LedgerConfig { budgets, shared: writers > 1, ..site.remembered(states[at].path()) };
+        let config = LedgerConfig { budgets, shared: writers > 1, journal, ..site.remembered(states[at].path()) };
         Some(Ledger::open(&config, FINGERPRINT).await.unwrap())
     };
     let mut ledgers = Vec::new();
@@ -255,7 +256,7 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize) {
 }
 
 /// Of several writers, without a rate: theirs goes by the clock of the database, see `shared`.
-fn random_histories(cases: u32, postgres: bool, writers: usize) {
+fn random_histories(cases: u32, postgres: bool, writers: usize, journal: JournalLimits) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let run = TestRunner::new(config).run(&steps(), |(mut budgets, steps)| {
@@ -265,11 +266,11 @@ fn random_histories(cases: u32, postgres: bool, writers: usize) {
         runtime.block_on(async {
             if postgres {
                 if let Some(site) = Site::postgres().await {
-                    replay(&site, budgets, &steps, writers).await;
+                    replay(&site, budgets, &steps, writers, journal).await;
                     site.remove().await;
                 }
             } else {
-                replay(&Site::sqlite(), budgets, &steps, writers).await;
+                replay(&Site::sqlite(), budgets, &steps, writers, journal).await;
             }
         });
         Ok(())
@@ -279,15 +280,24 @@ fn random_histories(cases: u32, postgres: bool, writers: usize) {
 
 #[test]
 fn sqlite_agrees_with_the_naive_model() {
-    random_histories(128, false, 1);
+    random_histories(128, false, 1, JournalLimits::default());
+}
+
+/// Groups of four rows and more go by the journal, which is added to the tables after a few of them.
+#[test]
+fn the_journal_agrees_with_the_naive_model() {
+    let idle = Duration::from_secs(3600);
+    for (records, bytes) in [(4, 1 << 20), (1000, 150), (1000, 1 << 20)] {
+        random_histories(64, false, 1, JournalLimits { rows: 4, records, bytes, idle });
+    }
 }
 
 #[test]
 fn postgres_agrees_with_the_naive_model() {
-    random_histories(16, true, 1);
+    random_histories(16, true, 1, JournalLimits::default());
 }
 
 #[test]
 fn two_coordinators_on_one_ledger_agree_with_the_naive_model() {
-    random_histories(16, true, 2);
+    random_histories(16, true, 2, JournalLimits::default());
 }

@@ -90,6 +90,13 @@ impl Site {
         }
     }
 
+    /// Returns when the table `uses` has everything: large requests reach it a moment later.
+    pub(crate) async fn settled(&self) {
+        while self.is_sqlite() && self.number("SELECT count(*) FROM journal").await > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Statements without an answer.
     pub(crate) async fn run(&self, sql: &str) {
         let sql = AssertSqlSafe(sql.to_owned());

@@ -1,0 +1,71 @@
+//! What granted rows add to the table `uses`, in groups that one statement writes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::decide::{PartyState, hex};
+
+/// What is added to one row of `uses`.
+#[derive(Clone, Copy)]
+pub(super) struct Touch {
+    pub(super) queries: i64,
+    pub(super) first_at: i64,
+    pub(super) last_at: i64,
+    pub(super) bind: Option<[u8; 16]>,
+}
+
+impl Touch {
+    /// One row, at a time in Unix seconds.
+    pub(super) fn one(at: i64, bind: Option<[u8; 16]>) -> Self {
+        Self { queries: 1, first_at: at, last_at: at, bind }
+    }
+
+    /// Adds what came later.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.queries = self.queries.saturating_add(other.queries);
+        self.first_at = self.first_at.min(other.first_at);
+        self.last_at = self.last_at.max(other.last_at);
+        self.bind = self.bind.or(other.bind);
+    }
+}
+
+/// Rows of `uses` that change in the same way, and are written by one statement.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Class {
+    /// Key of the model.
+    pub(super) model: i64,
+    /// Key of the policy.
+    pub(super) policy: i64,
+    /// Queries added.
+    pub(super) queries: i64,
+    /// The first of these queries, in Unix seconds.
+    pub(super) first_at: i64,
+    /// The last of them.
+    pub(super) last_at: i64,
+    /// Whether each carries the hash of a share that it binds.
+    pub(super) binds: bool,
+}
+
+/// What a group changes for one party. Rows are in the order of their records, for the sake of the trees; those of a class that binds
+/// begin with the digits of the share's hash.
+pub(super) fn changes<'a>(state: &'a PartyState<'_>) -> BTreeMap<Class, Vec<Cow<'a, str>>> {
+    let mut touches: BTreeMap<(&str, i64, i64), Touch> = BTreeMap::new();
+    for granted in &state.granted {
+        for &(slot, binds) in &granted.rows {
+            let Some((record, entry)) = state.records.get(slot as usize) else { continue };
+            let touch = Touch::one(granted.at, entry.bound(granted.passive).filter(|_| binds));
+            let row = touches.entry((record, granted.model, granted.policy));
+            row.and_modify(|sum| sum.add(&touch)).or_insert(touch);
+        }
+    }
+    let mut changes: BTreeMap<Class, Vec<Cow<'a, str>>> = BTreeMap::new();
+    for ((record, model, policy), Touch { queries, first_at, last_at, bind }) in touches {
+        let class = Class { model, policy, queries, first_at, last_at, binds: bind.is_some() };
+        let row = match bind {
+            None => Cow::Borrowed(record),
+            Some(share) => Cow::Owned(hex(&share) + record),
+        };
+        changes.entry(class).or_default().push(row);
+    }
+    changes
+}

@@ -1,0 +1,333 @@
+//! The journal of the embedded ledger: what large groups of requests add to the table `uses`, until it is added.
+//!
+//! Writing a row of `uses` for each record of a large request costs a page of the table each, as record ids come in no order. A group of
+//! many rows therefore adds one row to the table `journal` instead, in the same transaction as its sums: a few bytes for each of its
+//! rows. What the journal holds is added to `uses` in one go ([`fold`]) when there is nothing to do, when it has grown
+//! ([`JournalLimits`]), and before anybody else may rely on the table: when the ledger is opened, and by the commands that change it. Those
+//! that only read count it in ([`read`]).
+//!
+//! A content is a version, a flag, and sections: party, model, policy, time, number of rows, then each row. Numbers are LEB128. A row is the
+//! number of its record, doubled, and 1 if it bound the record's share. The number next in turn introduces a record: its length and its
+//! id follow. Then, if it bound the share, the share's 16 bytes. The flag says that numbers begin anew.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::LedgerError;
+use super::changes::Touch;
+use super::connection::{Arg, Connection};
+use super::decide::{Granted, hex};
+use super::open::{contradiction, json};
+use super::records::Records;
+
+const VERSION: u8 = 1;
+/// Rows of the journal read at once.
+const PAGE: i64 = 16;
+/// Rows of `uses` of one statement.
+const CHUNK: usize = 65_536;
+
+/// When the journal is used, and when what it holds is added to the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalLimits {
+    /// A group of at least so many rows goes to the journal; a smaller one to the table at once.
+    pub rows: usize,
+    /// Records that the journal may have introduced …
+    pub records: usize,
+    /// … and bytes it may hold, before it is added to the table.
+    pub bytes: usize,
+    /// How long after the last request it is added, whatever it holds.
+    pub idle: Duration,
+}
+
+impl Default for JournalLimits {
+    fn default() -> Self {
+        Self { rows: 512, records: 262_144, bytes: 32 << 20, idle: Duration::from_millis(50) }
+    }
+}
+
+/// What the writer knows of the journal.
+pub(super) struct Journal {
+    limits: JournalLimits,
+    /// Of which series the numbers are.
+    series: u32,
+    /// The number of the next record.
+    next: u32,
+    bytes: usize,
+    /// What the group under way adds.
+    content: Vec<u8>,
+}
+
+impl Journal {
+    pub(super) fn new(limits: JournalLimits) -> Self {
+        Self { limits, series: 0, next: 0, bytes: 0, content: Vec::new() }
+    }
+
+    /// Whether a group of so many rows goes here.
+    pub(super) fn takes(&self, rows: usize) -> bool {
+        rows >= self.limits.rows
+    }
+
+    /// Whether there is anything in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Whether it is time to add it to the table.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes > self.limits.bytes || self.next as usize > self.limits.records
+    }
+
+    /// It was added to the table.
+    pub(super) fn clear(&mut self) {
+        (self.series, self.next, self.bytes) = (self.series.wrapping_add(1), 0, 0);
+        self.content.clear();
+    }
+
+    /// Takes in what was granted to a party.
+    pub(super) fn add(&mut self, party: i64, granted: &Granted, records: &mut Records) {
+        if self.content.is_empty() {
+            self.content.extend([VERSION, u8::from(self.next == 0)]);
+        }
+        let out = &mut self.content;
+        for key in [party, granted.model, granted.policy, granted.at] {
+            // Keys and times are not negative.
+            write(out, u64::try_from(key).unwrap_or_default());
+        }
+        write(out, granted.rows.len() as u64);
+        for &(slot, binds) in &granted.rows {
+            let Some((record, entry)) = records.get_mut(slot as usize) else { continue };
+            let known = entry.number.filter(|(series, _)| *series == self.series);
+            let number = known.map_or(self.next, |(_, number)| number);
+            write(out, u64::from(number) << 1 | u64::from(binds));
+            if known.is_none() {
+                entry.number = Some((self.series, number));
+                self.next += 1;
+                write(out, record.len() as u64);
+                out.extend_from_slice(record.as_bytes());
+            }
+            if binds {
+                out.extend_from_slice(&entry.bound(granted.passive).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Writes what was taken in, in the transaction of the group.
+    pub(super) async fn write(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
+        if self.content.is_empty() {
+            return Ok(());
+        }
+        let sql = "INSERT INTO journal (content) VALUES ($1)";
+        connection.execute(sql, &[Arg::Bytes(&self.content)]).await?;
+        self.bytes += self.content.len();
+        self.content.clear();
+        Ok(())
+    }
+}
+
+/// What a journal adds to `uses`.
+#[derive(Default)]
+pub(super) struct Added {
+    /// Party and record. A record may be there more than once.
+    records: Vec<(i64, Box<str>)>,
+    /// By model and policy.
+    touches: Vec<Vec<(i64, i64, Touch)>>,
+    /// Where the numbers of this series begin.
+    base: usize,
+}
+
+impl Added {
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Rows granted, by party, model and policy.
+    pub(super) fn granted(&self) -> BTreeMap<(i64, i64, i64), i64> {
+        let mut sums = BTreeMap::new();
+        for ((party, _), touches) in self.records.iter().zip(&self.touches) {
+            for (model, policy, touch) in touches {
+                let sum: &mut i64 = sums.entry((*party, *model, *policy)).or_default();
+                *sum = sum.saturating_add(touch.queries);
+            }
+        }
+        sums
+    }
+
+    /// What it adds to the rows of one record of a party, by model and policy.
+    pub(super) fn of(&self, party: i64, record: &str) -> impl Iterator<Item = (i64, i64, Touch)> {
+        let all = self.records.iter().zip(&self.touches);
+        let of = all.filter(move |((of, name), _)| *of == party && name.as_ref() == record);
+        of.flat_map(|(_, touches)| touches.iter().copied())
+    }
+
+    /// Reads the content of one row.
+    fn take_in(&mut self, content: &[u8]) -> Option<()> {
+        let mut rest = content.strip_prefix(&[VERSION])?;
+        let (restarts, after) = rest.split_first()?;
+        rest = after;
+        match restarts {
+            0 => {}
+            1 => self.base = self.records.len(),
+            _ => return None,
+        }
+        while !rest.is_empty() {
+            let mut key = || read_number(&mut rest).and_then(|n| i64::try_from(n).ok());
+            let (party, model, policy, at) = (key()?, key()?, key()?, key()?);
+            for _ in 0..read_number(&mut rest)? {
+                let row = read_number(&mut rest)?;
+                let place = self.base.checked_add(usize::try_from(row >> 1).ok()?)?;
+                if place == self.records.len() {
+                    let length = usize::try_from(read_number(&mut rest)?).ok()?;
+                    let (id, after) = rest.split_at_checked(length)?;
+                    rest = after;
+                    self.records.push((party, std::str::from_utf8(id).ok()?.into()));
+                    self.touches.push(Vec::new());
+                }
+                let bind = match row & 1 {
+                    0 => None,
+                    _ => {
+                        let (share, after) = rest.split_first_chunk::<16>()?;
+                        rest = after;
+                        Some(*share)
+                    }
+                };
+                if self.records.get(place)?.0 != party {
+                    return None;
+                }
+                let touch = Touch::one(at, bind);
+                let touches = self.touches.get_mut(place)?;
+                match touches.iter_mut().find(|(m, p, _)| (*m, *p) == (model, policy)) {
+                    Some((_, _, sum)) => sum.add(&touch),
+                    None => touches.push((model, policy, touch)),
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// What the journal adds to `uses`: nothing in PostgreSQL, which has none.
+pub(super) async fn read(connection: &mut Connection) -> Result<Added, LedgerError> {
+    let mut added = Added::default();
+    if let Connection::Postgres(..) = connection {
+        return Ok(added);
+    }
+    let mut after = 0;
+    loop {
+        let sql = "SELECT number, content FROM journal WHERE number > $1 ORDER BY number LIMIT $2";
+        let page = connection.rows::<(i64, Vec<u8>)>(sql, &[Arg::Int(after), Arg::Int(PAGE)]).await?;
+        for (number, content) in &page {
+            added.take_in(content).ok_or_else(contradiction)?;
+            after = *number;
+        }
+        if page.is_empty() {
+            return Ok(added);
+        }
+    }
+}
+
+/// Adds what the journal holds to `uses`, inside of a transaction.
+pub(super) async fn fold(connection: &mut Connection) -> Result<(), LedgerError> {
+    let added = read(connection).await?;
+    if added.is_empty() {
+        return Ok(());
+    }
+    // Rows that one statement writes, in the order of the table.
+    let mut order: Vec<usize> = (0..added.records.len()).collect();
+    order.sort_unstable_by(|&a, &b| added.records[a].cmp(&added.records[b]));
+    let mut groups: BTreeMap<(i64, i64, i64, bool), Vec<String>> = BTreeMap::new();
+    for place in order {
+        let ((party, record), touches) = (&added.records[place], &added.touches[place]);
+        for (model, policy, Touch { queries, first_at, last_at, bind }) in touches {
+            let share = bind.map(|share| hex(&share)).unwrap_or_default();
+            let row = format!("{queries:019}{first_at:019}{last_at:019}{share}{record}");
+            groups.entry((*party, *model, *policy, bind.is_some())).or_default().push(row);
+        }
+    }
+    for ((party, model, policy, binds), rows) in groups {
+        for chunk in rows.chunks(CHUNK) {
+            let sql = if binds { FOLD_BINDING } else { FOLD };
+            let keys = [party, model, policy].map(Arg::Int);
+            let rows = json(chunk)?;
+            connection.execute(sql, &[keys[0], keys[1], keys[2], Arg::Text(&rows)]).await?;
+        }
+    }
+    connection.execute("DELETE FROM journal", &[]).await.map(drop)
+}
+
+macro_rules! fold_sql {
+    ($record:literal, $share:literal) => {
+        concat!(
+            "INSERT INTO uses (party, record, model, policy, queries, first_at, last_at, share) SELECT $1, substr(value, ",
+            $record, "), $2, $3, CAST(substr(value, 1, 19) AS INTEGER), CAST(substr(value, 20, 19) AS INTEGER), ",
+            "CAST(substr(value, 39, 19) AS INTEGER), ", $share, " FROM json_each($4) WHERE true ",
+            "ON CONFLICT (party, record, model, policy) DO UPDATE SET queries = uses.queries + excluded.queries, ",
+            "first_at = CASE WHEN uses.first_at > excluded.first_at THEN excluded.first_at ELSE uses.first_at END, ",
+            "last_at = CASE WHEN uses.last_at > excluded.last_at THEN uses.last_at ELSE excluded.last_at END, ",
+            "share = coalesce(uses.share, excluded.share)"
+        )
+    };
+}
+
+const FOLD: &str = fold_sql!("58", "NULL");
+const FOLD_BINDING: &str = fold_sql!("90", "substr(value, 58, 32)");
+
+fn write(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn read_number(from: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = from.split_first()?;
+        *from = rest;
+        let bits = u64::from(byte & 0x7f);
+        number |= bits.checked_shl(shift).filter(|n| n >> shift == bits)?;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_round_trip(numbers in proptest::collection::vec(any::<u64>(), 0..20), shift in 0u32..64) {
+            let mut out = Vec::new();
+            numbers.iter().for_each(|n| write(&mut out, n >> shift));
+            let mut rest = out.as_slice();
+            for number in numbers {
+                prop_assert_eq!(read_number(&mut rest), Some(number >> shift));
+            }
+            prop_assert!(rest.is_empty() && read_number(&mut rest).is_none());
+        }
+
+        /// Whatever stands in the file: an answer, and no more memory than it has bytes.
+        #[test]
+        fn any_content_is_read_or_refused(content in proptest::collection::vec(any::<u8>(), 0..200), starts: bool) {
+            let mut content = content;
+            if starts {
+                content.splice(0..0, [VERSION, 1]);
+            }
+            let mut added = Added::default();
+            let _ = added.take_in(&content);
+            prop_assert!(added.records.len() <= content.len());
+        }
+    }
+
+    #[test]
+    fn a_number_that_does_not_fit_is_refused() {
+        for bad in [&[0x80][..], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]] {
+            assert_eq!(read_number(&mut &*bad), None, "{bad:?}");
+        }
+    }
+}
