@@ -41,7 +41,7 @@ use crate::training::TrainingDriver;
 use crate::wire::described;
 
 /// Chunks of one bulk stream under way at once.
-const PIPELINE: usize = 8;
+const PIPELINE: usize = 16;
 
 /// Why the coordinator cannot start, or stopped.
 #[derive(Debug, thiserror::Error)]

@@ -86,7 +86,7 @@ impl Bench {
     ) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let (ids, version) = prepare(dir.path())?;
-        let loaded = Loaded::fill(source, &dir.path().join("data")).await?;
+        let loaded = Loaded::fill(source, program, dir.path()).await?;
         std::fs::write(dir.path().join("data.toml"), &loaded.config)?;
         let passive = Worker::start(program, dir.path(), "passive", None, None).await?;
         let passive = Hop::to(passive, delay).await?;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod echo;
+mod features;
 pub mod flood;
 mod measure;
 mod print;
@@ -38,7 +39,7 @@ const REQUESTS: usize = 256;
 #[command(after_help = "\
 Example:
   cloison load --seconds 5
-  cloison load --rows 1,10,50,300,4096 --delay-ms 0,10 --store csv,sqlite,postgres://reader@localhost/bank
+  cloison load --rows 1,10,50,300,4096 --delay-ms 0,10 --store csv,http,postgres://reader@localhost/bank
   cloison load --soak 600
   cloison load --strangers 500 --descriptors 200
 
@@ -46,7 +47,8 @@ Starts a coordinator with its ledger (a commit on the disk before each answer), 
 processes on loopback and drives them from this one. Every figure is the median of the rounds; they take turns in each round.
 
 With --rows, --delay-ms or --store, measures Predict with so many rows a call, for each delay and each store of the passive party. A delay
-is added to each round trip between two processes. In PostgreSQL a table is made, and dropped in the end.
+is added to each round trip between two processes. For http a feature service (BatchFetchFeature) is started, with its rows in memory. In
+PostgreSQL a table is made, and dropped in the end.
 
 With --soak, finds the highest rate of PredictStream, asks for four fifths of it for so long, and tells what memory the coordinator and the
 passive party hold.
@@ -66,7 +68,7 @@ pub struct LoadArgs {
     /// Milliseconds that each round trip between two processes takes more.
     #[arg(long, value_name = "MS,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=10_000))]
     delay_ms: Vec<u32>,
-    /// Stores of the passive party: csv, sqlite, or the URL of a PostgreSQL database.
+    /// Stores of the passive party: csv, sqlite, http, or the URL of a PostgreSQL database.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     store: Vec<Source>,
     /// Calls under way at once, with --rows, --delay-ms or --store.

@@ -8,6 +8,9 @@ use toml::{Table, Value};
 use vfl_shared::data::{FeatureSchema, read_schema};
 use vfl_stores::{SqliteConfig, load_sqlite};
 
+use super::bench::Worker;
+use super::features;
+
 /// A feature store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
@@ -15,6 +18,8 @@ pub(super) enum Source {
     Csv,
     /// A SQLite file.
     Sqlite,
+    /// A feature service, a process of its own.
+    Http,
     /// A table that is made on this server, and dropped in the end.
     Postgres(String),
 }
@@ -25,6 +30,7 @@ impl Source {
         match self {
             Self::Csv => "csv",
             Self::Sqlite => "sqlite",
+            Self::Http => "http",
             Self::Postgres(_) => "postgres",
         }
     }
@@ -37,8 +43,9 @@ impl FromStr for Source {
         match text {
             "csv" => Ok(Self::Csv),
             "sqlite" => Ok(Self::Sqlite),
+            "http" => Ok(Self::Http),
             url if url.starts_with("postgres://") || url.starts_with("postgresql://") => Ok(Self::Postgres(url.into())),
-            _ => Err("takes csv, sqlite or the URL of a database, postgres://USER@HOST/DATABASE".into()),
+            _ => Err("takes csv, sqlite, http or the URL of a database, postgres://USER@HOST/DATABASE".into()),
         }
     }
 }
@@ -48,23 +55,32 @@ pub(super) struct Loaded {
     /// `[data]`, as TOML.
     pub(super) config: String,
     table: Option<(String, String)>,
+    /// Ends with this value.
+    _service: Option<Worker>,
 }
 
 impl Loaded {
-    /// Fills the store from the CSV file of `passive` in a directory.
+    /// Fills the store from the CSV file of `passive` in the folder `data` of a directory. `program` is `cloison`.
     ///
     /// # Errors
-    /// If the store cannot be written.
-    pub(super) async fn fill(source: &Source, data: &Path) -> anyhow::Result<Self> {
+    /// If the store cannot be written, or its process does not start.
+    pub(super) async fn fill(source: &Source, program: &Path, dir: &Path) -> anyhow::Result<Self> {
+        let data = dir.join("data");
         let (schema, csv) = (data.join("passive.schema.toml"), data.join("passive.csv"));
         let text = |path: &Path| Value::from(path.to_string_lossy().into_owned());
-        let mut table = None;
+        let (mut table, mut service) = (None, None);
         let (key, value) = match source {
             Source::Csv => ("csv", text(&csv)),
             Source::Sqlite => {
                 let file = data.join("passive.sqlite");
                 load_sqlite(&SqliteConfig::new(&file), &read_schema(&schema)?, &csv, false).await?;
                 ("sqlite", Table::from_iter([("file".to_owned(), text(&file))]).into())
+            }
+            Source::Http => {
+                let worker = Worker::start(program, dir, "features", None, None).await?;
+                let url = format!("http://{}{}", worker.address, features::PATH);
+                service = Some(worker);
+                ("http", Table::from_iter([("url".to_owned(), Value::from(url))]).into())
             }
             Source::Postgres(url) => {
                 let name = format!("cloison_load_{}", std::process::id());
@@ -75,7 +91,7 @@ impl Loaded {
             }
         };
         let config = Table::from_iter([("schema".to_owned(), text(&schema)), (key.to_owned(), value)]);
-        Ok(Self { config: toml::to_string(&config)?, table })
+        Ok(Self { config: toml::to_string(&config)?, table, _service: service })
     }
 
     /// Drops the table that was made.

@@ -11,7 +11,7 @@ use vfl_shared::types::PartyName;
 use vfl_stores::DataConfig;
 
 use super::bench::credentials;
-use super::echo;
+use super::{echo, features};
 
 /// Which process.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -21,6 +21,8 @@ enum Part {
     Bare,
     Passive,
     Echo,
+    /// The feature service that the passive party asks.
+    Features,
 }
 
 /// Options of a process of the measurement.
@@ -89,6 +91,7 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
             };
             Ok(vfl_coordinator::service::run(settings, listener, shutdown_signal()).await?)
         }
+        Part::Features => features::serve(listener, &args.dir.join("data")).await,
         Part::Echo => echo::serve(listener, &credentials(&args.dir, "coordinator")?).await,
     }
 }

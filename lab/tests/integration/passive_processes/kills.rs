@@ -5,15 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tonic::Code;
+use tonic::transport::Channel;
 use vfl_passive_party::config::Settings;
 use vfl_passive_party::evaluation::accountant::RHO;
 use vfl_shared::data::{Dataset, partition};
-use vfl_shared::rpc::broken;
+use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
+use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
+use vfl_shared::rpc::{broken, pb};
 use vfl_shared::service::{Role, TlsPem};
+use vfl_shared::types::RecordIds;
 
 use super::{NAME, WIDTH, name, scored, site, two};
 use crate::support::{active_client, score, split, test_ids};
@@ -100,11 +104,64 @@ pub(super) fn tables(dir: &Path, listen: SocketAddr, classes: usize) -> String {
     )
 }
 
-/// 16 callers ask for scores while the processes are killed in turn: every answer is the one it was before, to the bit.
+/// What the callers and the auditors got so far.
+#[derive(Default)]
+struct Told {
+    stop: AtomicBool,
+    answered: AtomicU64,
+    /// Most calls of one request.
+    most: AtomicU64,
+    scored: AtomicU64,
+    /// Scorings that may have been recorded, or not.
+    unanswered: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Told {
+    /// Asks for the same scores again and again: every answer is the one it was before, to the bit, after at most so many calls.
+    async fn call(self: Arc<Self>, mut client: ActivePartyClient<Channel>, ids: RecordIds, before: pb::ScoreResponse) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let request = pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() };
+            let mut calls = 0;
+            let answer = loop {
+                calls += 1;
+                match client.predict(request.clone()).await {
+                    Err(status) if (broken(&status) || status.code() == Code::Unavailable) && calls < 100 => {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                    answer => break answer,
+                }
+            };
+            assert_eq!(answer.unwrap().into_inner(), before);
+            self.most.fetch_max(calls, Ordering::Relaxed);
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has a process score the same estimates again and again.
+    async fn audit(self: Arc<Self>, client: PassivePartyClient<Channel>, ids: RecordIds, rho: f64) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let count = match scored(client.clone(), &ids, rho).await {
+                Ok(()) => &self.scored,
+                Err(status) if status.code() == Code::ResourceExhausted => &self.refused,
+                Err(status) if broken(&status) || status.code() == Code::Unavailable => &self.unanswered,
+                Err(status) => panic!("{status}"),
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// 16 callers ask for scores and 4 auditors for scorings while the processes are killed in turn. A caller sees a retry at most, and no
+/// scoring is answered that is not recorded, or is beyond the budget. `CLOISON_REPLICAS_S` spreads the kills over so many seconds, one every
+/// five; the database is then stopped hard between those of the second half (`CLOISON_POSTGRES_CRASH`).
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_see_nothing_of_a_process_that_is_killed() {
+    let seconds: Option<u64> = std::env::var("CLOISON_REPLICAS_S").ok().and_then(|s| s.parse().ok());
+    let crash = std::env::var("CLOISON_POSTGRES_CRASH").ok().filter(|_| seconds.is_some());
     let addresses = [crate::replicas::free_port().await, crate::replicas::free_port().await];
-    let Some(site) = site(&addresses).await else { return };
+    let Some(mut site) = site(&addresses).await else { return };
     put_tls(site.dir.path(), &site.deployment.pem(Role::PassiveParty, name().as_str()).unwrap());
     put_data(site.dir.path(), &site.dataset);
     let mut processes: Vec<Killed> = addresses
@@ -121,45 +178,66 @@ async fn callers_see_nothing_of_a_process_that_is_killed() {
         site.up(address).await;
     }
     site.train().await;
-    let ids = test_ids(&site.dataset, 0, 60);
+    let (ids, scored_ids) = (test_ids(&site.dataset, 0, 60), test_ids(&site.dataset, 0, 100));
+    // About as many scorings as the kills leave time for.
+    let scorings = seconds.map_or(40, |seconds| 10 * seconds);
+    let rho = RHO / scorings as f64;
     let before = score(&site.deployment, &ids).await.unwrap();
-    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let callers: Vec<_> = (0..16)
-        .map(|_| {
-            let (mut client, before, ids) = (active_client(&site.deployment), before.clone(), ids.clone());
-            let (stop, answered) = (stop.clone(), answered.clone());
-            tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    let request = vfl_shared::rpc::pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() };
-                    let mut calls = 0;
-                    let answer = loop {
-                        calls += 1;
-                        match client.predict(request.clone()).await {
-                            Err(status) if (broken(&status) || status.code() == Code::Unavailable) && calls < 3 => {
-                                tokio::time::sleep(Duration::from_millis(100)).await;
-                            }
-                            answer => break answer,
-                        }
-                    };
-                    assert_eq!(answer.unwrap().into_inner(), before);
-                    answered.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-        })
+    let told = Arc::new(Told::default());
+    let mut tasks: Vec<_> = (0..16)
+        .map(|_| tokio::spawn(told.clone().call(active_client(&site.deployment), ids.clone(), before.clone())))
         .collect();
-    for kill in 0..6 {
-        let so_far = answered.load(Ordering::Relaxed);
-        processes[kill % 2].kill();
-        site.up(addresses[kill % 2]).await;
-        // There is load between two kills.
-        while answered.load(Ordering::Relaxed) < so_far + 16 && !callers.iter().any(|caller| caller.is_finished()) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    tasks.extend((0..4).map(|number| {
+        let client = site.client(addresses[number % 2], Role::Auditor);
+        tokio::spawn(told.clone().audit(client, scored_ids.clone(), rho))
+    }));
+    let phases = if crash.is_some() { 2 } else { 1 };
+    let kills = seconds.map_or(6, |seconds| (seconds / 5 / phases).max(1));
+    let (began, mut all, mut stops, mut most, mut alone) = (Instant::now(), 0, 0, 0, None);
+    for phase in 0..phases {
+        for kill in 0..kills {
+            let so_far = told.answered.load(Ordering::Relaxed);
+            if let Some(crash) = crash.clone().filter(|_| phase == 1) {
+                if alone.is_none() {
+                    alone = Some(site.schema.alone().await);
+                }
+                let run = move || Command::new("sh").args(["-c", &crash]).stdout(Stdio::null()).status();
+                assert!(tokio::task::spawn_blocking(run).await.unwrap().unwrap().success());
+                stops += 1;
+            }
+            let at = usize::try_from(kill % 2).unwrap();
+            processes[at].kill();
+            site.up(addresses[at]).await;
+            all += 1;
+            // There is load between two kills.
+            while told.answered.load(Ordering::Relaxed) < so_far + 16 && !tasks.iter().any(|task| task.is_finished()) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            if seconds.is_some() {
+                tokio::time::sleep_until((began + Duration::from_secs(5 * all)).into()).await;
+            }
+        }
+        if phase == 0 {
+            most = told.most.load(Ordering::Relaxed);
         }
     }
-    stop.store(true, Ordering::Relaxed);
-    futures_util::future::try_join_all(callers).await.unwrap();
-    println!("6 kills, {} answers, all alike", answered.load(Ordering::Relaxed));
-    drop(processes);
+    told.stop.store(true, Ordering::Relaxed);
+    futures_util::future::try_join_all(tasks).await.unwrap();
+    let spent = site.spent();
+    let (recorded, scored) = (u64::from(spent.noised_answers), told.scored.load(Ordering::Relaxed));
+    let unanswered = told.unanswered.load(Ordering::Relaxed);
+    println!(
+        "{all} kills and {stops} stops of the database in {:.0} s: {} answers, all alike; most calls of a request: {most} while the \
+         database was there, {} in all\n{scored} scorings, {unanswered} calls without an answer, {} beyond the budget; recorded {recorded} of {scorings}",
+        began.elapsed().as_secs_f64(),
+        told.answered.load(Ordering::Relaxed),
+        told.most.load(Ordering::Relaxed),
+        told.refused.load(Ordering::Relaxed),
+    );
+    assert!(most <= 2, "{most} calls of a request: a killed process costs its callers a retry");
+    assert!((scored..=scored + unanswered).contains(&recorded), "every scoring that was answered is recorded");
+    assert!(recorded <= scorings && spent.rho_spent <= RHO * (1.0 + 1e-9), "{spent:?}");
+    drop((alone, processes));
     site.end().await;
 }
 
