@@ -108,7 +108,7 @@ def play(stage, fault, call):
     if fault.clock and call == "train" and outcome and outcome.is_answer:
         began = stage.parties.last_training_of_coordinator()
         if began > time.time() - fault.clock / 2:
-            wrong.append("the clock was not set back")
+            wrong.append(f"the clock was not set back: a training began at {began}, it is {time.time():.0f}")
     recovered = judge_next(stage, call, outcome, healed, wrong)
     if fault.around:
         fault.around[1](stage)

@@ -361,9 +361,9 @@ class Parties:
         self.set_clock(0)
 
     def set_clock(self, seconds):
-        """The clock is so many seconds off, from a second on."""
+        """The clock is so many seconds off, once the library has read the file again: when more than one whole second has passed."""
         _write(os.path.join(self.own, "clock"), f"{seconds:+d}\n")
-        time.sleep(1.2)
+        time.sleep(2.2)
 
     def give_clock_back(self, name):
         """Ends `take_clock`."""
