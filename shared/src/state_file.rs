@@ -96,6 +96,13 @@ impl StateFileError {
     pub fn away(&self) -> bool {
         matches!(self, Self::Away { .. })
     }
+
+    /// Whether no space is left on the disk, or no more of it may be used.
+    #[must_use]
+    pub fn disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. }
+            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
 }
 
 /// A file of state at its place, there or not.

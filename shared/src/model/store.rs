@@ -62,6 +62,12 @@ impl StoreError {
     pub fn away(&self) -> bool {
         matches!(self, Self::File(error) if error.away())
     }
+
+    /// See [`StateFileError::disk_full`].
+    #[must_use]
+    pub fn disk_full(&self) -> bool {
+        matches!(self, Self::File(error) if error.disk_full())
+    }
 }
 
 /// The content of a share file. Its fields are private to the party that owns the directory.

@@ -169,7 +169,8 @@ impl Participant<'_> {
                 }
                 Command::Store { from_checkpoint } => {
                     let parameters = learner.parameters(from_checkpoint).map_err(|e| learner_refusal(&e))?;
-                    let digest = self.store.put(&parameters, self.feature_names).map_err(|e| store_refusal(&e))?;
+                    let digest =
+                        self.store.put(&parameters, self.feature_names).map_err(|e| store_refusal(&e, active))?;
                     stored = Some(digest.clone());
                     let privacy = learner.privacy();
                     if let Some(privacy) = &privacy {
@@ -182,7 +183,7 @@ impl Participant<'_> {
                         let message = "publish: `digest` is not that of the share stored in this training";
                         return Err(Refusal::precondition(message));
                     }
-                    self.store.bind(&binding.version, &binding.digest).map_err(|e| store_refusal(&e))?;
+                    self.store.bind(&binding.version, &binding.digest).map_err(|e| store_refusal(&e, active))?;
                     talk.reply(Reply::Published).await?;
                     if !active {
                         return Ok(TrainingOutcome { version: binding.version, published: None });
@@ -299,13 +300,39 @@ fn learner_refusal(error: &LearnerError) -> Refusal {
     }
 }
 
-fn store_refusal(error: &StoreError) -> Refusal {
+/// What is told of a store that refuses. It says whose it is: the participant's errors reach the active party's user as they are.
+fn store_refusal(error: &StoreError, active: bool) -> Refusal {
     match error {
         StoreError::Digest(_) => Refusal::invalid(error.to_string()),
         // The error names a file of this party, which is no other's business.
         _ => {
             tracing::error!(%error, "the parameters cannot be stored, so nothing is published");
-            Refusal::own_state(error.away(), "the parameters cannot be stored; the log there says why")
+            let who = if active { "the active party" } else { "the passive party" };
+            let why = if error.disk_full() { ": its disk is full" } else { "; its log says why" };
+            Refusal::own_state(error.away(), format!("{who} cannot store the parameters{why}"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::state_file::StateFileError;
+
+    #[test]
+    fn a_store_that_refuses_is_told_by_its_party_and_without_its_path() {
+        let told = |kind, active| {
+            let error = StateFileError::io("write", "/var/lib/secret/share", io::Error::from(kind));
+            store_refusal(&error.into(), active).message
+        };
+        let full = "the active party cannot store the parameters: its disk is full";
+        assert_eq!(told(io::ErrorKind::StorageFull, true), full);
+        assert_eq!(told(io::ErrorKind::QuotaExceeded, true), full);
+        let full = "the passive party cannot store the parameters: its disk is full";
+        assert_eq!(told(io::ErrorKind::StorageFull, false), full);
+        let other = "the passive party cannot store the parameters; its log says why";
+        assert_eq!(told(io::ErrorKind::PermissionDenied, false), other);
     }
 }
