@@ -13,7 +13,7 @@ use vfl_shared::config::ConfigFile;
 use vfl_shared::types::ModelVersion;
 
 use crate::config::ConfigValues;
-use crate::ledger::{self, LedgerError, RecordUse, Summary, Verified};
+use crate::ledger::{self, Fixed, LedgerError, RecordUse, Summary, Verified};
 use crate::registry::read_manifest;
 
 /// The options of `coordinator ledger`.
@@ -74,7 +74,7 @@ Examples:
   coordinator ledger verify --ledger sqlite:backup.db --json")]
     Verify {
         /// The coordinator's config file, which names its state directory and its ledger.
-        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG", required_unless_present = "ledger")]
+        #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
         config: Option<PathBuf>,
         /// The ledger: `sqlite:PATH` or `postgres://…`. With --config, another copy of the one that it names.
         #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
@@ -210,9 +210,13 @@ async fn verify(config: Option<PathBuf>, url: Option<String>, trust: Vec<String>
     if let Some(bad) = trust.iter().find(|key| key.len() != 64 || !key.bytes().all(|digit| digit.is_ascii_hexdigit())) {
         return Err(CliError::Input(format!("--trust {bad}: a public key is 64 hexadecimal digits")));
     }
-    let (state_dir, url) = match config {
-        None => (None, url.unwrap_or_default()),
-        Some(path) => {
+    let (state_dir, url) = match (config, url) {
+        (None, None) => {
+            let ways = "name the ledger to verify: --config FILE, the coordinator's config file, or --ledger URL, a ledger alone";
+            return Err(CliError::Input(ways.into()));
+        }
+        (None, Some(url)) => (None, url),
+        (Some(path), url) => {
             let file = ConfigFile::<ConfigValues>::read(&path).map_err(CliError::input)?;
             let ConfigValues { state_dir, ledger, budget, .. } = &file.values;
             let kept = || file.error("`kept = false` in [ledger]: without a ledger there is no chain");
@@ -320,16 +324,23 @@ fn summary_text(summary: &Summary) -> String {
 
 fn verified_text(of: &Verified) -> String {
     let mut text = format!(
-        "ledger {}\nlinks {} to {} of the chain of releases, {} to {}: {} rows asked, {} of them refused\nlast link {}\n",
+        "ledger {}\nlinks {} to {} of the chain of releases, {} to {}: {} rows asked, {} of them refused\n",
         of.ledger,
         of.first,
         of.last,
         when(Some(of.from)),
         when(Some(of.to)),
         of.queries,
-        of.refused,
-        of.head
+        of.refused
     );
+    text += &match &of.fixed {
+        Some(Fixed { link, hash }) => {
+            format!(
+                "note down elsewhere: link {link} has hash {hash}; it is the last link that is never written anew\n"
+            )
+        }
+        None => "no link to note down: the last one may still be written anew, and there is none before it\n".into(),
+    };
     for signed in &of.signed {
         let word = if signed.trusted { "trusted" } else { "not known here" };
         text += &format!("{} links signed by {} ({word})\n", signed.links, signed.key);

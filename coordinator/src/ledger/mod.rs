@@ -61,7 +61,7 @@ pub use meter::LedgerMeter;
 pub use models::approve;
 pub use read::{Event, PartySummary, RecordUse, Summary, UseSummary, record_uses, summary};
 pub use request::{MAX_REQUEST_ID_CHARS, RowVerdict, Spend};
-pub use verify::{Signed, Unsigned, Verified, verify};
+pub use verify::{Fixed, Signed, Unsigned, Verified, verify};
 use writer::Waiting;
 
 use crate::share::ShareHashKind;

@@ -40,6 +40,15 @@ pub struct Unsigned {
     pub what: String,
 }
 
+/// A link that nobody may write anew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fixed {
+    /// Its number.
+    pub link: i64,
+    /// Its hash.
+    pub hash: String,
+}
+
 /// What a check of the chain found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verified {
@@ -49,8 +58,9 @@ pub struct Verified {
     pub first: i64,
     /// See `first`.
     pub last: i64,
-    /// The hash of the last link: who keeps it can tell later that nothing before it was rewritten.
-    pub head: String,
+    /// The link before the last, which its coordinator may still write anew within its second. Who keeps number and hash can tell later
+    /// that nothing up to there was rewritten. `None` while there is one link at most.
+    pub fixed: Option<Fixed>,
     /// When the first and the last of these links were made, in Unix seconds.
     pub from: i64,
     /// See `from`.
@@ -115,7 +125,10 @@ pub async fn verify(url: &str, state_dir: Option<&Path>, trusted: &[String]) -> 
 #[derive(Default)]
 struct Check {
     trusted: BTreeSet<String>,
+    /// The last link so far.
     head: Head,
+    /// The link before it.
+    fixed: Option<Fixed>,
     first: i64,
     times: Option<(i64, i64)>,
     ledger: String,
@@ -151,7 +164,8 @@ impl Check {
             self.first = number;
         }
         self.times = Some((self.times.map_or(link.at, |(from, _)| from), link.at));
-        self.head = Head { number, hash: link.hash.clone() };
+        let before = std::mem::replace(&mut self.head, Head { number, hash: link.hash.clone() });
+        self.fixed = began.then_some(Fixed { link: before.number, hash: before.hash });
     }
 
     fn content(&mut self, link: &Link, content: Content, began: bool) {
@@ -255,7 +269,7 @@ impl Check {
             ledger: self.ledger,
             first: self.first,
             last: self.head.number,
-            head: self.head.hash,
+            fixed: self.fixed,
             from,
             to,
             queries: self.sums.rows.values().map(|rows| rows.queries).sum(),

@@ -143,8 +143,15 @@ async fn commits_of_a_second_are_one_link(site: &Site) {
     }
     let found = holds(site, &config).await;
     assert_eq!((found.last, found.queries), (4, 30));
+    // The link to note down is one that stays, while the last one is written anew.
+    assert_eq!(found.fixed.as_ref().map(|fixed| fixed.link), Some(3));
+    let last = site.sql("SELECT hash FROM chain WHERE number = 4").await;
+    granted(&ledger, later(request(["r30"]), 2)).await;
+    let anew = holds(site, &config).await;
+    assert_eq!((anew.last, anew.queries, &anew.fixed), (4, 31, &found.fixed));
+    assert_ne!(site.sql("SELECT hash FROM chain WHERE number = 4").await, last);
     ledger.close().await;
-    assert_eq!(site.number("SELECT value FROM meta WHERE name = 'mark'").await, 30);
+    assert_eq!(site.number("SELECT value FROM meta WHERE name = 'mark'").await, 31);
     // Nobody else's link is written anew, and none of before.
     let first = site.sql("SELECT hash FROM chain WHERE number < 4 ORDER BY number").await;
     let ledger = Ledger::open(&config, FINGERPRINT).await.unwrap();

@@ -41,6 +41,10 @@ async fn commands_work_beside_a_running_coordinator(site: &Site) {
     let uses = json(&ledger(site, &["show", "--record", "ann", "--json"]));
     assert_eq!((&uses[0]["erased"], &uses[0]["queries"]), (&true.into(), &1.into()));
     granted(&running, shares(request(["ann"]), 1)).await;
+    let verified = text_of(&ledger(site, &["verify"]));
+    let fixed = json(&ledger(site, &["verify", "--json"]))["fixed"].clone();
+    let noted = format!("note down elsewhere: link {} has hash {};", fixed["link"], fixed["hash"].as_str().unwrap());
+    assert!(verified.contains(&noted), "{verified}");
     running.close().await;
 }
 
@@ -105,4 +109,10 @@ fn bad_input_has_its_exit_code() {
     assert!(!site.path().exists(), "reading makes no ledger");
     let url = ledger(&site, &["show", "--ledger", "mysql://x"]);
     assert_eq!(url.status.code(), Some(2));
+    let mut nothing = Command::new(env!("CARGO_BIN_EXE_coordinator"));
+    nothing.args(["ledger", "verify"]).env_remove("CLOISON_LEDGER").env_remove("CLOISON_CONFIG");
+    let nothing = nothing.output().unwrap();
+    assert_eq!(nothing.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&nothing.stderr);
+    assert!(said.contains("--config FILE, the coordinator's config file, or --ledger URL"), "{said}");
 }
