@@ -49,6 +49,7 @@ impl Asked {
             )));
         }
         limits::check_steps(&tasks, self.ids.len())?;
+        limits::check_trainings(&tasks)?;
         limits::check_queries(self.queries)?;
         let auxiliary = AuxiliaryIds::new(self.auxiliary_ids, self.auxiliary_session, &self.ids)?;
         let mut colluders: Vec<String> = Vec::new();

@@ -33,6 +33,27 @@ pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal>
     Ok(())
 }
 
+/// The most trainings of a network in one call. Each of them may take up to an hour, so that all of them end within a working day.
+const MAX_TRAININGS: usize = 8;
+
+/// Refuses more trainings of a network than end in time, whether an attack trains one itself or its base does.
+pub(super) fn check_trainings(tasks: &[Task]) -> Result<(), Refusal> {
+    let trains = [Method::GenerativeRegression, Method::ShadowNetwork, Method::ShadowPurifier];
+    let of_task = |task: &Task| {
+        let base = task.method.base(&task.settings);
+        usize::from(trains.contains(&task.method)) + usize::from(base.is_some_and(|base| trains.contains(&base)))
+    };
+    let trainings: usize = tasks.iter().map(of_task).sum();
+    if trainings > MAX_TRAININGS {
+        let names = trains.map(Method::as_str).join(", ");
+        return Err(Refusal::invalid(format!(
+            "the attacks train {trainings} networks ({names}), a request takes at most {MAX_TRAININGS}; ask for the others in \
+             another request"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses more questions than are made.
 pub(super) fn check_queries(queries: u32) -> Result<(), Refusal> {
     if queries > MAX_QUERIES {
@@ -99,6 +120,22 @@ mod tests {
         assert!(check(Method::Averaging, 1000, 1000, 10).is_ok());
         let refused = check(Method::Averaging, 10_001, 1000, 10).unwrap_err();
         assert!(refused.message.contains("`queries`"), "{refused}");
+    }
+
+    #[test]
+    fn trainings_of_networks_are_counted_over_all_attacks() {
+        let task = |method, pairs: &[(&'static str, &'static str)]| {
+            Task::new(method, Settings::read(pairs.iter().copied()).unwrap())
+        };
+        let mut tasks: Vec<Task> = (0..60).map(|_| task(Method::HalfStar, &[])).collect();
+        tasks.extend((0..6).map(|_| task(Method::GenerativeRegression, &[("epochs", "100000")])));
+        // One training by itself, one as a base.
+        tasks.push(task(Method::ShadowNetwork, &[]));
+        tasks.push(task(Method::Agnostic, &[("base", "generative_regression")]));
+        assert!(check_trainings(&tasks).is_ok());
+        tasks.push(task(Method::ShadowNetwork, &[("base", "generative_regression")]));
+        let refused = check_trainings(&tasks).unwrap_err();
+        assert!(refused.message.contains("10 networks") && refused.message.contains("at most 8"), "{refused}");
     }
 
     #[test]

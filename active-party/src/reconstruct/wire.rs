@@ -13,6 +13,9 @@ use crate::attack::{Ended, Evidence, MethodError, NotRun, Questions, Settings, S
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
 
+/// The most settings of one attack: more than there are. The last of a name counts, so that others would be read for nothing.
+const MAX_SETTINGS: usize = 64;
+
 impl TryFrom<pb::ReconstructRequest> for Asked {
     type Error = Refusal;
 
@@ -24,6 +27,12 @@ impl TryFrom<pb::ReconstructRequest> for Asked {
         }
         if !(1..=MAX_ATTACKS).contains(&request.attacks.len()) {
             return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ATTACKS} attacks")));
+        }
+        if let Some(spec) = request.attacks.iter().find(|spec| spec.settings.len() > MAX_SETTINGS) {
+            return Err(Refusal::invalid(format!(
+                "an attack has {} settings, at most {MAX_SETTINGS} are read",
+                spec.settings.len()
+            )));
         }
         let attacks = request
             .attacks

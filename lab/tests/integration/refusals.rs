@@ -948,6 +948,15 @@ fn active_party(table: &mut Table, good: &Good) {
     let attacks: Vec<Bad<Vec<pb::AttackSpec>>> = vec![
         ("no attack", vec![], "1 to 64 attacks"),
         ("65 attacks", vec![attack("half", "zero_floor", "0.01"); 65], "1 to 64 attacks"),
+        ("9 trainings of a network", vec![attack("generative_regression", "epochs", "100000"); 9], "at most 8"),
+        (
+            "65 settings",
+            vec![pb::AttackSpec {
+                settings: vec![attack("half", "zero_floor", "0.01").settings[0].clone(); 65],
+                ..attack("half", "zero_floor", "0.01")
+            }],
+            "65 settings, at most 64",
+        ),
         ("an unknown attack", vec![attack("guess", "zero_floor", "0.01")], "there is no attack"),
         ("an unknown setting", vec![attack("half", "floor", "0.01")], "there is no setting"),
         ("a setting that is no number", vec![attack("half", "zero_floor", "x")], "`zero_floor`"),
