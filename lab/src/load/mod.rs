@@ -96,6 +96,9 @@ pub struct LoadArgs {
 struct Line {
     what: String,
     unit: &'static str,
+    /// Of what calls, where they are measured by store, delay and rows.
+    #[serde(flatten)]
+    calls: Option<Calls>,
     echo_per_second: f64,
     service_per_second: f64,
     ratio: f64,
@@ -107,6 +110,14 @@ struct Line {
     service_p99_us: f64,
     no_ledger_p50_us: f64,
     no_ledger_p99_us: f64,
+}
+
+/// The calls of a line.
+#[derive(Debug, Clone, Serialize)]
+struct Calls {
+    store: &'static str,
+    delay_ms: u32,
+    rows_a_call: u32,
 }
 
 /// Runs the measurement and prints it.
@@ -127,11 +138,10 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
         let source = args.store.first().unwrap_or(&Source::Csv);
         return soak::run(&program, source, Duration::from_secs(soak), args.json).await;
     }
-    let lines = match args.rows.is_empty() && args.delay_ms.is_empty() && args.store.is_empty() {
-        true => usual(&program, &args, seconds).await?,
-        false => calls(&program, &args, seconds).await?,
-    };
-    print(&lines, args.json, HEADER, 2, row)
+    match args.rows.is_empty() && args.delay_ms.is_empty() && args.store.is_empty() {
+        true => print(&usual(&program, &args, seconds).await?, args.json, HEADER, 2, row),
+        false => print(&calls(&program, &args, seconds).await?, args.json, CALLS_HEADER, 1, calls_row),
+    }
 }
 
 /// What the processes have in common, for the last line of the progress.
@@ -187,14 +197,16 @@ async fn calls(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
             for &rows in &rows {
                 let requests = sides.requests(rows as usize, REQUESTS);
                 let sizes = sides.sizes(&requests[0]).await?;
-                let what = format!("{}, {delay} ms more, {rows} rows a call", store.name());
+                let calls = Calls { store: store.name(), delay_ms: delay, rows_a_call: rows };
+                let what = format!("{}, {delay} ms more, {rows} rows a call", calls.store);
                 let mut rounds = Vec::new();
                 for _ in 0..args.rounds {
                     bar.at(done, &what);
                     rounds.push(sides.unary(&requests, sizes, args.in_flight as usize, seconds).await?);
                     done += 1;
                 }
-                lines.push(line(what, "rows", rows.into(), &rounds));
+                let measured = line(what, "rows", rows.into(), &rounds);
+                lines.push(Line { calls: Some(calls), ..measured });
             }
             sides.bench.end().await?;
         }
@@ -215,6 +227,7 @@ fn line(what: String, unit: &'static str, per: f64, rounds: &[[measure::Sample; 
     Line {
         what,
         unit,
+        calls: None,
         echo_per_second: e,
         service_per_second: s,
         ratio: s / e,
@@ -252,4 +265,56 @@ fn row(l: &Line) -> [String; 9] {
         format!("{:.0} / {:.0}", l.service_p50_us, l.service_p99_us),
         format!("{:.0} / {:.0}", l.no_ledger_p50_us, l.no_ledger_p99_us),
     ]
+}
+
+const CALLS_HEADER: [&str; 9] = [
+    "store",
+    "delay",
+    "rows\na call",
+    "bare echo,\nrows/s",
+    "with ledger,\nrows/s",
+    "of the\necho",
+    "without,\nrows/s",
+    "p50 / p99 ms,\nwith ledger",
+    "p50 / p99 ms,\nwithout",
+];
+
+fn calls_row(l: &Line) -> [String; 9] {
+    let [store, delay, rows] = match &l.calls {
+        Some(calls) => [calls.store.to_owned(), format!("{} ms", calls.delay_ms), calls.rows_a_call.to_string()],
+        None => [l.what.clone(), String::new(), String::new()],
+    };
+    let ms = |us: f64| if us < 10_000.0 { format!("{:.1}", us / 1000.0) } else { format!("{:.0}", us / 1000.0) };
+    [
+        store,
+        delay,
+        rows,
+        format!("{:.0}", l.echo_per_second),
+        format!("{:.0}", l.service_per_second),
+        format!("{:.0} %", 100.0 * l.ratio),
+        format!("{:.0}", l.no_ledger_per_second),
+        format!("{} / {}", ms(l.service_p50_us), ms(l.service_p99_us)),
+        format!("{} / {}", ms(l.no_ledger_p50_us), ms(l.no_ledger_p99_us)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_calls_is_one_line_of_at_most_120_columns() {
+        let sample = |per_second| measure::Sample { per_second, p50_us: 12_345_678.0, p99_us: 12_345_678.0 };
+        let measured = line(String::new(), "rows", 16_384.0, &[[sample(1e5), sample(1e5), sample(1e5)]]);
+        let calls = Calls { store: "postgres", delay_ms: 10_000, rows_a_call: 16_384 };
+        let lines = [Line { calls: Some(calls), ..measured }];
+        let text = print::table(&lines, CALLS_HEADER, 1, calls_row).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+        // The frame has three lines, the header two.
+        assert_eq!(text.lines().count(), 6, "{text}");
+        assert!(text.contains("12346 / 12346"), "{text}");
+
+        let json = serde_json::to_value(&lines).unwrap();
+        assert_eq!((&json[0]["store"], &json[0]["rows_a_call"]), (&"postgres".into(), &16_384.into()));
+    }
 }

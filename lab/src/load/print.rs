@@ -16,6 +16,16 @@ pub(super) fn print<L: Serialize, const N: usize>(
     if json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(lines)?)?);
     }
+    Ok(writeln!(out, "{}", table(lines, header, numbers, row))?)
+}
+
+/// The lines as a table, 120 columns wide at most.
+pub(super) fn table<L, const N: usize>(
+    lines: &[L],
+    header: [&str; N],
+    numbers: usize,
+    row: impl Fn(&L) -> [String; N],
+) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
     table.set_header(header).add_rows(lines.iter().map(row));
@@ -24,5 +34,5 @@ pub(super) fn print<L: Serialize, const N: usize>(
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    Ok(writeln!(out, "{table}")?)
+    table
 }
