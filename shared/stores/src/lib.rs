@@ -16,6 +16,7 @@ mod http;
 mod infer;
 mod load;
 mod parquet_file;
+mod parquet_footer;
 mod parquet_pages;
 mod parquet_store;
 mod postgres;

@@ -12,6 +12,7 @@ use parquet::schema::types::Type;
 use serde::Deserialize;
 use vfl_shared::data::{Cell, CsvRows, Limits, Place, RawRows, TableError, TableProblem, TakeCell};
 
+use crate::parquet_footer::{check_footer, check_sizes, contained};
 use crate::parquet_pages::{PageFile, check_codecs, page_error};
 
 /// The largest page of a file that is read into memory, unpacked.
@@ -86,21 +87,23 @@ impl ParquetRows {
     /// # Errors
     /// [`TableError`] for a file that cannot be read, is too large, or is no Parquet file.
     pub fn open(path: &Path, wanted: Option<&[String]>, limits: &Limits) -> Result<Self, TableError> {
-        let io = |e| TableError { file: path.to_owned(), place: None, column: None, problem: TableProblem::Io(e) };
+        contained(path, None, || Self::opened(path, wanted, limits))
+    }
+
+    fn opened(path: &Path, wanted: Option<&[String]>, limits: &Limits) -> Result<Self, TableError> {
+        let fail = |problem| TableError { file: path.to_owned(), place: None, column: None, problem };
+        let io = |e| fail(TableProblem::Io(e));
         let file = File::open(path).map_err(io)?;
-        if file.metadata().map_err(io)?.len() > limits.file_bytes {
-            let problem = TableProblem::TooLarge { what: "the file's size in bytes", limit: limits.file_bytes };
-            return Err(TableError { file: path.to_owned(), place: None, column: None, problem });
+        let bytes = file.metadata().map_err(io)?.len();
+        if bytes > limits.file_bytes {
+            return Err(fail(TableProblem::TooLarge { what: "the file's size in bytes", limit: limits.file_bytes }));
         }
         let wrong = |e: &ParquetError| wrong(path, None, e);
+        check_footer(&file).map_err(fail)?;
         let pages = PageFile::new(file, MAX_PAGE_BYTES).map_err(io)?;
         let reader = SerializedFileReader::new(pages).map_err(|e| wrong(&e))?;
-        check_codecs(reader.metadata()).map_err(|problem| TableError {
-            file: path.to_owned(),
-            place: None,
-            column: None,
-            problem,
-        })?;
+        check_sizes(reader.metadata(), bytes).map_err(fail)?;
+        check_codecs(reader.metadata()).map_err(fail)?;
         let schema = reader.metadata().file_metadata().schema().clone();
         let is_wanted = |field: &&Arc<Type>| wanted.is_none_or(|wanted| wanted.iter().any(|name| name == field.name()));
         let fields: Vec<Arc<Type>> = schema.get_fields().iter().filter(is_wanted).cloned().collect();
@@ -126,10 +129,9 @@ impl RawRows for ParquetRows {
             return Ok(None);
         }
         let place = Place::Row(self.row + 1);
-        let row = match self.rows.next() {
-            None => return Ok(None),
-            Some(row) => row.map_err(|e| wrong(&self.file, Some(place), &e))?,
-        };
+        let Self { file, rows, .. } = self;
+        let next = contained(file, Some(place), || rows.next().transpose().map_err(|e| wrong(file, Some(place), &e)));
+        let Some(row) = next? else { return Ok(None) };
         self.row += 1;
         for (at, (name, field)) in row.get_column_iter().enumerate() {
             with_cell(field, self.field_bytes, |cell| take(at, cell?)).map_err(|problem| TableError {

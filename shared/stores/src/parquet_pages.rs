@@ -37,6 +37,9 @@ pub(crate) enum PageError {
         /// The bound.
         most: usize,
     },
+    /// It is encoded in a way by which a few bytes of it can stand for any number of values, which the library makes room for.
+    #[error("a page of it has encoding {0}; write it with plain or dictionary encoding")]
+    Encoding(String),
     /// Its header makes no sense.
     #[error("the header of a page is damaged")]
     Header,
@@ -83,17 +86,20 @@ pub(crate) fn read_at(file: &File, mut at: u64, buffer: &mut [u8]) -> io::Result
     Ok(done)
 }
 
-/// A codec that unpacks no more than a page's header says. The library's gzip does not keep to it.
+/// Codecs that unpack no more than a page's header says, and encodings that give no more values. The library's gzip does not keep to
+/// it, nor do its readers of deltas of texts.
 pub(crate) fn check_codecs(metadata: &ParquetMetaData) -> std::result::Result<(), TableProblem> {
-    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let chunks = || metadata.row_groups().iter().flat_map(|group| group.columns());
     let known =
         |codec: &Compression| matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_));
-    match chunks.map(|chunk| chunk.compression()).find(|codec| !known(codec)) {
+    let wrong = |reason| Err(TableProblem::Format { format: "Parquet", reason });
+    if let Some(codec) = chunks().map(|chunk| chunk.compression()).find(|codec| !known(codec)) {
+        return wrong(format!("it is compressed by {codec}; write it with Snappy or Zstandard, or uncompressed"));
+    }
+    let mut encodings = chunks().flat_map(|chunk| chunk.encodings());
+    match encodings.find(|&encoding| !ENCODINGS.contains(&(encoding as i64))) {
         None => Ok(()),
-        Some(codec) => {
-            let reason = format!("it is compressed by {codec}; write it with Snappy or Zstandard, or uncompressed");
-            Err(TableProblem::Format { format: "Parquet", reason })
-        }
+        Some(encoding) => wrong(PageError::Encoding(encoding.to_string()).to_string()),
     }
 }
 
@@ -147,6 +153,11 @@ impl HeaderRead {
                 Err(Bad::Short) if read == size && size < MAX_HEADER_BYTES => size = MAX_HEADER_BYTES,
                 Err(Bad::Short | Bad::Header) => return Err(io::Error::other(PageError::Header)),
                 Err(Bad::Large(bytes)) => return Err(io::Error::other(PageError::Large { bytes, most })),
+                Err(Bad::Encoding(encoding)) => {
+                    let name = ENCODING_NAMES.iter().find(|(number, _)| *number == encoding);
+                    let name = name.map_or_else(|| encoding.to_string(), |(_, name)| (*name).to_owned());
+                    return Err(io::Error::other(PageError::Encoding(name)));
+                }
             }
         }
     }
@@ -164,21 +175,31 @@ impl Read for HeaderRead {
     }
 }
 
-/// What is wrong with a header.
+/// What is wrong with a header, or a footer.
 #[derive(Debug, PartialEq)]
-enum Bad {
+pub(crate) enum Bad {
     /// More bytes of it are needed.
     Short,
+    /// It makes no sense.
     Header,
+    /// This number in it is too large, or below 0.
     Large(i64),
+    /// Values have an encoding of this number, which is not read.
+    Encoding(i64),
 }
+
+/// Encodings whose values are bounded by the bytes of a page, or handed over a few at a time: PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED,
+/// DELTA_BINARY_PACKED, RLE_DICTIONARY and BYTE_STREAM_SPLIT of parquet.thrift.
+const ENCODINGS: [i64; 7] = [0, 2, 3, 4, 5, 8, 9];
+/// Those that are not read, by name.
+const ENCODING_NAMES: [(i64, &str); 3] = [(6, "DELTA_LENGTH_BYTE_ARRAY"), (7, "DELTA_BYTE_ARRAY"), (10, "ALP")];
 
 /// Looks through the header at the beginning of `bytes`: its sizes must be there once, and at most `most`.
 fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
     // `PageHeader` of parquet.thrift in the compact protocol: 2 and 3 are the sizes of the page unpacked and packed, 7 is the header of a
-    // dictionary, whose 1 is the number of its entries.
+    // dictionary, whose 1 is the number of its entries, and 5 and 8 are headers of values, whose 2 and 4 are their encodings.
     let (mut sizes, mut entries) = ([None, None], 0);
-    Compact { bytes, at: 0 }.each_field(|header, id, kind| {
+    Compact::new(bytes).each_field(|header, id, kind| {
         match (id, kind) {
             (2 | 3, I32) => {
                 let size = header.integer()?;
@@ -193,6 +214,13 @@ fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
                 (1, I32) => dictionary.integer().map(|n| entries = n.max(entries)),
                 _ => dictionary.skip(kind, MAX_DEPTH),
             })?,
+            (5 | 8, STRUCT) => header.each_field(|values, inner, kind| match (id, inner, kind) {
+                (5, 2, I32) | (8, 4, I32) => {
+                    let encoding = values.integer()?;
+                    if ENCODINGS.contains(&encoding) { Ok(()) } else { Err(Bad::Encoding(encoding)) }
+                }
+                _ => values.skip(kind, MAX_DEPTH),
+            })?,
             _ => header.skip(kind, MAX_DEPTH)?,
         }
         Ok(())
@@ -204,16 +232,25 @@ fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
     }
 }
 
-const I32: u8 = 5;
-const STRUCT: u8 = 12;
+/// The kinds of fields that are looked at: a number of 32 bits, a list, a structure.
+pub(crate) const I32: u8 = 5;
+/// See [`I32`].
+pub(crate) const LIST: u8 = 9;
+/// See [`I32`].
+pub(crate) const STRUCT: u8 = 12;
 
 /// Thrift's compact protocol.
-struct Compact<'a> {
+pub(crate) struct Compact<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Compact<'_> {
+impl<'a> Compact<'a> {
+    /// At the beginning of a structure.
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
     fn byte(&mut self) -> std::result::Result<u8, Bad> {
         let byte = self.bytes.get(self.at).copied().ok_or(Bad::Short)?;
         self.at += 1;
@@ -239,13 +276,13 @@ impl Compact<'_> {
     }
 
     /// A signed number, in zigzag order.
-    fn integer(&mut self) -> std::result::Result<i64, Bad> {
+    pub(crate) fn integer(&mut self) -> std::result::Result<i64, Bad> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// Hands the fields of a structure over: number and kind. `take` reads what follows.
-    fn each_field(
+    pub(crate) fn each_field(
         &mut self,
         mut take: impl FnMut(&mut Self, i64, u8) -> std::result::Result<(), Bad>,
     ) -> std::result::Result<(), Bad> {
@@ -264,7 +301,15 @@ impl Compact<'_> {
         }
     }
 
-    fn skip(&mut self, kind: u8, depth: u32) -> std::result::Result<(), Bad> {
+    /// The beginning of a list: how many items it says it has, and their kind.
+    pub(crate) fn list(&mut self) -> std::result::Result<(u64, u8), Bad> {
+        let head = self.byte()?;
+        let items = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+        Ok((items, head & 15))
+    }
+
+    /// Goes over a field of this kind, whose parts lie no deeper than `depth` in each other.
+    pub(crate) fn skip(&mut self, kind: u8, depth: u32) -> std::result::Result<(), Bad> {
         let deeper = depth.checked_sub(1).ok_or(Bad::Header)?;
         match kind {
             1 | 2 => Ok(()),
@@ -275,12 +320,16 @@ impl Compact<'_> {
                 let bytes = self.varint()?;
                 self.over(bytes)
             }
-            9 | 10 => {
-                let head = self.byte()?;
-                let items = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+            LIST | 10 => {
+                let (items, kind) = self.list()?;
                 // In a list a truth value takes a byte.
-                let kind = if matches!(head & 15, 1 | 2) { 3 } else { head & 15 };
-                (0..items).try_for_each(|_| self.skip(kind, deeper))
+                let kind = if matches!(kind, 1 | 2) { 3 } else { kind };
+                (0..items).try_for_each(|_| {
+                    let before = self.at;
+                    self.skip(kind, deeper)?;
+                    // No item of a list has no field. Of such items a few bytes would be many, and each much in memory.
+                    if kind == STRUCT && self.at == before + 1 { Err(Bad::Header) } else { Ok(()) }
+                })
             }
             STRUCT => self.each_field(|inner, _, kind| inner.skip(kind, deeper)),
             _ => Err(Bad::Header),
@@ -339,6 +388,20 @@ mod tests {
         assert_eq!(check(&twice), Err(Bad::Header));
         assert_eq!(check(&[0]), Err(Bad::Header), "no sizes");
         assert_eq!(check(&[0x1c; 100]), Err(Bad::Header), "deeper than a header is");
+        // Values of an encoding that is not read, in a header of either version.
+        let values = |field: u8, encoding_is: u8, encoding: i64| {
+            let mut bytes = vec![0x15, 0, 0x15, 2, 0x15, 2, (field - 3) << 4 | 12];
+            bytes.push(encoding_is << 4 | 5);
+            bytes.extend(zigzag(encoding));
+            bytes.extend([0, 0]);
+            check(&bytes)
+        };
+        for (field, encoding_is) in [(5, 2), (8, 4)] {
+            assert_eq!(values(field, encoding_is, 8), Ok(()));
+            for bad in [6, 7, 10, 1, -1] {
+                assert_eq!(values(field, encoding_is, bad), Err(Bad::Encoding(bad)));
+            }
+        }
         // A list that says it is longer than can be.
         assert_eq!(check(&[0x19, 0xf3, 0xff, 0xff, 0xff, 0xff, 0x7f]), Err(Bad::Short));
     }

@@ -11,7 +11,6 @@ mod layout;
 mod rows;
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nalgebra::DMatrix;
@@ -22,6 +21,7 @@ use vfl_shared::types::{FeatureBlock, IdError, RecordId, RecordIds, RecordIdsBui
 
 use crate::bounds::DataError;
 use crate::parquet_file::ParquetConfig;
+use crate::parquet_footer::{DAMAGED, contained};
 use columns::{Cursor, Unread};
 use index::RowIndex;
 use layout::Layout;
@@ -64,19 +64,11 @@ impl ParquetStore {
     /// [`DataError::Table`] naming the file, and where it can the row and the column; never a value.
     pub fn open(config: &ParquetConfig, schema: FeatureSchema) -> Result<Self, DataError> {
         let path = &config.file;
-        // What a damaged file says of itself can be so odd that the library gives up with a panic.
-        let read = catch_unwind(AssertUnwindSafe(|| {
+        let (layout, index) = contained(path, None, || {
             let layout = Layout::open(path, &schema)?;
             let index = index_of(&layout, schema.id_column())?;
-            Ok::<_, TableError>((layout, index))
-        }));
-        let damaged = || TableError {
-            file: path.clone(),
-            place: None,
-            column: None,
-            problem: TableProblem::Format { format: "Parquet", reason: DAMAGED.into() },
-        };
-        let (layout, index) = read.unwrap_or_else(|_| Err(damaged()))?;
+            Ok((layout, index))
+        })?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let stretch = STRETCH_BYTES / (8 * schema.len() + 32);
         let reading = Reading {
@@ -108,13 +100,13 @@ impl ParquetStore {
     }
 }
 
-const DAMAGED: &str = "the file is damaged";
 const CHANGED: &str =
     "the file has changed since it was opened; start this party again, and put a new file in its place by renaming it";
 
 /// Reads the ids of a file.
 fn index_of(layout: &Layout, id_column: &str) -> Result<RowIndex, TableError> {
-    let mut index = RowIndex::with_room(layout.rows() as usize);
+    // The footer may claim any number of rows. The index grows where a short file has more of them than bytes.
+    let mut index = RowIndex::with_room((layout.rows() as usize).min(layout.bytes()));
     each_id(layout, |row, id| {
         RecordId::new(id).map_err(|e| match e {
             IdError::TooLong { bytes, .. } => IdError::TooLong { position: row as usize, bytes },

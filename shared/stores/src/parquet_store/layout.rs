@@ -11,6 +11,7 @@ use vfl_shared::data::{FeatureSchema, Limits, Place, TableError, TableProblem, m
 
 use super::columns::{Cursor, Leaf, Unread, is_readable};
 use crate::parquet_file::problem_of;
+use crate::parquet_footer::{check_footer, check_sizes};
 use crate::parquet_pages::{PageFile, check_codecs, read_at};
 
 /// The largest page, unpacked. Writers make pages of 1 MiB unless they are told otherwise.
@@ -63,8 +64,10 @@ impl Layout {
         let io = |e| fail(None, TableProblem::Io(e));
         let file = File::open(path).map_err(io)?;
         let stamp = Stamp::of(&file).map_err(io)?;
+        check_footer(&file).map_err(|problem| fail(None, problem))?;
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
         let metadata = metadata.map_err(|e| fail(None, problem_of(&e, false)))?;
+        check_sizes(&metadata, stamp.bytes).map_err(|problem| fail(None, problem))?;
         check_codecs(&metadata).map_err(|problem| fail(None, problem))?;
         let most = Limits::default().records;
         let mut starts = vec![0u32];
@@ -98,6 +101,11 @@ impl Layout {
     /// Number of rows.
     pub(crate) fn rows(&self) -> u32 {
         self.starts.last().copied().unwrap_or_default()
+    }
+
+    /// The length of the file.
+    pub(crate) fn bytes(&self) -> usize {
+        usize::try_from(self.stamp.bytes).unwrap_or(usize::MAX)
     }
 
     /// Number of row groups.

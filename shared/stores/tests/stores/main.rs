@@ -4,6 +4,7 @@
 
 mod http;
 mod parquet;
+mod parquet_damaged;
 mod parquet_on_disk;
 mod postgres;
 mod proxy;
