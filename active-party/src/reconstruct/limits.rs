@@ -33,8 +33,8 @@ pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal>
     Ok(())
 }
 
-/// The most trainings of a network in one call. Each of them may take up to an hour, so that all of them end within a working day.
-const MAX_TRAININGS: usize = 8;
+/// The most trainings of a network in one call. Each of them may take up to an hour, so that all of them end within a day.
+const MAX_TRAININGS: usize = 24;
 
 /// Refuses more trainings of a network than end in time, whether an attack trains one itself or its base does.
 pub(super) fn check_trainings(tasks: &[Task]) -> Result<(), Refusal> {
@@ -127,15 +127,15 @@ mod tests {
         let task = |method, pairs: &[(&'static str, &'static str)]| {
             Task::new(method, Settings::read(pairs.iter().copied()).unwrap())
         };
-        let mut tasks: Vec<Task> = (0..60).map(|_| task(Method::HalfStar, &[])).collect();
-        tasks.extend((0..6).map(|_| task(Method::GenerativeRegression, &[("epochs", "100000")])));
+        let mut tasks: Vec<Task> = (0..40).map(|_| task(Method::HalfStar, &[])).collect();
+        tasks.extend((0..22).map(|_| task(Method::GenerativeRegression, &[("epochs", "100000")])));
         // One training by itself, one as a base.
         tasks.push(task(Method::ShadowNetwork, &[]));
         tasks.push(task(Method::Agnostic, &[("base", "generative_regression")]));
         assert!(check_trainings(&tasks).is_ok());
         tasks.push(task(Method::ShadowNetwork, &[("base", "generative_regression")]));
         let refused = check_trainings(&tasks).unwrap_err();
-        assert!(refused.message.contains("10 networks") && refused.message.contains("at most 8"), "{refused}");
+        assert!(refused.message.contains("26 networks") && refused.message.contains("at most 24"), "{refused}");
     }
 
     #[test]
