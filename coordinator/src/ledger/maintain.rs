@@ -162,10 +162,6 @@ async fn free(connection: &mut Connection, range: &[Arg<'_>; 4], now: SystemTime
 pub async fn erase(url: &str, record: &str, now: SystemTime) -> Result<Erased, LedgerError> {
     let mut connection = existing(&Place::parse(url)?).await?;
     let pseudonym = ErasureKey::read(&mut connection).await?.pseudonym(record);
-    if let Connection::Sqlite(_) = connection {
-        // What is deleted is overwritten, not just unlinked.
-        connection.execute("PRAGMA secure_delete = ON", &[]).await?;
-    }
     let mut erased = Erased::default();
     connection.begin().await?;
     journal::fold(&mut connection).await?;
