@@ -357,6 +357,7 @@ mod tests {
         writer.open.take().unwrap().connection.close().await;
         let decided = writer.commit(&[spend(15_000)]).await.unwrap();
         assert_eq!(decided[0], Ok(vec![RowVerdict::Granted; 15_000]), "the tokens were not taken");
+        writer.settle().await;
         let connection = &mut writer.open.as_mut().unwrap().connection;
         let sum = "SELECT CAST(sum(queries) AS BIGINT) FROM uses";
         assert_eq!(connection.row::<(i64,)>(sum, &[]).await.unwrap(), Some((15_010,)));

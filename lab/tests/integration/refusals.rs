@@ -948,7 +948,7 @@ fn active_party(table: &mut Table, good: &Good) {
     let attacks: Vec<Bad<Vec<pb::AttackSpec>>> = vec![
         ("no attack", vec![], "1 to 64 attacks"),
         ("65 attacks", vec![attack("half", "zero_floor", "0.01"); 65], "1 to 64 attacks"),
-        ("9 trainings of a network", vec![attack("generative_regression", "epochs", "100000"); 9], "at most 8"),
+        ("25 trainings of a network", vec![attack("generative_regression", "epochs", "100000"); 25], "at most 24"),
         (
             "65 settings",
             vec![pb::AttackSpec {
