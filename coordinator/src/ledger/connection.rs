@@ -444,3 +444,9 @@ pub(crate) fn sync_directory(path: &Path) -> std::io::Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) { File::open(parent)?.sync_all() } else { Ok(()) }
 }
+
+/// A JSON array of texts: one parameter for any number of rows.
+pub(super) fn json<S: serde::Serialize>(texts: impl IntoIterator<Item = S>) -> Result<String, LedgerError> {
+    let texts: Vec<S> = texts.into_iter().collect();
+    serde_json::to_string(&texts).map_err(|e| LedgerError::Storage(e.to_string()))
+}

@@ -203,3 +203,8 @@ impl From<sqlx::migrate::MigrateError> for LedgerError {
         Self::Storage(format!("migration: {error}"))
     }
 }
+
+/// A table does not hold what the ledger writes into it.
+pub(super) fn contradiction() -> LedgerError {
+    LedgerError::Storage("the ledger's tables contradict each other; restore a backup".into())
+}

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use super::LedgerError;
 use super::changes::Touch;
-use super::connection::{Arg, Connection};
+use super::connection::{Arg, Connection, json};
 use super::decide::{Granted, hex};
-use super::open::{contradiction, json};
+use super::error::contradiction;
 use super::records::Records;
 
 const VERSION: u8 = 1;

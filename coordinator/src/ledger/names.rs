@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::LedgerError;
 use super::connection::Connection;
-use super::open::contradiction;
+use super::error::contradiction;
 
 /// The names of parties, models and policies, by key.
 pub(super) struct Names {

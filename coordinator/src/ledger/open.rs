@@ -8,9 +8,10 @@ use super::LedgerError;
 use super::begin::{self, MARK};
 use super::chain::Chain;
 use super::changes::{Class, changes};
-use super::connection::{Arg, Connection};
+use super::connection::{Arg, Connection, json};
 use super::decide::{Asked, PartyState, Remembered, hex, read_verdicts, unhex, write_verdicts};
 use super::erased::{self, Erased};
+use super::error::contradiction;
 use super::journal::{self, Journal, JournalLimits};
 use super::models::{self, Models};
 use super::rate::Bucket;
@@ -360,15 +361,4 @@ fn add_known(records: &mut Records, slots: &[usize], models: &Models, row: &str)
         hash => Some(unhex(hash)?),
     };
     records.known(slot, (model, passive), queries, share)
-}
-
-/// A JSON array of texts: one parameter for any number of rows.
-pub(super) fn json<S: serde::Serialize>(texts: impl IntoIterator<Item = S>) -> Result<String, LedgerError> {
-    let texts: Vec<S> = texts.into_iter().collect();
-    serde_json::to_string(&texts).map_err(|e| LedgerError::Storage(e.to_string()))
-}
-
-/// A table does not hold what the ledger writes into it.
-pub(super) fn contradiction() -> LedgerError {
-    LedgerError::Storage("the ledger's tables contradict each other; restore a backup".into())
 }

@@ -1,15 +1,12 @@
 //! The measured deployment: certificates, data, a published model, and the processes.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_shared::config::TlsFiles;
 use vfl_shared::data::{
@@ -20,6 +17,7 @@ use vfl_shared::rpc::pb;
 use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::types::{LogitShare, PartyName, RecordIds};
 
+use super::process::Worker;
 use super::relay::Relay;
 use super::source::{Loaded, Source};
 use crate::certs;
@@ -243,49 +241,4 @@ pub(super) fn credentials(dir: &Path, name: &str) -> anyhow::Result<Credentials>
     let deny_list = Some(tls.join("denied")).filter(|path| path.exists());
     let files = TlsFiles { ca: tls.join("ca.pem"), certificate: at("pem"), key: at("key"), deny_list };
     Ok(Credentials::read(&files)?)
-}
-
-/// A process of the measurement; it ends when this value is dropped.
-pub(super) struct Worker {
-    pub(super) address: String,
-    child: Child,
-}
-
-impl Worker {
-    pub(super) async fn start(
-        program: &Path,
-        dir: &Path,
-        role: &str,
-        passive: Option<&str>,
-        descriptors: Option<u32>,
-    ) -> anyhow::Result<Self> {
-        let mut command = match descriptors {
-            None => Command::new(program),
-            Some(most) => {
-                let mut shell = Command::new("sh");
-                // Hard and soft limit: the process cannot raise it.
-                shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(program);
-                shell
-            }
-        };
-        command.arg("load-worker").arg("--role").arg(role).arg("--dir").arg(dir);
-        if let Some(address) = passive {
-            command.arg("--passive").arg(address);
-        }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-        let stdout = child.stdout.take().ok_or_else(|| anyhow::anyhow!("the {role} process has no output"))?;
-        let mut address = String::new();
-        let mut stdout = BufReader::new(stdout);
-        tokio::time::timeout(Duration::from_secs(30), stdout.read_line(&mut address)).await??;
-        anyhow::ensure!(!address.is_empty(), "the {role} process ended before it listened");
-        Ok(Self { address: address.trim().to_owned(), child })
-    }
-
-    fn memory(&self) -> anyhow::Result<u64> {
-        let pid = self.child.id().ok_or_else(|| anyhow::anyhow!("the process has ended"))?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|l| l.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
-        kib.map(|n| n * 1024).ok_or_else(|| anyhow::anyhow!("the system does not tell a process's memory"))
-    }
 }

@@ -9,6 +9,7 @@ mod features;
 pub mod flood;
 mod measure;
 mod print;
+mod process;
 mod relay;
 mod sides;
 mod soak;

@@ -8,8 +8,8 @@ use toml::{Table, Value};
 use vfl_shared::data::{FeatureSchema, read_schema};
 use vfl_stores::{SqliteConfig, load_sqlite};
 
-use super::bench::Worker;
 use super::features;
+use super::process::Worker;
 
 /// A feature store.
 #[derive(Debug, Clone, PartialEq, Eq)]
