@@ -183,7 +183,11 @@ impl<'a> PartyState<'a> {
         let mut granted = Granted { model, passive, policy, at: now, rows: Vec::with_capacity(slots.len()) };
         for (row, slot) in slots.into_iter().enumerate() {
             let share = spend.share_hashes.get(row).copied();
-            let Some((_, entry)) = self.records.get_mut(slot as usize) else { continue };
+            let Some((_, entry)) = self.records.get_mut(slot as usize) else {
+                // Every record has a slot. Verdicts go by position: none may be left out, and what is not known is not granted.
+                verdicts.push(RowVerdict::RecordBudget);
+                continue;
+            };
             let was_known = entry.known;
             match spend_one(entry, asked, share, budgets) {
                 Ok(binds) => {
