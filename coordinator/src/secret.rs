@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use vfl_shared::unhex;
+
 use crate::defense::NoiseSecret;
 use crate::ledger::{LedgerConfig, LedgerError, secret_fingerprint};
 use crate::secret_file;
@@ -49,7 +51,7 @@ pub enum SecretError {
 /// [`SecretError`] when it cannot be read or written, is malformed, can be read by others, or is lost.
 pub async fn noise_secret(state_dir: &Path, ledger: Option<&LedgerConfig>) -> Result<NoiseSecret, SecretError> {
     if let Ok(text) = std::env::var(VARIABLE) {
-        return secret_file::parse(text.trim()).map(NoiseSecret::new).ok_or(SecretError::Malformed);
+        return unhex(text.trim()).map(NoiseSecret::new).ok_or(SecretError::Malformed);
     }
     let path = state_dir.join("noise.secret");
     if let Some(secret) = secret_file::read(&path, FIX)? {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use rand::Rng;
-use vfl_shared::hex;
 use vfl_shared::state_file::{StateFile, StateFileError};
+use vfl_shared::{hex, unhex};
 
 /// What such a file holds.
 const FORM: &str = "a secret is 64 hexadecimal digits";
@@ -38,7 +38,7 @@ pub(crate) fn read(path: &Path, fix: &'static str) -> Result<Option<[u8; 32]>, S
             return Err(SecretFileError::Readable { path: path.to_owned(), mode });
         }
     }
-    Ok(Some(parse(text.trim()).ok_or_else(|| file.damaged(FORM))?))
+    Ok(Some(unhex(text.trim()).ok_or_else(|| file.damaged(FORM))?))
 }
 
 /// Writes a new secret.
@@ -48,19 +48,6 @@ pub(crate) fn make(path: &Path, fix: &'static str) -> Result<[u8; 32], SecretFil
     let text = hex(secret) + "\n";
     StateFile::new(path, fix).write(text.as_bytes())?;
     Ok(secret)
-}
-
-/// The secret that a text holds.
-pub(crate) fn parse(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let mut secret = [0; 32];
-    for (byte, at) in secret.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(secret)
 }
 
 #[cfg(test)]

@@ -45,5 +45,5 @@ pub mod training;
 pub mod transform;
 pub mod types;
 
-pub use hex::hex;
+pub use hex::{hex, unhex};
 pub use vfl_numerics as numerics;

@@ -9,11 +9,11 @@ use std::fs::File;
 use std::time::SystemTime;
 
 use rand::Rng;
+use vfl_shared::hex;
 
 use super::chain::{Chain, Head};
 use super::config::LedgerConfig;
 use super::connection::{Arg, Connection, LOCK_PAUSE, LOCK_TRIES, Place};
-use super::decide::hex;
 use super::error::LedgerError;
 use super::events::record_event;
 use super::mark::{self, Known, Marker};
@@ -136,7 +136,7 @@ pub(super) async fn begin(
     let once = "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
     let facts = [
         (FINGERPRINT, secret),
-        (erased::KEY, &hex(&key)),
+        (erased::KEY, &hex(key)),
         (erased::COUNT, "0"),
         (MARK, "0"),
         (REGISTRY, "0"),
@@ -272,7 +272,7 @@ pub(super) fn check_terms(theirs: &str, ours: &str) -> Result<(), LedgerError> {
 async fn new_id(connection: &mut Connection) -> Result<String, LedgerError> {
     let mut id = [0u8; 16];
     rand::rng().fill_bytes(&mut id);
-    let id = hex(&id);
+    let id = hex(id);
     connection.set_meta(ID, &id).await?;
     Ok(id)
 }

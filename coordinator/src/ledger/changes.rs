@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::decide::{PartyState, hex};
+use vfl_shared::hex;
+
+use super::decide::PartyState;
 
 /// What is added to one row of `uses`.
 #[derive(Clone, Copy)]
@@ -63,7 +65,7 @@ pub(super) fn changes<'a>(state: &'a PartyState<'_>) -> BTreeMap<Class, Vec<Cow<
         let class = Class { model, policy, queries, first_at, last_at, binds: bind.is_some() };
         let row = match bind {
             None => Cow::Borrowed(record),
-            Some(share) => Cow::Owned(hex(&share) + record),
+            Some(share) => Cow::Owned(hex(share) + record),
         };
         changes.entry(class).or_default().push(row);
     }

@@ -8,11 +8,11 @@ use std::collections::HashSet;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha512;
+use vfl_shared::hex;
 use vfl_shared::types::RecordIds;
 
 use super::LedgerError;
 use super::connection::Connection;
-use super::decide::hex;
 
 /// `erased:` and 128 digits: longer than any record id, so that no id can pass for it.
 const PREFIX: &str = "erased:";
@@ -36,7 +36,7 @@ impl ErasureKey {
     /// What stands for an erased record.
     pub(crate) fn pseudonym(&self, record: &str) -> String {
         let mac = self.0.clone().chain_update(record.as_bytes()).finalize();
-        format!("{PREFIX}{}", hex(&mac.into_bytes()))
+        format!("{PREFIX}{}", hex(mac.into_bytes()))
     }
 }
 

@@ -13,10 +13,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use vfl_shared::hex;
+
 use super::LedgerError;
 use super::changes::Touch;
 use super::connection::{Arg, Connection, json};
-use super::decide::{Granted, hex};
+use super::decide::Granted;
 use super::error::contradiction;
 use super::records::Records;
 
@@ -239,7 +241,7 @@ pub(super) async fn fold(connection: &mut Connection) -> Result<(), LedgerError>
     for place in order {
         let ((party, record), touches) = (&added.records[place], &added.touches[place]);
         for (model, policy, Touch { queries, first_at, last_at, bind }) in touches {
-            let share = bind.map(|share| hex(&share)).unwrap_or_default();
+            let share = bind.map(hex).unwrap_or_default();
             let row = format!("{queries:019}{first_at:019}{last_at:019}{share}{record}");
             groups.entry((*party, *model, *policy, bind.is_some())).or_default().push(row);
         }

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use vfl_shared::{hex, unhex};
+
 use super::LedgerError;
 use super::begin::{self, MARK};
 use super::chain::Chain;
 use super::changes::{Class, changes};
 use super::connection::{Arg, Connection, json};
-use super::decide::{Asked, PartyState, Remembered, hex, read_verdicts, unhex, write_verdicts};
+use super::decide::{Asked, PartyState, Remembered, read_verdicts, write_verdicts};
 use super::erased::{self, Erased};
 use super::error::contradiction;
 use super::journal::{self, Journal, JournalLimits};
@@ -250,7 +252,7 @@ impl Open {
             let sql = "INSERT INTO requests (party, request_id, body_hash, verdicts, at) VALUES ($1, $2, $3, $4, $5) \
                  ON CONFLICT (party, request_id) DO UPDATE SET \
                  body_hash = excluded.body_hash, verdicts = excluded.verdicts, at = excluded.at";
-            let (body_hash, verdicts) = (hex(&decided.body_hash), write_verdicts(&decided.verdicts));
+            let (body_hash, verdicts) = (hex(decided.body_hash), write_verdicts(&decided.verdicts));
             self.remembered += (request_id.len() + verdicts.len()) as i64 + REMEMBERED_OVERHEAD;
             let texts = [Arg::Text(request_id), Arg::Text(&body_hash), Arg::Text(&verdicts)];
             connection.execute(sql, &[Arg::Int(party), texts[0], texts[1], texts[2], Arg::Int(decided.at)]).await?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rand::Rng;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use vfl_shared::{hex, unhex};
 
 use super::LedgerError;
-use super::decide::{hex, unhex};
 use crate::secret_file::{self, SecretFileError};
 
 /// What to do about a file that holds no key.

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::types::RecordIds;
+use vfl_shared::{hex, unhex};
 
 use super::database::{CURRENT, Replicas};
 use crate::ledger::LedgerError;
 use crate::ledger::connection::{Arg, Connection};
-use crate::ledger::{hex, unhex};
 use crate::share::ShareHash;
 
 /// The row of `audit_sets`.

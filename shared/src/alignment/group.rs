@@ -158,11 +158,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::unhex;
 
     fn bytes<const N: usize>(hex: &str) -> [u8; N] {
-        let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        let all: Vec<u8> = (0..hex.len()).step_by(2).map(digits).collect();
-        all.try_into().unwrap()
+        unhex(hex).unwrap()
     }
 
     fn scalar(hex: &str) -> Scalar {
