@@ -11,6 +11,7 @@ mod membership;
 mod metrics;
 mod model;
 mod parameters;
+mod positive;
 mod properties;
 mod recommend;
 mod reproduce;

@@ -9,6 +9,7 @@ use vfl_shared::cli::{CliError, key_value};
 use vfl_shared::data::DatasetName;
 
 use super::cards::all_cards;
+use super::positive::positive;
 use super::shard::ShardChoice;
 use crate::progress::say;
 use crate::reproduce::cards::{Plan, Shard};
@@ -166,10 +167,6 @@ pub struct ReproduceArgs {
     /// Print the document as JSON instead of tables.
     #[arg(long)]
     json: bool,
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a whole number above 0".into())
 }
 
 impl ReproduceArgs {

@@ -8,6 +8,7 @@ use vfl_shared::cli::CliError;
 use vfl_shared::model::TrainingValues;
 
 use super::data::DataArgs;
+use super::positive::positive;
 use crate::progress::{Progress, say};
 use crate::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 
@@ -46,10 +47,6 @@ pub struct TranscriptArgs {
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a whole number above 0".into())
 }
 
 impl TranscriptArgs {
