@@ -27,7 +27,8 @@ const MAX_GROUPS: usize = 64;
 /// What is said where nothing more is known.
 pub(crate) const DAMAGED: &str = "the file is damaged";
 
-fn format(reason: impl Into<String>) -> TableProblem {
+/// A file that is not as Parquet files are.
+pub(crate) fn format(reason: impl Into<String>) -> TableProblem {
     TableProblem::Format { format: "Parquet", reason: reason.into() }
 }
 

@@ -11,7 +11,7 @@ use vfl_shared::data::{FeatureSchema, Limits, Place, TableError, TableProblem, m
 
 use super::columns::{Cursor, Leaf, Unread, is_readable};
 use crate::parquet_file::problem_of;
-use crate::parquet_footer::{check_footer, check_sizes};
+use crate::parquet_footer::{check_footer, check_sizes, format};
 use crate::parquet_pages::{PageFile, check_codecs, read_at};
 
 /// The largest page, unpacked. Writers make pages of 1 MiB unless they are told otherwise.
@@ -48,10 +48,6 @@ impl Stamp {
         tail.truncate(read);
         Ok(Self { bytes, modified: about.modified().ok(), tail })
     }
-}
-
-fn format(reason: impl Into<String>) -> TableProblem {
-    TableProblem::Format { format: "Parquet", reason: reason.into() }
 }
 
 impl Layout {
