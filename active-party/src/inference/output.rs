@@ -64,7 +64,7 @@ impl Output {
         match self {
             Self::Scores => n.saturating_mul(k).saturating_mul(8),
             Self::Label => n.saturating_mul(longest(&mut classes.iter().map(String::len))),
-            Self::RowStatus => n.saturating_mul(longest(&mut ALL_STATUSES.iter().map(|status| word(*status).len()))),
+            Self::RowStatus => n.saturating_mul(longest(&mut ALL_STATUSES.iter().map(|status| status.as_str().len()))),
             Self::ClassNames => classes.iter().map(|name| 4 + name.len() as u64).sum(),
         }
     }
@@ -86,7 +86,7 @@ impl Output {
                 };
                 join(scored.row_status.iter().map(label))
             }
-            Self::RowStatus => join(scored.row_status.iter().map(|status| word(*status))),
+            Self::RowStatus => join(scored.row_status.iter().map(|status| status.as_str())),
             Self::ClassNames => join(classes.iter().map(String::as_str)),
         })
     }
@@ -162,19 +162,6 @@ pub(super) const ALL_STATUSES: [RowStatus; 7] = [
     RowStatus::BudgetSpent,
     RowStatus::ModelBudgetSpent,
 ];
-
-/// A status as the wire and the Python package write it.
-pub(super) fn word(status: RowStatus) -> &'static str {
-    match status {
-        RowStatus::Ok => "ok",
-        RowStatus::NotFound => "not_found",
-        RowStatus::TrainingRecord => "training_record",
-        RowStatus::NotInSession => "not_in_session",
-        RowStatus::ShareChanged => "share_changed",
-        RowStatus::BudgetSpent => "budget_spent",
-        RowStatus::ModelBudgetSpent => "model_budget_spent",
-    }
-}
 
 #[cfg(test)]
 mod tests {

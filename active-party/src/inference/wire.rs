@@ -169,7 +169,7 @@ mod tests {
     use vfl_shared::rpc::pb::inference::InferTensorContents;
 
     use super::super::elements::join;
-    use super::super::output::{ALL_STATUSES, word};
+    use super::super::output::ALL_STATUSES;
     use super::*;
 
     fn raw(ids: &[&str]) -> ModelInferRequest {
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn statuses_have_the_names_of_the_contract() {
         let names = ALL_STATUSES.map(|status| pb::RowStatus::from(status).as_str_name());
-        let words = ALL_STATUSES.map(|status| format!("ROW_STATUS_{}", word(status).to_uppercase()));
+        let words = ALL_STATUSES.map(|status| format!("ROW_STATUS_{}", status.as_str().to_uppercase()));
         assert_eq!(names, words.each_ref().map(String::as_str));
         let known = (1..).map_while(|status| pb::RowStatus::try_from(status).ok()).count();
         assert_eq!(ALL_STATUSES.len(), known);

@@ -38,20 +38,8 @@ impl Predictions {
         let mut counts: HashMap<RowStatus, u64> = HashMap::new();
         rows.iter().for_each(|status| *counts.entry(*status).or_default() += 1);
         for (status, count) in counts {
-            self.rows.get_or_create(&[("status", name(status))]).inc_by(count);
+            self.rows.get_or_create(&[("status", status.as_str())]).inc_by(count);
         }
         self.seconds.observe(took.as_secs_f64());
-    }
-}
-
-fn name(status: RowStatus) -> &'static str {
-    match status {
-        RowStatus::Ok => "ok",
-        RowStatus::NotFound => "not_found",
-        RowStatus::TrainingRecord => "training_record",
-        RowStatus::NotInSession => "not_in_session",
-        RowStatus::ShareChanged => "share_changed",
-        RowStatus::BudgetSpent => "budget_spent",
-        RowStatus::ModelBudgetSpent => "model_budget_spent",
     }
 }

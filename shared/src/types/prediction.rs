@@ -22,6 +22,20 @@ pub enum RowStatus {
 }
 
 impl RowStatus {
+    /// As metrics, the wire and the Python package write it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotFound => "not_found",
+            Self::TrainingRecord => "training_record",
+            Self::NotInSession => "not_in_session",
+            Self::ShareChanged => "share_changed",
+            Self::BudgetSpent => "budget_spent",
+            Self::ModelBudgetSpent => "model_budget_spent",
+        }
+    }
+
     /// The positions of the records that are [`RowStatus::Ok`].
     #[must_use]
     pub fn positions_ok(statuses: &[Self]) -> Vec<usize> {
