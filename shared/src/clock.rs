@@ -5,7 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Whole seconds since 1970 by this machine's clock; 0 before.
 #[must_use]
 pub fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
+    seconds(SystemTime::now())
+}
+
+/// Whole seconds since 1970, 0 before.
+#[must_use]
+pub fn seconds(at: SystemTime) -> i64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// `2026-11-21 20:37:46`, of the Gregorian calendar, UTC; of seconds since 1970.

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use vfl_shared::clock::seconds;
 
 use super::LedgerError;
 use super::connection::{Arg, Connection};
-use super::decide::seconds;
 use super::journal;
 use super::names::Names;
 use super::signer::Signer;

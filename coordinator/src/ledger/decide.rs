@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use vfl_shared::clock::seconds;
 
 use super::rate::Bucket;
 use super::records::{Bound, Entry, Records};
@@ -247,11 +248,6 @@ fn spend_one(
     entry.answer(passive);
     entry.shares.extend(bind.map(|share| Bound { passive, model, share }));
     Ok(bind.is_some())
-}
-
-/// Whole seconds since 1970, 0 before.
-pub(crate) fn seconds(at: SystemTime) -> i64 {
-    at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// Verdicts as the ledger keeps them, run by run.

@@ -2,8 +2,9 @@
 
 use std::time::SystemTime;
 
+use vfl_shared::clock::seconds;
+
 use super::connection::{Arg, Connection};
-use super::decide::seconds;
 use super::error::LedgerError;
 
 /// Adds a line to what operators have done to the ledger.

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
+use vfl_shared::clock::seconds;
 
 use super::LedgerError;
 use super::chain::{self, Rows, Sums};
 use super::connection::{Arg, Connection, Place, private, sync_directory};
-use super::decide::seconds;
 use super::erased::{COUNT, ErasureKey};
 use super::journal;
 use super::read::existing;

@@ -53,7 +53,6 @@ pub use begin::secret_fingerprint;
 pub use budgets::Budgets;
 pub use config::{Derive, LedgerConfig};
 use connection::Place;
-pub(crate) use decide::seconds;
 pub use error::LedgerError;
 pub use journal::JournalLimits;
 pub use maintain::{Erased, Retained, backup, erase, retain};

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
+use vfl_shared::clock::seconds;
 use vfl_shared::types::ModelVersion;
 
 use super::config::Derive;
 use super::connection::{Arg, Connection, Place};
-use super::decide::seconds;
 use super::error::LedgerError;
 use super::events::record_event;
 use super::read::existing;

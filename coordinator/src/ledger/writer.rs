@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
+use vfl_shared::clock::seconds;
 
 use super::begin::{self, Begun, MARK};
 use super::chain::{Chain, Rows, Sums};
 use super::connection::{Arg, Place};
-use super::decide::{Asked, PartyState, seconds};
+use super::decide::{Asked, PartyState};
 use super::error::contradiction;
 use super::journal::JournalLimits;
 use super::mark::{self, Marker};

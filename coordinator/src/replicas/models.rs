@@ -2,10 +2,11 @@
 
 use std::time::SystemTime;
 
+use vfl_shared::clock::seconds;
+
 use super::database::{CHANGES, CURRENT, Replicas, count_change};
 use crate::ledger::LedgerError;
 use crate::ledger::connection::{Arg, Connection};
-use crate::ledger::seconds;
 
 /// A version to be put in service.
 #[derive(Debug)]
