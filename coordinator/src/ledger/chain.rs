@@ -280,7 +280,8 @@ impl Chain {
             }
             Some(_) => ("opened", Sums::default(), false),
         };
-        chain.append(connection, seconds(at), Some(what.into()), sums, whole).await?;
+        chain.seal();
+        chain.write(connection, seconds(at), Some(what.into()), sums, whole).await?;
         Ok(chain)
     }
 
@@ -323,16 +324,16 @@ impl Chain {
         }
         self.before.hash = content.previous;
         (self.mark, self.ledger) = (content.mark, content.ledger);
-        self.since = if link.whole { 0 } else { self.since + 1 };
-        self.last = Some(Last {
-            head: Head { number: link.number, hash: link.hash },
-            author: link.author,
-            at: link.at,
-            of_commits: content.what.is_none() && !link.whole,
-            sums: content.sums,
-            whole: link.whole,
-        });
+        let of_commits = content.what.is_none() && !link.whole;
+        self.end_with(link, of_commits, content.sums);
         Ok(())
+    }
+
+    /// Makes a link, of which `sums` were read or written, the last one.
+    fn end_with(&mut self, link: Link, of_commits: bool, sums: Sums) {
+        let Link { number, hash, author, at, whole, .. } = link;
+        self.since = if whole { 0 } else { self.since + 1 };
+        self.last = Some(Last { head: Head { number, hash }, author, at, of_commits, sums, whole });
     }
 
     /// Counts the last link among those that are fixed.
@@ -363,26 +364,14 @@ impl Chain {
             self.since = self.since.saturating_sub(1);
             return self.write(connection, at, None, added, false).await;
         }
-        self.append(connection, at, None, added, false).await?;
+        self.seal();
+        self.write(connection, at, None, added, false).await?;
         if self.since >= WHOLE_EVERY {
             self.seal();
             let sums = self.sums.clone().compact();
             self.write(connection, at, None, sums, true).await?;
         }
         Ok(())
-    }
-
-    /// Adds a link after the last one.
-    async fn append(
-        &mut self,
-        connection: &mut Connection,
-        at: i64,
-        what: Option<String>,
-        sums: Sums,
-        whole: bool,
-    ) -> Result<(), LedgerError> {
-        self.seal();
-        self.write(connection, at, what, sums, whole).await
     }
 
     /// Writes the link after `before`, which becomes the last one.
@@ -399,10 +388,7 @@ impl Chain {
         let content = Content { previous, ledger, mark, what, sums };
         let link = link_of(self.before.number + 1, at, &content, whole, Some(&self.signer))?;
         link.write(connection).await?;
-        self.since = if whole { 0 } else { self.since + 1 };
-        let head = Head { number: link.number, hash: link.hash };
-        let (author, sums) = (link.author, content.sums);
-        self.last = Some(Last { head, author, at, of_commits, sums, whole });
+        self.end_with(link, of_commits, content.sums);
         Ok(())
     }
 }
