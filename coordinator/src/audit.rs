@@ -1,234 +1,29 @@
 //! Audit sessions: a policy, a set of records and a budget apart from the live service.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+mod session;
+mod summary;
 
-use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use rand::Rng;
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::hex;
-use vfl_shared::metrics::UtilityTotals;
-use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::{Refusal, RefusalKind, rough};
+use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::state_file::StateFileError;
-use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+
+use session::Bound;
+pub use session::Session;
+pub use summary::{Closed, Cost, MIN_AUDIT_RECORDS};
 
 use crate::config::AuditPolicy;
 use crate::policy::ReadyPolicy;
-use crate::share::ShareHash;
-
-/// The fewest records of a session: a mean over fewer says too much of each.
-pub const MIN_AUDIT_RECORDS: usize = 100;
 
 /// Records whose shares are bound by sessions, of all models. Beyond it no session of new records is opened.
 pub(crate) const MAX_BOUND: usize = 1 << 20;
-
-/// The first logit share of each record asked for in sessions about one set of passive parameters, hashed.
-type Bound = Arc<Mutex<HashMap<Box<str>, ShareHash, RandomState>>>;
-
-/// One open session.
-pub struct Session {
-    /// The version audited.
-    pub model_version: ModelVersion,
-    /// The active party that may use it.
-    pub active_party: PartyName,
-    /// The policy.
-    pub policy: Arc<ReadyPolicy>,
-    ids: HashSet<Box<str>, RandomState>,
-    rows_left: AtomicU64,
-    /// Shared with the other sessions about the same passive parameters: in each of them another share would be another question.
-    bound: Bound,
-    opened: Instant,
-    measured: Mutex<Measured>,
-}
-
-/// What a session's releases cost so far.
-#[derive(Default)]
-struct Measured {
-    /// Rows released.
-    rows: u64,
-    /// The records released, each measured by its first release: the same record again would weigh it more than the others.
-    records: HashSet<Box<str>, RandomState>,
-    utility: UtilityTotals,
-}
-
-/// What a session says of itself as it ends.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Closed {
-    /// Rows released.
-    pub rows: u64,
-    /// Distinct records released.
-    pub records: u64,
-    /// What the policy cost, or why that is withheld.
-    pub cost: Result<Cost, String>,
-}
-
-/// What a policy cost: means over the first release of each record of a session, to three significant digits.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
-    /// D(undefended || released) in nats; `None` where a release is not a positive vector.
-    pub kl_divergence: Option<f64>,
-    /// Half the L1 distance; `None` for labels.
-    pub total_variation: Option<f64>,
-    /// Share of records whose arg max is that of the undefended scores.
-    pub arg_max_kept: Option<f64>,
-}
-
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Session({} records, {})", self.ids.len(), self.policy.policy)
-    }
-}
-
-impl Session {
-    /// A session that was opened elsewhere: nothing is counted here.
-    pub(crate) fn new(
-        model_version: ModelVersion,
-        active_party: PartyName,
-        policy: ReadyPolicy,
-        ids: &RecordIds,
-        rows: u64,
-    ) -> Self {
-        Self {
-            model_version,
-            active_party,
-            policy: Arc::new(policy),
-            ids: ids.iter().map(Box::from).collect(),
-            rows_left: AtomicU64::new(rows),
-            bound: Bound::default(),
-            opened: Instant::now(),
-            measured: Mutex::default(),
-        }
-    }
-
-    /// Why so many rows are refused where so many are left.
-    pub(crate) fn spent(left: u64, rows: u64) -> Refusal {
-        let message = format!("the audit session has {left} rows left, {rows} were asked for; open another session");
-        Refusal::new(RefusalKind::ResourceExhausted, message)
-    }
-
-    /// What the releases of the rows `first` cost.
-    pub(crate) fn cost_of(
-        first: &[usize],
-        scores: &ConfidenceScores,
-        released: &ReleasedScores,
-    ) -> Option<UtilityTotals> {
-        let cost = if first.len() == scores.records() {
-            UtilityTotals::of(scores, released)
-        } else {
-            // Columns of scores are scores.
-            let scores = ConfidenceScores::new(scores.matrix().select_columns(first)).ok()?;
-            UtilityTotals::of(&scores, &released.select(first))
-        };
-        // A defect of the defense; the figures of the session then stand for the other rows.
-        cost.inspect_err(|error| tracing::error!(%error, "the utility of a release is not counted")).ok()
-    }
-
-    /// Whether the session is about this record.
-    #[must_use]
-    pub fn contains(&self, id: &str) -> bool {
-        self.ids.contains(id)
-    }
-
-    /// Takes rows off the budget, before anything is computed: rows that fail cost too.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED when fewer are left; nothing is taken then.
-    pub fn spend(&self, rows: u64) -> Result<(), Refusal> {
-        let taken = self.rows_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(rows));
-        taken.map(drop).map_err(|left| Self::spent(left, rows))
-    }
-
-    /// Binds the logit shares of records: `false` for a record that was asked for before with another share, which then must not
-    /// be answered. All are `true` where the policy leaves shares unbound.
-    #[must_use]
-    pub fn bind<'a>(&self, shares: impl ExactSizeIterator<Item = (&'a str, ShareHash)>) -> Vec<bool> {
-        if self.policy.policy.unbound_shares {
-            return vec![true; shares.len()];
-        }
-        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only the session's records are kept, which are bounded in number.
-        let known = |id: &str| self.ids.contains(id);
-        shares
-            .map(|(id, share)| match bound.get(id) {
-                Some(first) => *first == share,
-                None => {
-                    if known(id) {
-                        bound.insert(id.into(), share);
-                    }
-                    true
-                }
-            })
-            .collect()
-    }
-
-    /// Adds what a release of the records `ids` cost.
-    pub fn measure(&self, ids: &RecordIds, scores: &ConfidenceScores, released: &ReleasedScores) {
-        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        measured.rows += ids.len() as u64;
-        let first: Vec<usize> =
-            ids.iter().enumerate().filter(|(_, id)| measured.records.insert((*id).into())).map(|(at, _)| at).collect();
-        if let Some(cost) = Self::cost_of(&first, scores, released) {
-            measured.utility += cost;
-        }
-    }
-
-    /// How much was released, and what it cost.
-    fn closed(&self, sets: &Mutex<DisjointSets>) -> Result<Closed, Refusal> {
-        let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        let cost = self.cost(&measured, sets)?;
-        Ok(Closed { rows: measured.rows, records: measured.records.len() as u64, cost })
-    }
-
-    /// The means, if they are over all of the session's records, and over a set that may be summarised; otherwise why not.
-    fn cost(&self, measured: &Measured, sets: &Mutex<DisjointSets>) -> Result<Result<Cost, String>, Refusal> {
-        let records = measured.records.len() as u64;
-        if let Err(partial) = Closed::over_all(records, self.ids.len()) {
-            return Ok(Err(partial));
-        }
-        let ids = RecordIds::new(&self.ids).map_err(|e| Refusal::internal(e.to_string()))?;
-        let admitted = sets.lock().unwrap_or_else(PoisonError::into_inner).admit(&ids).map_err(|error| {
-            tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
-            Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
-        })?;
-        Ok(Closed::cost(&measured.utility, records, admitted))
-    }
-}
-
-impl Closed {
-    /// Of a session whose auditor wants no summary.
-    pub(crate) fn silent() -> Self {
-        Self { rows: 0, records: 0, cost: Err("no summary was asked for".into()) }
-    }
-
-    /// Of fewer records than all, the auditor would choose which ones: sets that differ in a record would tell of it.
-    pub(crate) fn over_all(records: u64, all: usize) -> Result<(), String> {
-        if records < all as u64 || records < MIN_AUDIT_RECORDS as u64 {
-            return Err(format!("{records} of the session's {all} records were released; a summary takes all of them"));
-        }
-        Ok(())
-    }
-
-    /// The means, over a set that may be summarised; otherwise why not.
-    pub(crate) fn cost(totals: &UtilityTotals, records: u64, admitted: Result<(), usize>) -> Result<Cost, String> {
-        if let Err(known) = admitted {
-            return Err(format!(
-                "{} of the {records} records were summarised before as part of another set; name that very set, or records \
-                 apart from it",
-                rough(known)
-            ));
-        }
-        Ok(Cost {
-            kl_divergence: totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits),
-            total_variation: totals.total_variation().map(three_significant_digits),
-            arg_max_kept: totals.arg_max_kept().map(three_significant_digits),
-        })
-    }
-}
 
 /// The open sessions.
 #[derive(Debug)]
@@ -292,16 +87,8 @@ impl Audits {
         self.check(ids)?;
         let limits = &self.policy;
         let budget = limits.rows_per_record.saturating_mul(ids.len() as u64);
-        let session = Session {
-            model_version,
-            active_party,
-            policy: Arc::new(policy),
-            ids: ids.iter().map(Box::from).collect(),
-            rows_left: AtomicU64::new(budget),
-            bound: self.bound(passive_fingerprint, ids)?,
-            opened: Instant::now(),
-            measured: Mutex::default(),
-        };
+        let bound = self.bound(passive_fingerprint, ids)?;
+        let session = Session::new(model_version, active_party, policy, ids, budget).bound_by(bound);
         let mut sessions = self.lock();
         let lifetime = Duration::from_secs(limits.session_lifetime_s);
         // A session of a model that is no longer in service answers nothing any more.
@@ -377,7 +164,7 @@ impl Audits {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Session>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -410,7 +197,9 @@ pub(crate) fn unknown() -> Refusal {
 mod tests {
     use super::*;
     use nalgebra::DMatrix;
+    use vfl_shared::numerics::three_significant_digits;
     use vfl_shared::policy::Policy;
+    use vfl_shared::types::{ConfidenceScores, ReleasedScores};
 
     fn audits(allowed: bool) -> (tempfile::TempDir, Audits) {
         let dir = tempfile::tempdir().unwrap();

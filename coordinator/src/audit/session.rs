@@ -1,0 +1,172 @@
+//! One audit session: its records, its budget of rows, and what its releases cost.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use foldhash::fast::RandomState;
+use vfl_shared::disjoint_sets::DisjointSets;
+use vfl_shared::metrics::UtilityTotals;
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+
+use super::summary::{Closed, Cost};
+use crate::policy::ReadyPolicy;
+use crate::share::ShareHash;
+
+/// The first logit share of each record asked for in sessions about one set of passive parameters, hashed.
+pub(super) type Bound = Arc<Mutex<HashMap<Box<str>, ShareHash, RandomState>>>;
+
+/// One open session.
+pub struct Session {
+    /// The version audited.
+    pub model_version: ModelVersion,
+    /// The active party that may use it.
+    pub active_party: PartyName,
+    /// The policy.
+    pub policy: Arc<ReadyPolicy>,
+    ids: HashSet<Box<str>, RandomState>,
+    rows_left: AtomicU64,
+    /// Shared with the other sessions about the same passive parameters: in each of them another share would be another question.
+    bound: Bound,
+    pub(super) opened: Instant,
+    measured: Mutex<Measured>,
+}
+
+/// What a session's releases cost so far.
+#[derive(Default)]
+struct Measured {
+    /// Rows released.
+    rows: u64,
+    /// The records released, each measured by its first release: the same record again would weigh it more than the others.
+    records: HashSet<Box<str>, RandomState>,
+    utility: UtilityTotals,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session({} records, {})", self.ids.len(), self.policy.policy)
+    }
+}
+
+impl Session {
+    /// A session that has just been opened, here or elsewhere, with no share bound and nothing measured yet.
+    pub(crate) fn new(
+        model_version: ModelVersion,
+        active_party: PartyName,
+        policy: ReadyPolicy,
+        ids: &RecordIds,
+        rows: u64,
+    ) -> Self {
+        Self {
+            model_version,
+            active_party,
+            policy: Arc::new(policy),
+            ids: ids.iter().map(Box::from).collect(),
+            rows_left: AtomicU64::new(rows),
+            bound: Bound::default(),
+            opened: Instant::now(),
+            measured: Mutex::default(),
+        }
+    }
+
+    /// The same, with shares bound that the sessions about the same passive parameters have in common.
+    pub(super) fn bound_by(self, bound: Bound) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// Why so many rows are refused where so many are left.
+    pub(crate) fn spent(left: u64, rows: u64) -> Refusal {
+        let message = format!("the audit session has {left} rows left, {rows} were asked for; open another session");
+        Refusal::new(RefusalKind::ResourceExhausted, message)
+    }
+
+    /// What the releases of the rows `first` cost.
+    pub(crate) fn cost_of(
+        first: &[usize],
+        scores: &ConfidenceScores,
+        released: &ReleasedScores,
+    ) -> Option<UtilityTotals> {
+        let cost = if first.len() == scores.records() {
+            UtilityTotals::of(scores, released)
+        } else {
+            // Columns of scores are scores.
+            let scores = ConfidenceScores::new(scores.matrix().select_columns(first)).ok()?;
+            UtilityTotals::of(&scores, &released.select(first))
+        };
+        // A defect of the defense; the figures of the session then stand for the other rows.
+        cost.inspect_err(|error| tracing::error!(%error, "the utility of a release is not counted")).ok()
+    }
+
+    /// Whether the session is about this record.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// Takes rows off the budget, before anything is computed: rows that fail cost too.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when fewer are left; nothing is taken then.
+    pub fn spend(&self, rows: u64) -> Result<(), Refusal> {
+        let taken = self.rows_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(rows));
+        taken.map(drop).map_err(|left| Self::spent(left, rows))
+    }
+
+    /// Binds the logit shares of records: `false` for a record that was asked for before with another share, which then must not
+    /// be answered. All are `true` where the policy leaves shares unbound.
+    #[must_use]
+    pub fn bind<'a>(&self, shares: impl ExactSizeIterator<Item = (&'a str, ShareHash)>) -> Vec<bool> {
+        if self.policy.policy.unbound_shares {
+            return vec![true; shares.len()];
+        }
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only the session's records are kept, which are bounded in number.
+        let known = |id: &str| self.ids.contains(id);
+        shares
+            .map(|(id, share)| match bound.get(id) {
+                Some(first) => *first == share,
+                None => {
+                    if known(id) {
+                        bound.insert(id.into(), share);
+                    }
+                    true
+                }
+            })
+            .collect()
+    }
+
+    /// Adds what a release of the records `ids` cost.
+    pub fn measure(&self, ids: &RecordIds, scores: &ConfidenceScores, released: &ReleasedScores) {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        measured.rows += ids.len() as u64;
+        let first: Vec<usize> =
+            ids.iter().enumerate().filter(|(_, id)| measured.records.insert((*id).into())).map(|(at, _)| at).collect();
+        if let Some(cost) = Self::cost_of(&first, scores, released) {
+            measured.utility += cost;
+        }
+    }
+
+    /// How much was released, and what it cost.
+    pub(super) fn closed(&self, sets: &Mutex<DisjointSets>) -> Result<Closed, Refusal> {
+        let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let cost = self.cost(&measured, sets)?;
+        Ok(Closed { rows: measured.rows, records: measured.records.len() as u64, cost })
+    }
+
+    /// The means, if they are over all of the session's records, and over a set that may be summarised; otherwise why not.
+    fn cost(&self, measured: &Measured, sets: &Mutex<DisjointSets>) -> Result<Result<Cost, String>, Refusal> {
+        let records = measured.records.len() as u64;
+        if let Err(partial) = Closed::over_all(records, self.ids.len()) {
+            return Ok(Err(partial));
+        }
+        let ids = RecordIds::new(&self.ids).map_err(|e| Refusal::internal(e.to_string()))?;
+        let admitted = sets.lock().unwrap_or_else(PoisonError::into_inner).admit(&ids).map_err(|error| {
+            tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
+            Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
+        })?;
+        Ok(Closed::cost(&measured.utility, records, admitted))
+    }
+}

@@ -1,0 +1,61 @@
+//! The summary of a session: what its policy cost, and when that may be told.
+
+use vfl_shared::metrics::UtilityTotals;
+use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::rpc::rough;
+
+/// The fewest records of a session: a mean over fewer says too much of each.
+pub const MIN_AUDIT_RECORDS: usize = 100;
+
+/// What a session says of itself as it ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// Rows released.
+    pub rows: u64,
+    /// Distinct records released.
+    pub records: u64,
+    /// What the policy cost, or why that is withheld.
+    pub cost: Result<Cost, String>,
+}
+
+/// What a policy cost: means over the first release of each record of a session, to three significant digits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// D(undefended || released) in nats; `None` where a release is not a positive vector.
+    pub kl_divergence: Option<f64>,
+    /// Half the L1 distance; `None` for labels.
+    pub total_variation: Option<f64>,
+    /// Share of records whose arg max is that of the undefended scores.
+    pub arg_max_kept: Option<f64>,
+}
+
+impl Closed {
+    /// Of a session whose auditor wants no summary.
+    pub(crate) fn silent() -> Self {
+        Self { rows: 0, records: 0, cost: Err("no summary was asked for".into()) }
+    }
+
+    /// Of fewer records than all, the auditor would choose which ones: sets that differ in a record would tell of it.
+    pub(crate) fn over_all(records: u64, all: usize) -> Result<(), String> {
+        if records < all as u64 || records < MIN_AUDIT_RECORDS as u64 {
+            return Err(format!("{records} of the session's {all} records were released; a summary takes all of them"));
+        }
+        Ok(())
+    }
+
+    /// The means, over a set that may be summarised; otherwise why not.
+    pub(crate) fn cost(totals: &UtilityTotals, records: u64, admitted: Result<(), usize>) -> Result<Cost, String> {
+        if let Err(known) = admitted {
+            return Err(format!(
+                "{} of the {records} records were summarised before as part of another set; name that very set, or records \
+                 apart from it",
+                rough(known)
+            ));
+        }
+        Ok(Cost {
+            kl_divergence: totals.kl_divergence().filter(|kl| kl.is_finite()).map(three_significant_digits),
+            total_variation: totals.total_variation().map(three_significant_digits),
+            arg_max_kept: totals.arg_max_kept().map(three_significant_digits),
+        })
+    }
+}
