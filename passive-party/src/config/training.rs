@@ -1,0 +1,112 @@
+//! `[training]`: what trainings this party takes part in, and on what.
+
+use serde::Deserialize;
+use vfl_shared::model::privacy::PrivacyConfig;
+use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
+use vfl_shared::types::PartyName;
+
+use crate::transform::TransformConfig;
+
+/// `[training]`: what trainings this party takes part in, and on what.
+///
+/// A training shows the active party the scores of its records at every step, whatever the defense (SECURITY.md), so nothing is
+/// allowed by default.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainingPolicy {
+    /// What is done to this party's features before a model is trained on them, and before every prediction (R section VII-A):
+    /// a map that needs no trained parameters, made once for the life of the state directory. Default none.
+    pub transform: TransformConfig,
+    /// Whether this party takes part in trainings at all. Default false.
+    pub allowed: bool,
+    /// The active party it trains for, by the name in its certificate. No default: needed where training is allowed.
+    pub active_party: Option<PartyName>,
+    /// Kinds of sub-models it trains. Default: softmax regression alone. What a training of another kind shows the active party is not
+    /// measured.
+    pub kinds: Vec<String>,
+    /// How the coordinator may combine the outputs. Default: `sum` alone. Under `concat` the coordinator sees an embedding of each
+    /// record in place of a logit share, mostly with more numbers.
+    pub combiners: Vec<Combiner>,
+    /// The most numbers of an embedding, under `concat`. Default 64.
+    pub max_width: u32,
+    /// What first parameters are drawn from, where a kind draws them. Default `"private"`.
+    pub start: StartFrom,
+    /// The classes, in the order of the model. Default: any, up to `max_classes`.
+    pub class_names: Vec<String>,
+    /// The most classes of a model. With more classes than features a single step shows a record exactly. Default 2.
+    pub max_classes: u32,
+    /// The fewest records of a training. Default 1000.
+    pub min_records: u32,
+    /// The fewest records of a batch, and of the records set aside for validation. Default 64.
+    pub min_batch: u32,
+    /// The largest step size of Adam. Default 0.1.
+    pub max_learning_rate: f64,
+    /// The most passes over the records: each shows them once more. Default 200.
+    pub max_epochs: u32,
+    /// The largest weight of the penalty. Default 0.1.
+    pub max_l2: f64,
+    /// Trainings in a day, those among them that were refused because of records that are not held here. Default 4.
+    pub max_per_day: u32,
+    /// Trainings over the life of the state directory, whether or not a model came of them. Default 20.
+    pub max_total: u32,
+    /// Differential privacy of this party's parameters: see [`privacy`](vfl_shared::model::privacy). Default none.
+    pub privacy: Option<PrivacyConfig>,
+}
+
+/// What first parameters are drawn from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartFrom {
+    /// Random bytes of this party's own, new for each training. From a known start the first step would show the active party
+    /// k − 1 equations of a record's features, in every training others.
+    #[default]
+    Private,
+    /// The seed of the training, which the active party chooses: the same seed gives the same model.
+    Seed,
+}
+
+impl Default for TrainingPolicy {
+    fn default() -> Self {
+        Self {
+            transform: TransformConfig::None {},
+            allowed: false,
+            active_party: None,
+            kinds: vec![SOFTMAX_REGRESSION.to_owned()],
+            combiners: vec![Combiner::Sum],
+            max_width: EMBEDDING_WIDTH,
+            start: StartFrom::Private,
+            class_names: Vec::new(),
+            max_classes: 2,
+            min_records: 1000,
+            min_batch: 64,
+            max_learning_rate: 0.1,
+            max_epochs: 200,
+            max_l2: 0.1,
+            max_per_day: 4,
+            max_total: 20,
+            privacy: None,
+        }
+    }
+}
+
+/// Checks the rules for trainings.
+///
+/// # Errors
+/// What is wrong and how to mend it.
+pub fn check_training(policy: &TrainingPolicy) -> Result<(), String> {
+    if policy.allowed && policy.active_party.is_none() {
+        return Err("`allowed = true` needs `active_party`, the name of the one active party it is for".into());
+    }
+    for kind in &policy.kinds {
+        kinds::find(kind).map_err(|e| format!("`kinds` in [training]: {e}"))?;
+    }
+    if policy.class_names.len() == 1 {
+        return Err("`class_names` lists all classes of the model, at least two".into());
+    }
+    for (name, value) in [("max_learning_rate", policy.max_learning_rate), ("max_l2", policy.max_l2)] {
+        if !(value.is_finite() && value >= 0.0) {
+            return Err(format!("`{name}` must be finite and at least 0"));
+        }
+    }
+    Ok(())
+}
