@@ -4,12 +4,19 @@ mod coverage;
 mod played;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
+use nalgebra::DMatrix;
+use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable, Features};
 use vfl_shared::files;
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use super::accountant::RHO;
+use super::record::set_name;
+use super::scoring::{Scored, Told};
 use super::*;
+use crate::config::{AuditMode, AuditPolicy};
 
 /// 500 records of two features.
 fn table() -> Features {

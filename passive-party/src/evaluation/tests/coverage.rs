@@ -1,14 +1,18 @@
 //! How often the interval of the added risk holds the true figure, through the answers that an auditor gets.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
+use vfl_shared::types::{FeatureBlock, RecordIds};
 
+use crate::config::{AuditMode, AuditPolicy};
 use crate::evaluation::accountant::RHO;
-use crate::evaluation::scoring::Gain;
+use crate::evaluation::scoring::{Gain, Told};
 use crate::evaluation::*;
 
 /// Records of three passive features and what an informed adversary makes of them, d × n each.

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-use vfl_shared::metrics::mse;
+use vfl_shared::metrics::{MetricError, mse};
 use vfl_shared::numerics::{PseudoInverse, row_differences};
 
 use super::super::played::Played;
-use super::super::scoring::{Scoring, Told};
+use super::super::scoring::{Scorable, Scoring, ScoringError};
 use super::super::sensitivity::Sensitivity;
 use super::*;
 

@@ -1,0 +1,87 @@
+//! The record of all scorings, which is changed on disk before anything is told.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::state_dir::StateDir;
+use vfl_shared::state_file::{StateFile, StateFileError};
+
+use super::record::{self, EvaluationError, Kept, Record};
+use crate::config::AuditPolicy;
+
+/// The record of all scorings, on disk.
+pub struct Evaluations {
+    file: StateFile,
+    policy: AuditPolicy,
+    kept: Mutex<Kept>,
+}
+
+impl std::fmt::Debug for Evaluations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Evaluations({})", self.file.path().display())
+    }
+}
+
+impl Evaluations {
+    /// Opens the record in a directory.
+    ///
+    /// # Errors
+    /// [`EvaluationError`] if it cannot be read or is damaged.
+    pub fn open(dir: impl Into<StateDir>, policy: AuditPolicy) -> Result<Self, EvaluationError> {
+        let file = record::file(&dir.into());
+        let kept = Mutex::new(Record::read(&file)?);
+        Ok(Self { file, policy, kept })
+    }
+
+    /// How scorings are answered.
+    #[must_use]
+    pub fn policy(&self) -> &AuditPolicy {
+        &self.policy
+    }
+
+    /// The record as it was last read or written here.
+    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record as it is now, whoever wrote it.
+    pub(super) fn newest(&self) -> Result<MutexGuard<'_, Kept>, Refusal> {
+        let mut kept = self.kept();
+        kept.refresh(&self.file).map_err(|error| self.uncounted(&error))?;
+        Ok(kept)
+    }
+
+    fn uncounted(&self, error: &StateFileError) -> Refusal {
+        tracing::error!(path = %self.file.path().display(), %error, "a scoring cannot be counted on disk");
+        let message = "cannot count the scoring on disk, so it is not done; the passive party's log says why";
+        Refusal::own_state(error.away(), message)
+    }
+
+    /// Changes the record, on disk first: if the disk does not take it, nothing has changed and nothing may be told. `None`: another
+    /// process has changed it since it was read, so that all has to be decided again.
+    pub(super) fn change_kept<T>(
+        &self,
+        kept: &mut Kept,
+        change: impl FnOnce(&mut Record) -> Result<T, Refusal>,
+    ) -> Result<Option<T>, Refusal> {
+        let mut changed = kept.record.clone();
+        let done = change(&mut changed)?;
+        let replaced = kept.replace(&self.file, changed).map_err(|error| self.uncounted(&error))?;
+        Ok(replaced.then_some(done))
+    }
+
+    /// The same of the newest record, as often as it takes: of several processes one gets on each time.
+    pub(super) fn change<T>(&self, mut change: impl FnMut(&mut Record) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        loop {
+            let mut kept = self.newest()?;
+            if let Some(done) = self.change_kept(&mut kept, &mut change)? {
+                return Ok(done);
+            }
+        }
+    }
+}
+
+/// Refuses what has no budget left.
+pub(super) fn exhausted(message: String) -> Refusal {
+    Refusal::new(RefusalKind::ResourceExhausted, message)
+}

@@ -1,0 +1,287 @@
+//! A set of records that is opened for scoring: it scores what is asked for, and pays for it first.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nalgebra::DMatrix;
+use vfl_shared::metrics::MetricError;
+use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
+
+use super::asked::{Asked, Control, Left};
+use super::counting::{Evaluations, exhausted};
+use super::noise;
+use super::played::{self, Played};
+use super::scoring::{ErrorTold, Measures, Scorable, Scored, Scoring, ScoringError, Told};
+use crate::config::{AuditMode, AuditPolicy};
+use crate::logits::LogitServer;
+
+/// A set of records opened for scoring: the truth, and which set it is.
+pub struct Evaluation {
+    evaluations: Arc<Evaluations>,
+    set: String,
+    ids: RecordIds,
+    truth: FeatureBlock,
+    /// The model audited, whose share at this party classifies records; `None`: none was named.
+    model: Option<(Arc<LogitServer>, ModelVersion)>,
+    /// Whether the active party is shown the true parameters of that model.
+    true_parameters: bool,
+    /// What came of playing the adversary that knows the moments, once it was asked for.
+    played: Mutex<Option<Arc<Played>>>,
+}
+
+impl std::fmt::Debug for Evaluation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Evaluation({})", self.set)
+    }
+}
+
+impl Evaluation {
+    /// Of a set that is counted as opened, for no model yet.
+    pub(super) fn new(evaluations: Arc<Evaluations>, set: String, ids: RecordIds, truth: FeatureBlock) -> Self {
+        let (model, true_parameters, played) = (None, false, Mutex::default());
+        Self { evaluations, set, ids, truth, model, true_parameters, played }
+    }
+
+    /// The same for an audit of this model, whose share at this party classifies records for metrics that need classes. `true_parameters`
+    /// says whether the active party is shown its parameters as they are, for features as they are.
+    #[must_use]
+    pub(crate) fn of_model(self, logits: Arc<LogitServer>, version: ModelVersion, true_parameters: bool) -> Self {
+        Self { model: Some((logits, version)), true_parameters, ..self }
+    }
+
+    /// Whether this party plays the adversary that knows its moments: by the owner's leave, and where A x is what exact scores tell.
+    #[must_use]
+    pub fn plays(&self) -> bool {
+        let linear = |(logits, version): &(Arc<LogitServer>, ModelVersion)| {
+            logits.features.memory().is_some_and(|table| played::enough(table, &self.ids))
+                && logits.share(version).is_ok_and(|share| share.linear().is_ok())
+        };
+        self.policy().moments && self.true_parameters && self.model.as_ref().is_some_and(linear)
+    }
+
+    /// The adversary that knows the moments, played.
+    fn played(&self) -> Result<Arc<Played>, Refusal> {
+        if !self.policy().moments {
+            let message = "this passive party plays no adversary that knows its moments (`moments` in [audit])";
+            return Err(Refusal::new(RefusalKind::PermissionDenied, message));
+        }
+        let Some((logits, version)) = &self.model else {
+            return Err(Refusal::precondition("name the model audited when the scoring opens"));
+        };
+        if !self.true_parameters {
+            return Err(Refusal::precondition(
+                "an adversary that knows the moments is played where the active party is shown the true parameters, which here it is not",
+            ));
+        }
+        let mut played = self.played.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(played) = &*played {
+            return Ok(played.clone());
+        }
+        let share = logits.share(version)?;
+        let weights = share.linear()?.weights();
+        let Some(table) = logits.features.memory() else {
+            let message =
+                "moments are those of all records at once, and the features of this passive party are not in memory";
+            return Err(Refusal::precondition(message));
+        };
+        let done = Arc::new(Played::new(weights, table, &self.ids, self.truth.matrix())?);
+        Ok(played.insert(done).clone())
+    }
+
+    /// The class of each of some records (d × n features in [0, 1]) by this party's share of the model audited.
+    fn classify(&self, x: &DMatrix<f64>) -> Result<Vec<u32>, MetricError> {
+        let no_classes = |reason: String| MetricError::NoClasses { reason };
+        let Some((logits, version)) = &self.model else {
+            return Err(no_classes("name the model audited when the scoring opens".into()));
+        };
+        logits.classes(version, x.clone()).map_err(|refusal| no_classes(refusal.message))
+    }
+
+    /// How scorings are answered.
+    #[must_use]
+    pub fn policy(&self) -> &AuditPolicy {
+        self.evaluations.policy()
+    }
+
+    /// Budget of ρ of this set: all of it, and what is left, as far as this process knows.
+    #[must_use]
+    pub fn rho(&self) -> (f64, f64) {
+        let kept = self.evaluations.kept();
+        let budget = kept.record.find(&self.set).map(|s| s.budget(self.policy()));
+        budget.map_or((0.0, 0.0), |b| (b.total(), b.left()))
+    }
+
+    /// How many candidates of this set can be scored in trusted mode, as far as this process knows.
+    #[must_use]
+    pub fn scorings_left(&self) -> u32 {
+        let record = &self.evaluations.kept().record;
+        record.find(&self.set).map_or(0, |s| record.scorings_left(s, self.policy()))
+    }
+
+    /// Number of features and of records.
+    #[must_use]
+    pub fn shape(&self) -> (usize, usize) {
+        self.truth.matrix().shape()
+    }
+
+    /// Errors of the two estimates anyone can make, ½ everywhere and each feature's mean over these records: in trusted mode only,
+    /// where an opening tells them. In noised mode they are asked for as a control and cost what a control costs.
+    ///
+    /// # Errors
+    /// INTERNAL, which a set of records excludes.
+    pub fn baselines(&self) -> Result<Option<(ErrorTold, ErrorTold)>, Refusal> {
+        if self.policy().mode == AuditMode::Noised {
+            return Ok(None);
+        }
+        let told = |scorable: Scorable| {
+            let one = [scorable];
+            let scoring =
+                Scoring { candidates: &one, control: None, told: Told::All, by_feature: true, measures: None };
+            let mut scored = scoring.exact().map_err(asked_wrongly)?;
+            scored.errors.pop().map(|(_, error, _)| error).ok_or_else(|| Refusal::internal("no baseline was scored"))
+        };
+        let truth = self.truth.matrix();
+        let half = told(Scorable::half(truth).map_err(internal)?)?;
+        Ok(Some((half, told(Scorable::column_mean(truth).map_err(internal)?)?)))
+    }
+
+    /// Reduces estimates (d × n) to what a scoring needs. Nothing is told by this alone.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when the shape is not [`Evaluation::shape`].
+    pub fn scorable(&self, estimates: DMatrix<f64>) -> Result<Scorable, Refusal> {
+        Scorable::new(estimates, self.truth.matrix()).map_err(|e| Refusal::invalid(e.to_string()))
+    }
+
+    /// Answers a scoring, having counted on disk what it costs.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when it asks for nothing, or for more than its ρ can tell, or names ρ in trusted mode; FAILED_PRECONDITION when a
+    /// metric is not told in this mode, or needs a model that was not named, or an adversary that knows the moments cannot be played;
+    /// PERMISSION_DENIED when it may not; RESOURCE_EXHAUSTED when the set has not as much left, or
+    /// more candidates came than can be kept for metrics; INTERNAL when the disk does not take the count or there is no randomness, UNAVAILABLE
+    /// while the database that holds the state is away.
+    pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
+        let truth = self.truth.matrix();
+        let plays = asked.moments || matches!(asked.control, Control::Moments);
+        if plays {
+            self.affordable(asked)?;
+        }
+        let played = if plays { Some(self.played()?) } else { None };
+        let mut candidates = asked.candidates.clone();
+        if let Some(played) = played.as_ref().filter(|_| asked.moments) {
+            candidates.extend(played.attacks.iter().cloned());
+        }
+        let control = match &asked.control {
+            Control::None => None,
+            Control::Half => Some(Scorable::half(truth).map_err(internal)?),
+            Control::ColumnMean => Some(Scorable::column_mean(truth).map_err(internal)?),
+            Control::Given(given) => Some(given.clone()),
+            Control::Moments => played.map(|played| played.control.clone()),
+        };
+        let (told, by_feature) = (asked.told, asked.by_feature);
+        let classify = |x: &DMatrix<f64>| self.classify(x);
+        let measures = Measures { wanted: &asked.metrics, truth, classify: &classify };
+        let measures = Some(measures).filter(|m| !m.wanted.is_empty());
+        let scoring = Scoring { candidates: &candidates, control: control.as_ref(), told, by_feature, measures };
+        match self.policy().mode {
+            AuditMode::Noised => {
+                let rho = asked.rho.unwrap_or(self.policy().rho_per_scoring);
+                if !(rho.is_finite() && rho > 0.0) {
+                    return Err(Refusal::invalid(format!("`rho` is {rho}, it must be above 0")));
+                }
+                scoring.check(rho).map_err(asked_wrongly)?;
+                // Before the budget: without randomness nothing is spent.
+                let mut rng = noise::generator()?;
+                let left = self.spend(rho)?;
+                Ok((scoring.noised(rho, &mut rng).map_err(asked_wrongly)?, Left::Noised { spent: rho, left }))
+            }
+            AuditMode::Trusted => {
+                if asked.rho.is_some() {
+                    return Err(Refusal::invalid("`rho` is for noised answers; here they are exact: leave it out"));
+                }
+                let scored = scoring.exact().map_err(asked_wrongly)?;
+                let given = usize::from(matches!(asked.control, Control::Given(_)));
+                let scorings = self.count((candidates.len() + given).max(1))?;
+                Ok((scored, Left::Trusted { scorings }))
+            }
+        }
+    }
+
+    /// Refuses what would be refused for its cost anyway, before there is work for it.
+    fn affordable(&self, asked: &Asked) -> Result<(), Refusal> {
+        drop(self.evaluations.newest()?);
+        match self.policy().mode {
+            AuditMode::Noised => {
+                let (rho, (_, left)) = (asked.rho.unwrap_or(self.policy().rho_per_scoring), self.rho());
+                if rho > 0.0 && rho <= left {
+                    return Ok(());
+                }
+                Err(exhausted(format!("`rho` is {rho}, of these records {left:.6} is left")))
+            }
+            AuditMode::Trusted if self.scorings_left() == 0 => {
+                Err(exhausted("no scoring of these records is left".into()))
+            }
+            AuditMode::Trusted => Ok(()),
+        }
+    }
+
+    /// Takes ρ from the budget, durably, and says what is left.
+    fn spend(&self, rho: f64) -> Result<f64, Refusal> {
+        let (evaluations, policy) = (&self.evaluations, self.policy());
+        evaluations.change(|record| {
+            let found = record.find_mut(&self.set).ok_or_else(closed)?;
+            let budget = found.budget(policy).spend(rho).map_err(|over| {
+                exhausted(format!(
+                    "this scoring would spend rho = {}, of the {:.6} for these records {:.6} is left; name a smaller rho, audit other \
+                     records, or ask the owner to renew (passive-party scorings renew)",
+                    over.asked,
+                    found.budget(policy).total(),
+                    over.left
+                ))
+            })?;
+            found.rho_spent = budget.spent();
+            found.answers = found.answers.saturating_add(1);
+            Ok(budget.left())
+        })
+    }
+
+    /// Counts candidates scored without noise, durably, and says how many are left.
+    fn count(&self, candidates: usize) -> Result<u32, Refusal> {
+        let (evaluations, policy) = (&self.evaluations, self.policy());
+        let wanted = u32::try_from(candidates).unwrap_or(u32::MAX);
+        evaluations.change(|record| {
+            let left = record.find(&self.set).map(|s| record.scorings_left(s, policy)).ok_or_else(closed)?;
+            if wanted > left {
+                return Err(exhausted(format!(
+                    "this scoring has {wanted} candidates, and {left} scorings of these records are left (at most {} of one set, {} of \
+                     all); audit other records, or ask the owner to renew (passive-party scorings renew)",
+                    policy.max_scorings, policy.max_total_scorings
+                )));
+            }
+            let found = record.find_mut(&self.set).ok_or_else(closed)?;
+            found.scorings = found.scorings.saturating_add(wanted);
+            found.exact = true;
+            Ok(left - wanted)
+        })
+    }
+}
+
+fn closed() -> Refusal {
+    Refusal::internal("the set of records is no longer open")
+}
+
+fn internal(error: MetricError) -> Refusal {
+    Refusal::internal(error.to_string())
+}
+
+fn asked_wrongly(error: ScoringError) -> Refusal {
+    match error {
+        ScoringError::Unbounded { .. } | ScoringError::Played | ScoringError::Metric(MetricError::NoClasses { .. }) => {
+            Refusal::precondition(error.to_string())
+        }
+        ScoringError::NotKept => exhausted(error.to_string()),
+        ScoringError::Metric(error) => internal(error),
+        ScoringError::Nothing | ScoringError::TooSmall { .. } => Refusal::invalid(error.to_string()),
+    }
+}

@@ -1,0 +1,114 @@
+//! Opening a set of records for scoring: which sets may be, and what a refusal tells of the records.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use vfl_shared::data::Features;
+use vfl_shared::rpc::{Refusal, RefusalKind, rough};
+use vfl_shared::types::RecordIds;
+
+use super::counting::{Evaluations, exhausted};
+use super::opened::Evaluation;
+use super::record::{Kept, ScoredSet, set_name};
+use crate::config::AuditMode;
+
+/// The fewest records of a scoring. Fewer of an opening that are not held are not counted out either.
+pub const MIN_RECORDS: usize = 100;
+
+impl Evaluations {
+    /// Opens a set of records for scoring.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for fewer than 100 records. NOT_FOUND when some are not held here (how many only from 100 on, never which) and
+    /// FAILED_PRECONDITION when the set overlaps another one; both are counted, and RESOURCE_EXHAUSTED when too many were, or in
+    /// trusted mode too many sets opened. FAILED_PRECONDITION in noised mode when the set was told of without noise. UNAVAILABLE or
+    /// INTERNAL, uncounted, when the features cannot be had. Waits for a store that is not in memory.
+    pub fn start(self: &Arc<Self>, features: &Features, ids: &RecordIds) -> Result<Evaluation, Refusal> {
+        loop {
+            if let Some(evaluation) = self.try_start(features, ids)? {
+                return Ok(evaluation);
+            }
+        }
+    }
+
+    /// The same; `None`: another process has changed the record meanwhile.
+    fn try_start(self: &Arc<Self>, features: &Features, ids: &RecordIds) -> Result<Option<Evaluation>, Refusal> {
+        if ids.len() < MIN_RECORDS {
+            let message = format!("a scoring takes at least {MIN_RECORDS} records, {} came", ids.len());
+            return Err(Refusal::invalid(message));
+        }
+        let mut sorted: Vec<&str> = ids.iter().collect();
+        sorted.sort_unstable();
+        let set = set_name(&sorted);
+        let trusted = self.policy().mode == AuditMode::Trusted;
+        let mut kept = self.newest()?;
+        let record = &kept.record;
+        let known = record.find(&set).map(|s| s.exact);
+        if known == Some(true) && !trusted {
+            let message =
+                "these records were scored without noise before, so that no budget protects them; audit other records";
+            return Err(Refusal::precondition(message));
+        }
+        // Whatever would be refused without a look at the records comes before the look: it must not answer for it.
+        if trusted && known != Some(true) && record.sets_left(self.policy()) == 0 {
+            return Err(exhausted(
+                "no further set of records can be scored here; score one that was scored before, or ask the owner to renew \
+                 (passive-party scorings renew)"
+                    .into(),
+            ));
+        }
+        if known.is_none() && record.refusals_left(self.policy()) == 0 {
+            return Err(exhausted(
+                "too many openings were refused because of their records, so that no new set is opened; score one that was scored \
+                 before, or ask the owner to renew (passive-party scorings renew)"
+                    .into(),
+            ));
+        }
+        let found = features.lookup_waiting(ids).map_err(|e| e.told("this passive party"))?;
+        let missing = ids.len() - found.held.len();
+        if missing > 0 {
+            let message = format!("{} of the {} records are not held here", rough(missing), ids.len());
+            return self.refuse_opening(&mut kept, RefusalKind::NotFound, &message);
+        }
+        if known.is_none() {
+            let wanted: HashSet<&str> = sorted.iter().copied().collect();
+            if record.sets.iter().any(|s| s.ids.iter().any(|id| wanted.contains(id.as_str()))) {
+                let message = "the set overlaps another one that was scored before; score that very set again, or one that shares \
+                               no record with it";
+                return self.refuse_opening(&mut kept, RefusalKind::FailedPrecondition, message);
+            }
+        }
+        let truth = found.block;
+        if known.is_none() || (trusted && known == Some(false)) {
+            // What is not on disk must not count as known: after a restart the overlap would go unseen.
+            let counted = self.change_kept(&mut kept, |record| {
+                if known.is_none() {
+                    let ids = sorted.iter().map(|&id| id.to_owned()).collect();
+                    record.sets.push(ScoredSet::new(set.clone(), ids));
+                }
+                if let Some(found) = record.find_mut(&set) {
+                    // The opening tells the errors of the two guesses.
+                    found.exact |= trusted;
+                }
+                Ok(())
+            })?;
+            if counted.is_none() {
+                return Ok(None);
+            }
+        }
+        drop(kept);
+        Ok(Some(Evaluation::new(self.clone(), set, ids.clone(), truth)))
+    }
+
+    /// Counts an opening that is refused because of its records, before the refusal leaves; `None` as of [`Self::change_kept`].
+    fn refuse_opening<T>(&self, kept: &mut Kept, kind: RefusalKind, message: &str) -> Result<Option<T>, Refusal> {
+        let counted = self.change_kept(kept, |record| {
+            record.refused_openings = record.refused_openings.saturating_add(1);
+            Ok(record.refusals_left(self.policy()))
+        })?;
+        match counted {
+            Some(left) => Err(Refusal::new(kind, format!("{message} ({left} more openings may be refused)"))),
+            None => Ok(None),
+        }
+    }
+}
