@@ -1,7 +1,9 @@
 //! What the scores add for an adversary that knows moments of the features: its attack beside a control that knows the same and
 //! has no scores.
 
-use super::document::{AddedRisk, Audit, Errors, Halves, Report};
+use super::attack_result::{AddedRisk, Halves};
+use super::document::{Audit, Report};
+use super::errors::Errors;
 use super::facts::counted;
 use super::level::{EXACT_MSE, Level, Verdict};
 use super::number::{figure, significant};

@@ -6,10 +6,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ReportError;
+use super::attack_result::{AddedRisk, AttackResult, Outcome, Refused, Status};
 use super::document::{
-    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, MetricFacts, Outcome, Party,
-    PartyError, Policy, Refused, Report, Role, SCHEMA_VERSION, Status, Tool, Utility,
+    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, Report, Role, SCHEMA_VERSION, Tool, Utility,
 };
+use super::errors::{Baselines, Errors, PartyError};
 use super::level::EXACT_MSE;
 use super::surface::Surface;
 use super::threat::ThreatModel;

@@ -1,10 +1,10 @@
 //! What a document must satisfy beyond its types, before it is written, rendered or believed.
 
 use super::ReportError;
+use super::attack_result::{AddedRisk, Outcome, Status};
 use super::build::config_sha256;
-use super::document::{
-    AddedRisk, Audit, Errors, MetricFigure, Outcome, Party, Report, Role, SCHEMA_VERSION, Status, SweepPoint,
-};
+use super::document::{Audit, Party, Report, Role, SCHEMA_VERSION, SweepPoint};
+use super::errors::{Errors, MetricFigure};
 use super::judge;
 use super::surface::SurfaceKind;
 use super::threat::ThreatModel;

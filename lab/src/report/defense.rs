@@ -1,7 +1,9 @@
 //! One line for each policy: what the strongest attack rebuilds behind it, what the scores add, and what the policy costs.
 
 use super::added;
-use super::document::{AddedRisk, Audit, Errors, Policy, Report};
+use super::attack_result::AddedRisk;
+use super::document::{Audit, Policy, Report};
+use super::errors::Errors;
 use super::facts::NONE;
 use super::level::Level;
 use super::number::{figure, significant};

@@ -7,6 +7,8 @@ use serde_json::Value;
 use vfl_shared::metrics::{Direction, Unit};
 use vfl_shared::model::privacy::PrivacyStatement;
 
+use super::attack_result::AttackResult;
+use super::errors::Baselines;
 use super::inferred::Inference;
 use super::surface::Surface;
 use super::threat::ThreatModel;
@@ -299,251 +301,6 @@ pub struct Utility {
     pub arg_max_kept: Option<f64>,
 }
 
-/// Mean squared error of estimates, per feature (R eq. 7), as the passive party gives it: to three significant digits, or with noise. A
-/// figure with noise may be negative, which makes it unbiased.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Errors {
-    /// Mean over all records and all attacked features; at least 0 without noise.
-    pub mse: f64,
-    /// Standard deviation of the noise in `mse`, if there is any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sigma: Option<f64>,
-    /// Mean over records for each attacked feature, in the order of the target's features; or empty.
-    pub per_feature: Vec<f64>,
-    /// Standard deviation of the noise in each of `per_feature`; empty without noise.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub per_feature_sigma: Vec<f64>,
-    /// Mean per attacked party, where there are several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub per_party: Vec<PartyError>,
-    /// The same estimates by other metrics, those of [`Report::metrics`] that were asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub metrics: Vec<MetricFigure>,
-}
-
-/// Estimates by one metric, as the passive party gives it: to three significant digits, or with noise, which may take it out of its
-/// range.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MetricFigure {
-    /// The metric.
-    pub name: String,
-    /// The figure; of several parties the mean weighted by their numbers of features. Absent where it is not defined.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<f64>,
-    /// Standard deviation of the noise in `value`, if there is any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sigma: Option<f64>,
-    /// The figure of each attacked party, where there are several and it is defined.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub per_party: Vec<PartyFigure>,
-}
-
-/// A metric on the features of one passive party.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartyFigure {
-    /// The party.
-    pub party: String,
-    /// The figure.
-    pub value: f64,
-    /// Standard deviation of the noise in `value`, if there is any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sigma: Option<f64>,
-}
-
-/// Error on the features of one passive party.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartyError {
-    /// The party.
-    pub party: String,
-    /// Mean over all records and its features; at least 0 without noise.
-    pub mse: f64,
-    /// Standard deviation of the noise in `mse`, if there is any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sigma: Option<f64>,
-}
-
-/// What guessing achieves, scored by the passive party on the same records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Baselines {
-    /// Guessing ½ for every feature: needs no knowledge at all.
-    pub half: Errors,
-    /// Guessing each feature's mean: the best constant guess, open to whoever knows public averages.
-    pub column_mean: Errors,
-}
-
-/// One attack and how it went.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AttackResult {
-    /// Name as on the command line.
-    pub name: String,
-    /// What came of it.
-    pub outcome: Outcome,
-    /// Records whose released scores no features in the box give: the nearest scores that some give were taken.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub nearest_consistent: u64,
-    /// Records on which it stopped at its limit of steps.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub step_limit: u64,
-    /// Mean squared difference, over classes and records, of the released scores and those that the model gives at the estimates:
-    /// the loss that the adversary sees without the truth ("MSE" of the tables of P, errata P1). At least 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub score_mismatch: Option<f64>,
-    /// What it adds to a control that knows the same and has no scores, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub added_risk: Option<AddedRisk>,
-}
-
-/// What an attack adds to its control: 1 − error / control. Above 0 the release tells more than the control knows without it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AddedRisk {
-    /// Name of the control, an attack without scores.
-    pub control: String,
-    /// Its mean squared error per feature on the same records.
-    pub control_mse: f64,
-    /// The figure, at most 1; absent where the control has no error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<f64>,
-    /// Lower end of its interval of 95 %: over records where parties answer without noise, over the noise otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub low: Option<f64>,
-    /// Upper end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub high: Option<f64>,
-    /// The figure on two halves of the records, where parties answer without noise and there are 100 records at least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub halves: Option<Halves>,
-}
-
-/// Added risk on two halves of the records. The strongest of several attacks is chosen by either half; what the choice has not
-/// flattered is told of the other ([`Audit::added_risk`]).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Halves {
-    /// On the records in even places, from 0.
-    pub first: f64,
-    /// On the others.
-    pub second: f64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-/// What came of an attack.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Outcome {
-    /// It ran and was scored.
-    Ran {
-        /// How its estimates come about.
-        status: Status,
-        /// Their errors.
-        errors: Errors,
-    },
-    /// It ran, and its error was not asked for.
-    NotScored {
-        /// How its estimates come about.
-        status: Status,
-        /// Why not, in words.
-        reason: String,
-    },
-    /// It could not run against this release.
-    NotRun {
-        /// What kept it from running.
-        why: Refused,
-        /// The same in words.
-        reason: String,
-    },
-}
-
-/// What keeps an attack from running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Refused {
-    /// The passive parameters are not released.
-    ParametersHidden,
-    /// The adversary lacks something else that the attack needs.
-    Missing,
-    /// The attack is not made for this release, this policy or this model.
-    Unsuitable,
-    /// What it would have to compute is beyond its limits.
-    TooLarge,
-    /// The coordinator did not answer.
-    Unanswered,
-    /// Its settings do not fit the model.
-    Settings,
-    /// Numbers grew beyond what a double holds.
-    Numerics,
-    /// The party that ran it did not say.
-    Unknown,
-}
-
-/// How an attack's estimates come about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Status {
-    /// A guess that uses no release at all.
-    Guess,
-    /// The equations determine every feature.
-    Unique,
-    /// Fewer independent equations than unknowns: the solution of least norm.
-    LeastNorm {
-        /// Independent equations r.
-        rank: usize,
-        /// Unknowns d.
-        unknowns: usize,
-    },
-    /// Fewer independent equations than unknowns: the solution nearest to 1/2.
-    NearestHalf {
-        /// Independent equations r.
-        rank: usize,
-        /// Unknowns d.
-        unknowns: usize,
-    },
-    /// The point of the box that fits the equations best.
-    BestFit {
-        /// Independent equations r.
-        rank: usize,
-        /// Unknowns d.
-        unknowns: usize,
-    },
-    /// A centre of the points of the box that satisfy the equations or bounds.
-    Centre {
-        /// Independent equations r.
-        rank: usize,
-        /// Unknowns d.
-        unknowns: usize,
-    },
-    /// A point of the posterior of an adversary that knows moments of the features.
-    Posterior {
-        /// Independent equations r.
-        rank: usize,
-        /// Unknowns d.
-        unknowns: usize,
-    },
-    /// A regression on records that the adversary knows whole.
-    Regression,
-    /// The solution nearest to the middle, layer by layer of a network.
-    LayerByLayer,
-    /// Where a descent on the scores ended.
-    Descent,
-    /// The spread of the records' values was put on [0, 1].
-    Scaled,
-    /// An iterative attack stopped at its limit.
-    IterationLimit {
-        /// Iterations run.
-        iterations: u64,
-    },
-}
-
 /// Error by number of passive features, for one policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -556,18 +313,6 @@ pub struct Sweep {
     pub records: usize,
     /// The points, by increasing d.
     pub points: Vec<SweepPoint>,
-}
-
-/// A model of the same data and split that was trained with differential privacy of its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PrivateTraining {
-    /// What the parties state: clip, noise, ε, δ, updates.
-    pub privacy: PrivacyStatement,
-    /// Accuracy on the test records, 0 to 1.
-    pub test_accuracy: f64,
-    /// Audits of its exact scores, by the adversaries of the report.
-    pub audits: Vec<Audit>,
 }
 
 /// Errors with d passive features.
@@ -593,4 +338,16 @@ pub struct SweepError {
     /// Its MSE, absent where it could not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mse: Option<f64>,
+}
+
+/// A model of the same data and split that was trained with differential privacy of its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrivateTraining {
+    /// What the parties state: clip, noise, ε, δ, updates.
+    pub privacy: PrivacyStatement,
+    /// Accuracy on the test records, 0 to 1.
+    pub test_accuracy: f64,
+    /// Audits of its exact scores, by the adversaries of the report.
+    pub audits: Vec<Audit>,
 }

@@ -1,9 +1,8 @@
 //! What the renderers show, already in words: the terminal table and the page must not differ in what they say.
 
-use super::document::{
-    AttackResult, Audit, Errors, MetricFacts, Outcome, Report, Role, ScoringFacts, ScoringMode, Status, TrainingFacts,
-    Utility,
-};
+use super::attack_result::{AttackResult, Outcome, Status};
+use super::document::{Audit, MetricFacts, Report, Role, ScoringFacts, ScoringMode, TrainingFacts, Utility};
+use super::errors::Errors;
 use super::number::{change, figure, four, ratio, significant};
 use super::threat::DefenseKnowledge;
 use vfl_passive_party::evaluation::accountant::least_error;

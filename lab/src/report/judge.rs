@@ -1,6 +1,7 @@
 //! Whether audits meet thresholds.
 
-use super::document::{Audit, MetricFigure, Policy, Report};
+use super::document::{Audit, Policy, Report};
+use super::errors::MetricFigure;
 use super::noised::Z;
 use super::outdone::outdone;
 use super::thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};

@@ -9,12 +9,14 @@
 //! same seed gives the same bytes of all files.
 
 pub(crate) mod added;
+mod attack_result;
 mod brief;
 mod build;
 mod check;
 mod defense;
 mod digest;
 mod document;
+mod errors;
 mod facts;
 mod html;
 mod inference;
@@ -43,13 +45,14 @@ mod write;
 use std::io;
 use std::path::PathBuf;
 
+pub use attack_result::{AddedRisk, AttackResult, Halves, Outcome, Refused, Status};
 pub(crate) use defense::points;
 pub(crate) use digest::{Digest, Sheet, digest, sheets};
 pub use document::{
-    AddedRisk, AttackResult, Audit, Baselines, DataFacts, Deployment, Errors, Generated, Halves, MetricFacts,
-    MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, PrivateTraining, Refused, Report, Role,
-    SCHEMA_VERSION, ScoringFacts, ScoringMode, Status, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
+    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, PrivateTraining, Report, Role, SCHEMA_VERSION,
+    ScoringFacts, ScoringMode, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
 };
+pub use errors::{Baselines, Errors, MetricFigure, PartyError, PartyFigure};
 pub use html::render_html;
 pub(crate) use html::{badge, compliance, scroll};
 pub use inferred::{Inference, Inferred};

@@ -2,7 +2,8 @@
 
 use vfl_passive_party::evaluation::scoring::Gain;
 
-use super::document::{Audit, Errors};
+use super::document::Audit;
+use super::errors::Errors;
 use super::level::{EXACT_MSE, Level, Verdict};
 use super::number::figure;
 

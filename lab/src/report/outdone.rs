@@ -3,7 +3,9 @@
 //! The informed adversary may know less in another respect. With known records in the place of the parameters it learns from their
 //! scores what a white box is told, and exact scores then give a white box everything.
 
-use super::document::{AddedRisk, Audit, Errors};
+use super::attack_result::AddedRisk;
+use super::document::Audit;
+use super::errors::Errors;
 use super::noised::Z;
 
 /// An attack that finds more than the informed one.

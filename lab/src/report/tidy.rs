@@ -1,7 +1,9 @@
 //! All figures of a report as one table in long format, for other programs: one figure a row.
 
 use super::ReportError;
-use super::document::{AddedRisk, Audit, Errors, Outcome, Party, Report};
+use super::attack_result::{AddedRisk, Outcome};
+use super::document::{Audit, Party, Report};
+use super::errors::Errors;
 use super::facts::adversary;
 use super::surface::SurfaceKind;
 use super::text::printable;

@@ -1,7 +1,9 @@
 //! What the figures of one audit come to, in words. A verdict covers the attacks that ran and nothing else.
 
 use super::added;
-use super::document::{Audit, Errors, Outcome};
+use super::attack_result::Outcome;
+use super::document::Audit;
+use super::errors::Errors;
 use super::level::{EXACT_MSE, Level, Verdict};
 use super::noised::noised;
 use super::number::{percent_below, significant};

@@ -5,7 +5,8 @@ use super::canvas::{Anchor, svg};
 use super::defenses::{PLOT_LEFT, PLOT_RIGHT, PLOT_WIDTH, frame, legend};
 use super::{MAX_NAME, Series, ink};
 use crate::report::ReportError;
-use crate::report::document::{Audit, Outcome};
+use crate::report::attack_result::Outcome;
+use crate::report::document::Audit;
 use crate::report::text::shortened;
 
 const TOP: i32 = 46;

@@ -14,7 +14,8 @@ pub(super) use features::features;
 pub(super) use frontier::{Size, frontier};
 pub(super) use sweep::sweep;
 
-use super::document::{AttackResult, Outcome, Report, Status};
+use super::attack_result::{AttackResult, Outcome, Status};
+use super::document::Report;
 
 /// Longest name in a plot, in columns.
 const MAX_NAME: usize = 26;
