@@ -1,0 +1,67 @@
+//! A whole model, put in service without a training.
+
+use std::path::Path;
+
+use nalgebra::{DMatrix, DVector};
+use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
+use vfl_shared::model::{LinearParameters, ModelSpec, ShareStore};
+use vfl_shared::types::{PartyName, RecordIds};
+
+/// A whole model in one place: what the lab, which made all the data, may put together to deploy the same model under
+/// another split of the columns.
+pub struct WholeModel {
+    /// k × D, in the data set's column order.
+    pub weights: DMatrix<f64>,
+    /// k.
+    pub bias: DVector<f64>,
+    /// Class names.
+    pub class_names: Vec<String>,
+    /// How it was trained.
+    pub summary: TrainingSummary,
+    /// The records it saw.
+    pub training_ids: RecordIds,
+}
+
+impl WholeModel {
+    /// Stores the model in the directories of a deployment that is about to start, split by columns.
+    ///
+    /// # Errors
+    /// If a directory cannot be written.
+    pub fn publish(
+        &self,
+        state_dir: &Path,
+        active: (&[usize], &[String]),
+        passive: &[(PartyName, Vec<usize>, Vec<String>)],
+    ) -> anyhow::Result<()> {
+        let put = |name: &str, columns: &[usize], names: &[String], bias: Option<DVector<f64>>| {
+            let store = ShareStore::open(&state_dir.join(name))?;
+            let parameters = LinearParameters::new(self.weights.select_columns(columns), bias)?;
+            let share = store.put(&parameters, names)?;
+            let entry =
+                PartyEntry { name: PartyName::new(name)?, features: columns.len() as u32, share, privacy: None };
+            anyhow::Ok((store, entry))
+        };
+        let (active_store, active_entry) = put("active", active.0, active.1, Some(self.bias.clone()))?;
+        let mut stores = vec![(active_store, active_entry.share.clone())];
+        let mut entries = Vec::new();
+        for (name, columns, names) in passive {
+            let (store, entry) = put(name.as_str(), columns, names, None)?;
+            stores.push((store, entry.share.clone()));
+            entries.push(entry);
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let manifest = Manifest::new(
+            ModelSpec::softmax_regression(self.class_names.len() as u32, entries.len())?,
+            self.class_names.clone(),
+            active_entry,
+            entries,
+            Some(self.summary.clone()),
+            &self.training_ids,
+        )?;
+        for (store, share) in stores {
+            store.bind(&manifest.version, &share)?;
+        }
+        Registry::open(&state_dir.join("coordinator"))?.commit(manifest, None)?;
+        Ok(())
+    }
+}
