@@ -8,14 +8,15 @@ use std::time::Duration;
 use serde::Deserialize;
 use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
 use vfl_shared::cli::PartySettings;
-use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable};
+use vfl_shared::common_rules::Rules;
+use vfl_shared::config::{Addresses, ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable};
 use vfl_shared::data::{FeatureTable, Features};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};
 use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::state_dir::StateDir;
-use vfl_stores::DataConfig;
+use vfl_stores::{DataConfig, StateConfig, place_of_state};
 
 /// The file as it stands.
 #[derive(Debug, Clone, Deserialize)]
@@ -23,8 +24,10 @@ use vfl_stores::DataConfig;
 pub struct ConfigValues {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Where this party's parameters are kept.
-    pub state_dir: PathBuf,
+    /// Where this party's parameters and records are kept, or `[state]`.
+    pub state_dir: Option<PathBuf>,
+    /// The database of several processes of this party, in place of `state_dir`.
+    pub state: Option<StateConfig>,
     /// How long a peer may take to answer, in milliseconds. Default 30 000.
     #[serde(default = "default_peer_timeout_ms")]
     pub peer_timeout_ms: u64,
@@ -203,10 +206,18 @@ impl TrainingTable {
 
 /// `[client]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, try_from = "Addresses")]
 pub struct ClientTable {
-    /// `host:port` of the running service.
+    /// `host:port` of the running service; of several processes of it each, separated by commas.
     pub address: String,
+}
+
+impl TryFrom<Addresses> for ClientTable {
+    type Error = &'static str;
+
+    fn try_from(addresses: Addresses) -> Result<Self, Self::Error> {
+        Ok(Self { address: addresses.joined()? })
+    }
 }
 
 /// Everything the active party needs, checked. Tests and the demo build it without a file.
@@ -218,8 +229,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Who is told how this party does.
     pub monitoring: Monitoring,
-    /// Where this party's parameters are kept.
-    pub state_dir: PathBuf,
+    /// Where this party's parameters and records are kept.
+    pub state_dir: StateDir,
     /// Features and labels.
     pub features: Features,
     /// The coordinator.
@@ -269,6 +280,8 @@ impl Settings {
         v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
         let known = v.audit.known().map_err(|e| file.error(format!("[audit]: {e}")))?;
+        let state_dir = place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
+        let state_dir = state_dir.map_err(|e| file.error(e))?;
         if v.peer_timeout_ms == 0 {
             return Err(file.error("peer_timeout_ms must be at least 1"));
         }
@@ -276,7 +289,7 @@ impl Settings {
             credentials,
             limits: file.limits(&v.limits)?,
             monitoring: file.monitoring(&v.metrics, &v.traces, v.listen)?,
-            state_dir: v.state_dir.clone(),
+            state_dir,
             features,
             coordinator: v.coordinator.peer(Role::Coordinator),
             passive_parties: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
@@ -300,7 +313,18 @@ impl PartySettings for Settings {
     }
 
     fn state_dir(&self) -> StateDir {
-        (&self.state_dir).into()
+        self.state_dir.clone()
+    }
+
+    /// All but addresses, certificates and files, of which each process has its own.
+    fn rules(&self) -> Rules {
+        let alignment = AlignmentTable { ids: None, ..self.alignment.clone() };
+        Rules::new([
+            ("the schema of [data]", format!("{:?}", self.features.schema())),
+            ("[audit] allowed", format!("{:?}", self.audits_allowed)),
+            ("[training.privacy]", format!("{:?}", self.privacy)),
+            ("[alignment]", format!("{alignment:?}")),
+        ])
     }
 
     async fn reach(&self) -> Result<(), String> {

@@ -78,7 +78,10 @@ impl Scorer {
         if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version) {
             return Ok(share.clone());
         }
-        let share = self.store.load(version).map_err(|e| Refusal::precondition(e.to_string()))?;
+        let share = self.store.load(version).map_err(|e| match e.away() {
+            true => Refusal::unavailable(format!("this party's parameters of model {version} cannot be read: {e}")),
+            false => Refusal::precondition(e.to_string()),
+        })?;
         if share.feature_names != self.feature_names() || without_bias(&share) {
             let message = format!(
                 "model {version} was trained on other features than this party now holds; train or import it again"

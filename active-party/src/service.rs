@@ -12,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_shared::alignment::Progress;
+use vfl_shared::cli::PartySettings as _;
+use vfl_shared::common_rules::RulesError;
 use vfl_shared::data::{Features, StoreError as FeatureError};
 use vfl_shared::disjoint_sets::DisjointSets;
 use vfl_shared::model::privacy::PrivacyConfig;
@@ -25,6 +27,7 @@ use vfl_shared::rpc::{
 };
 use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve_with_health};
 use vfl_shared::state_file::StateFileError;
+use vfl_shared::state_folder::{FolderError, hold_if_folder};
 use vfl_shared::training::messages::{Labelled, Published, Reply, Start};
 use vfl_shared::training::{Importer, Participant, RecordSource, Rows, TrainingEvent, TrainingRecords};
 use vfl_shared::types::{FeatureBlock, RecordIds};
@@ -51,6 +54,12 @@ pub enum RunError {
     /// The state directory.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The folder of the state.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The rules of other processes.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// The features.
     #[error("[data]: {0}")]
     Features(#[from] FeatureError),
@@ -102,6 +111,8 @@ pub async fn run(
     let traced = settings.monitoring.traces.as_ref();
     let traces = Traces::open(traced, identity.role().as_str(), identity.name().as_str(), &monitor);
     let store = ShareStore::open(&settings.state_dir)?;
+    let _held = hold_if_folder(&settings.state_dir)?;
+    let agreed = settings.rules().agree(&settings.state_dir)?;
     settings.features.check().await?;
     let class_names = settings.features.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
     tracing::info!(features = ?settings.features, "the active party starts");
@@ -110,7 +121,7 @@ pub async fn run(
     let alignments = Arc::new(Alignments::open(&settings, coordinator).map_err(RunError::Alignments)?);
     let scorer = Scorer::new(credentials, settings.coordinator, settings.features, store, settings.peer_timeout)?;
     let scorer = Arc::new(scorer.measured(&monitor));
-    let sets = DisjointSets::open(&settings.state_dir.join("audited.sets")).map_err(RunError::Audits)?;
+    let sets = DisjointSets::open(&settings.state_dir).map_err(RunError::Audits)?;
     let (passive, timeout) = (&settings.passive_parties, settings.peer_timeout);
     let reconstructor = Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?;
     let reconstructor = Arc::new(reconstructor.knowing(settings.known));
@@ -142,9 +153,17 @@ pub async fn run(
         .add_service(Inference::serve(predictor.clone()))
     };
     let _metrics = Endpoint::open(settings.monitoring.metrics, &monitor).await?;
+    let mut replaced = false;
+    let shutdown = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = agreed.replaced() => replaced = true,
+        }
+    };
     let served = serve_with_health(listener, credentials, &settings.limits, &monitor, routes, shutdown).await;
     traces.close().await;
-    Ok(served?)
+    served?;
+    if replaced { Err(RulesError::Replaced.into()) } else { Ok(()) }
 }
 
 impl Service {

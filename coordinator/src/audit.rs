@@ -42,7 +42,7 @@ impl Audits {
     /// # Errors
     /// [`StateFileError`] naming the file that cannot be read or is damaged.
     pub fn new(policy: AuditPolicy, state_dir: &Path) -> Result<Self, StateFileError> {
-        let sets = DisjointSets::open(&state_dir.join("audited.sets"))?;
+        let sets = DisjointSets::open(state_dir)?;
         Ok(Self { policy, sessions: Mutex::default(), bound: Mutex::default(), sets: Mutex::new(sets) })
     }
 

@@ -139,7 +139,7 @@ impl Deployment {
             credentials: active_credentials.clone(),
             limits: Limits::default(),
             monitoring: for_active,
-            state_dir: spec.state_dir.join("active"),
+            state_dir: (&spec.state_dir.join("active")).into(),
             features: place(&active_name, spec.tables.active)?,
             coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
             passive_parties: peers,

@@ -3,7 +3,7 @@
 //! z = W_act y + Σ W_p x_p + b: whoever has the share W_p x_p of a record takes this party out of the sum, and attacks the others
 //! as if there were no more. SECURITY.md says what a share tells of this party's own features.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -56,6 +56,14 @@ impl Collusion {
     #[must_use]
     pub fn new(with: Vec<PartyName>, records: Option<&RecordIds>) -> Self {
         Self { with, records: records.map(|ids| ids.iter().map(Box::from).collect()) }
+    }
+
+    /// Whom and what it names, alike for all that name the same.
+    pub(crate) fn words(&self) -> String {
+        let sorted = |names: Vec<&str>| names.into_iter().collect::<BTreeSet<_>>();
+        let with = sorted(self.with.iter().map(PartyName::as_str).collect());
+        let records = self.records.as_ref().map(|records| sorted(records.iter().map(AsRef::as_ref).collect()));
+        format!("{with:?} {records:?}")
     }
 
     /// Whether a caller gets shares at all.

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
+use vfl_shared::common_rules::Rules;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, TlsFiles, TracesTable};
 use vfl_shared::data::Features;
 use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::state_dir::StateDir;
-use vfl_stores::{DataConfig, StateConfig};
+use vfl_stores::{DataConfig, StateConfig, place_of_state};
 
 pub use alignment::AlignmentTable;
 pub use audit::{AuditMode, AuditPolicy};
@@ -108,14 +109,8 @@ impl Settings {
         check_training(&v.training).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.audit.check().map_err(|e| file.error(format!("[audit]: {e}")))?;
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
-        let state_dir: StateDir = match (&v.state_dir, &v.state) {
-            (Some(folder), None) => folder.into(),
-            (None, Some(state)) => {
-                let table = state.open(credentials.identity().name());
-                table.map_err(|e| file.error(format!("[state]: {e}")))?.into()
-            }
-            _ => return Err(file.error("name `state_dir`, or a database in [state], and not both")),
-        };
+        let state_dir = place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
+        let state_dir = state_dir.map_err(|e| file.error(e))?;
         // A database is looked at by the service: what is there changes without this file.
         let map = match state_dir.folder() {
             Some(folder) => training_map::check(folder, &v.training.transform, width),
@@ -149,6 +144,19 @@ impl PartySettings for Settings {
 
     fn state_dir(&self) -> StateDir {
         self.state_dir.clone()
+    }
+
+    /// All but addresses, certificates and files, of which each process has its own.
+    fn rules(&self) -> Rules {
+        let alignment = AlignmentTable { out: None, ids: None, ..self.alignment.clone() };
+        Rules::new([
+            ("the schema of [data]", format!("{:?}", self.features.schema())),
+            ("[release]", format!("{:?}", self.release)),
+            ("[training]", format!("{:?}", self.training)),
+            ("[audit]", format!("{:?}", self.audit)),
+            ("[collusion]", self.collusion.words()),
+            ("[alignment]", format!("{alignment:?}")),
+        ])
     }
 
     async fn reach(&self) -> Result<(), String> {

@@ -18,7 +18,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod adopt;
 mod align;
 pub mod assess;
 pub mod cli;

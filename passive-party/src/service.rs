@@ -12,6 +12,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_shared::alignment::Frame;
+use vfl_shared::cli::PartySettings as _;
+use vfl_shared::common_rules::RulesError;
 use vfl_shared::data::StoreError as FeatureError;
 use vfl_shared::model::{ShareStore, Staging, StoreError};
 use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
@@ -20,12 +22,12 @@ use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer};
 use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
 use vfl_shared::state_file::StateFileError;
+use vfl_shared::state_folder::{FolderError, hold_if_folder};
 use vfl_shared::training::journal::JournalError;
 use vfl_shared::training::messages::StagedShare;
 use vfl_shared::training::{Importer, Participant};
 use vfl_shared::types::{RecordIds, ShareAnswer, ShareRequest};
 
-use crate::adopt::{FolderError, hold};
 use crate::align::Alignments;
 use crate::collusion::Collusion;
 use crate::config::{Settings, check_release, check_training};
@@ -47,6 +49,9 @@ pub enum RunError {
     /// The folder of the state.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The rules of other processes.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// The features.
     #[error("[data]: {0}")]
     Features(#[from] FeatureError),
@@ -120,10 +125,8 @@ pub async fn run(
     let traced = settings.monitoring.traces.as_ref();
     let traces = Traces::open(traced, identity.role().as_str(), identity.name().as_str(), &monitor);
     let store = ShareStore::open(&settings.state_dir)?;
-    let lock = Arc::new(match settings.state_dir.folder() {
-        Some(folder) => Some(hold(folder)?),
-        None => None,
-    });
+    let lock = Arc::new(hold_if_folder(&settings.state_dir)?);
+    let agreed = settings.rules().agree(&settings.state_dir)?;
     settings.audit.check().map_err(RunError::Audit)?;
     let evaluations = Arc::new(Evaluations::open(&settings.state_dir, settings.audit)?);
     settings.alignment.check(&settings.features).map_err(RunError::Alignment)?;
@@ -164,10 +167,18 @@ pub async fn run(
         )
     };
     let _metrics = Endpoint::open(settings.monitoring.metrics, &monitor).await?;
+    let mut replaced = false;
+    let shutdown = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = agreed.replaced() => replaced = true,
+        }
+    };
     let served = serve(listener, &settings.credentials, &settings.limits, &monitor, routes, shutdown).await;
     traces.close().await;
     drop(lock);
-    Ok(served?)
+    served?;
+    if replaced { Err(RulesError::Replaced.into()) } else { Ok(()) }
 }
 
 /// Logit shares for the coordinator, counted.

@@ -1,9 +1,11 @@
 //! What the command lines of all binaries have in common: exit codes and the last words.
 
+mod adopt;
 mod alignments;
 pub mod case_file;
 mod key_value;
 mod parameters;
+mod rules;
 mod texts;
 
 use std::net::SocketAddr;
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
+use crate::common_rules::Rules;
 use crate::config::ConfigError;
 use crate::service::{Credentials, Peer, check_health, raise_descriptor_limit, shutdown_signal};
 use crate::state_dir::StateDir;
@@ -21,9 +24,11 @@ use crate::telemetry;
 use crate::training::journal::{Journal, Training};
 
 pub use crate::json::json_error;
+pub use adopt::AdoptArgs;
 pub use alignments::AlignmentsArgs;
 pub use key_value::key_value;
 pub use parameters::{ExportArgs, StagingArgs, import_failure, known_classes};
+pub use rules::ReplaceRulesArgs;
 pub use texts::{CompletionsArgs, ManArgs, completions};
 
 /// What the settings of all parties have in common.
@@ -39,6 +44,11 @@ pub trait PartySettings: Sized {
 
     /// Where the party keeps its state.
     fn state_dir(&self) -> StateDir;
+
+    /// What all processes that share the state serve under.
+    fn rules(&self) -> Rules {
+        Rules::new([])
+    }
 
     /// Whether what the config names and is not on this machine can be reached, such as a feature store.
     ///

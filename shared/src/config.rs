@@ -227,7 +227,29 @@ pub struct PeerAddress {
     pub address: String,
 }
 
-/// A peer as a file has it: `address`, or `addresses` of several processes.
+/// Where a service is, as a file has it: `address`, or `addresses` of several processes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Addresses {
+    address: Option<String>,
+    addresses: Option<Vec<String>>,
+}
+
+impl Addresses {
+    /// Of several processes each address, separated by commas.
+    ///
+    /// # Errors
+    /// If there is none, or both forms.
+    pub fn joined(self) -> Result<String, &'static str> {
+        match (self.address, self.addresses) {
+            (Some(address), None) => Ok(address),
+            (None, Some(addresses)) if !addresses.is_empty() => Ok(addresses.join(", ")),
+            _ => Err("name an `address`, or a list of `addresses` where there are several"),
+        }
+    }
+}
+
+/// A peer as a file has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PeerValues {
@@ -240,11 +262,7 @@ impl TryFrom<PeerValues> for PeerAddress {
     type Error = &'static str;
 
     fn try_from(values: PeerValues) -> Result<Self, Self::Error> {
-        let address = match (values.address, values.addresses) {
-            (Some(address), None) => address,
-            (None, Some(addresses)) if !addresses.is_empty() => addresses.join(", "),
-            _ => return Err("a peer has an `address`, or a list of `addresses` where it has several"),
-        };
+        let address = Addresses { address: values.address, addresses: values.addresses }.joined()?;
         Ok(Self { name: values.name, address })
     }
 }

@@ -4,15 +4,19 @@
 //! Whoever answers means therefore remembers which sets they were over.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use foldhash::fast::RandomState;
 use rand::Rng;
 use sha2::{Digest, Sha256};
 
+use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
 use crate::types::RecordIds;
 
+const NAME: &str = "audited.sets";
+const FIX: &str = "it says which sets of records were summarised: restore it from a backup";
+const NOT_SETS: &str = "it is cut off, or no file of sets";
 const MAGIC: &[u8; 16] = b"cloison sets 1\n\0";
 
 /// A record, hashed with the file's salt: 128 bits.
@@ -20,35 +24,46 @@ type Member = [u8; 16];
 /// The members of a new set, and the content of the file with it.
 type Proposed = (Vec<Member>, Vec<u8>);
 
-/// The sets admitted so far, kept in a file.
+/// The sets admitted so far, kept in a file, or by several processes together.
 ///
 /// The file holds salted hashes. They keep ids from a reader who has none, not from one who can guess them.
 #[derive(Debug)]
 pub struct DisjointSets {
     file: StateFile,
+    /// Of the content that was read or written last.
+    seen: Option<Revision>,
     salt: [u8; 16],
     sets: Vec<Vec<Member>>,
     set_of: HashMap<Member, usize, RandomState>,
 }
 
 impl DisjointSets {
-    /// Reads the file; without one, no set was admitted yet, and nothing is made.
+    /// Reads the file of a state directory; without one, no set was admitted yet, and nothing is made.
     ///
     /// # Errors
     /// [`StateFileError`] naming the file that cannot be read or is damaged.
-    pub fn open(path: &Path) -> Result<Self, StateFileError> {
-        let mut all = Self::empty(path);
-        if let Some(content) = all.file.read()? {
-            all.read(&content).ok_or_else(|| all.file.damaged("it is cut off, or no file of sets"))?;
-        }
+    pub fn open(state_dir: impl Into<StateDir>) -> Result<Self, StateFileError> {
+        let mut all = Self::empty(state_dir.into().file(NAME, FIX));
+        all.follow()?;
         Ok(all)
     }
 
-    fn empty(path: &Path) -> Self {
+    fn empty(file: StateFile) -> Self {
         let mut salt = [0; 16];
         rand::rng().fill_bytes(&mut salt);
-        let file = StateFile::new(path, "it says which sets of records were summarised: restore it from a backup");
-        Self { file, salt, sets: Vec::new(), set_of: HashMap::default() }
+        Self { file, seen: None, salt, sets: Vec::new(), set_of: HashMap::default() }
+    }
+
+    /// Takes what another process has admitted since.
+    fn follow(&mut self) -> Result<(), StateFileError> {
+        let Some((revision, content)) = self.file.read_newer(self.seen)? else { return Ok(()) };
+        let mut newer = Self::empty(self.file.clone());
+        if let Some(content) = content {
+            newer.read(&content).ok_or_else(|| newer.file.damaged(NOT_SETS))?;
+        }
+        newer.seen = Some(revision);
+        *self = newer;
+        Ok(())
     }
 
     fn read(&mut self, content: &[u8]) -> Option<()> {
@@ -70,13 +85,19 @@ impl DisjointSets {
     /// # Errors
     /// [`StateFileError`] if the file cannot be written; the set is not admitted then.
     pub fn admit(&mut self, ids: &RecordIds) -> Result<Result<(), usize>, StateFileError> {
-        match self.propose(ids) {
-            Err(known) => Ok(Err(known)),
-            Ok(None) => Ok(Ok(())),
-            Ok(Some((members, content))) => {
-                self.file.write(&content)?;
-                self.add(members);
-                Ok(Ok(()))
+        loop {
+            self.follow()?;
+            match self.propose(ids) {
+                Err(known) => return Ok(Err(known)),
+                Ok(None) => return Ok(Ok(())),
+                Ok(Some((members, content))) => {
+                    // If another process admits one meanwhile, the next look says which.
+                    if let Some(revision) = self.file.swap(self.seen.unwrap_or_default(), &content)? {
+                        self.seen = Some(revision);
+                        self.add(members);
+                        return Ok(Ok(()));
+                    }
+                }
             }
         }
     }
@@ -87,9 +108,9 @@ impl DisjointSets {
     /// # Errors
     /// [`StateFileError::Damaged`] if the content is not one of sets.
     pub fn admit_to(content: Option<&[u8]>, ids: &RecordIds) -> Result<Result<Option<Vec<u8>>, usize>, StateFileError> {
-        let mut all = Self::empty(Path::new("audited.sets"));
+        let mut all = Self::empty(StateFile::new(NAME, FIX));
         if let Some(content) = content {
-            all.read(content).ok_or_else(|| all.file.damaged("it is cut off, or no file of sets"))?;
+            all.read(content).ok_or_else(|| all.file.damaged(NOT_SETS))?;
         }
         Ok(all.propose(ids).map(|new| new.map(|(_, content)| content)))
     }
@@ -137,8 +158,8 @@ mod tests {
     #[test]
     fn a_set_that_overlaps_another_is_not_admitted_after_a_restart_either() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("sets");
-        let mut sets = DisjointSets::open(&path).unwrap();
+        let path = dir.path().join(NAME);
+        let mut sets = DisjointSets::open(dir.path()).unwrap();
         assert!(!path.exists());
         assert_eq!(sets.admit(&ids(["a", "b", "c"])).unwrap(), Ok(()));
         for _ in 0..2 {
@@ -146,14 +167,14 @@ mod tests {
             assert_eq!(sets.admit(&ids(["a", "b"])).unwrap(), Err(2));
             assert_eq!(sets.admit(&ids(["a", "b", "c", "d"])).unwrap(), Err(3));
             assert_eq!(sets.admit(&ids(["c", "d"])).unwrap(), Err(1));
-            sets = DisjointSets::open(&path).unwrap();
+            sets = DisjointSets::open(dir.path()).unwrap();
         }
         assert_eq!(sets.admit(&ids(["d", "e"])).unwrap(), Ok(()));
         assert_eq!(sets.admit(&ids(["a", "b", "c", "d", "e"])).unwrap(), Err(5), "two sets together are another set");
         let content = std::fs::read(&path).unwrap();
         for cut in [0, 5, 16, 31, 33, 40, content.len() - 1] {
             std::fs::write(&path, &content[..cut]).unwrap();
-            let error = DisjointSets::open(&path).unwrap_err();
+            let error = DisjointSets::open(dir.path()).unwrap_err();
             assert!(error.to_string().contains("damaged"), "{cut}: {error}");
         }
     }
@@ -164,7 +185,7 @@ mod tests {
             asked in proptest::collection::vec(proptest::collection::btree_set(0u8..8, 1..4), 1..8)
         ) {
             let dir = tempfile::tempdir().unwrap();
-            let mut sets = DisjointSets::open(&dir.path().join("sets")).unwrap();
+            let mut sets = DisjointSets::open(dir.path()).unwrap();
             let mut admitted: Vec<BTreeSet<u8>> = Vec::new();
             for set in asked {
                 let ids = RecordIds::new(set.iter().map(u8::to_string)).unwrap();

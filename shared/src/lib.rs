@@ -21,6 +21,7 @@
 pub mod alignment;
 pub mod cli;
 pub mod clock;
+pub mod common_rules;
 pub mod config;
 pub mod data;
 pub mod disjoint_sets;
@@ -37,6 +38,7 @@ pub mod rpc;
 pub mod service;
 pub mod state_dir;
 pub mod state_file;
+pub mod state_folder;
 pub mod state_table;
 pub mod telemetry;
 #[cfg(feature = "test-util")]

@@ -6,7 +6,9 @@ mod client;
 mod publish;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use vfl_shared::cli::{AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ServeArgs};
+use vfl_shared::cli::{
+    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs, ServeArgs,
+};
 use vfl_shared::config::ConfigFile;
 use vfl_stores::cli::{LoadArgs, SchemaArgs};
 
@@ -71,6 +73,10 @@ enum Command {
     Predict(PredictArgs),
     /// Run reconstruction attacks on a case file, without any service.
     Attack(AttackArgs),
+    /// Take the state of a folder into the database of [state], for several processes to share.
+    AdoptState(AdoptArgs),
+    /// Have all processes that share [state] serve under the rules of this file.
+    ReplaceRules(ReplaceRulesArgs),
     /// Print the script that completes this command in a shell.
     Completions(CompletionsArgs),
     /// Print the page of the manual, or write one for each command.
@@ -102,6 +108,8 @@ impl Cli {
             }),
             Command::Predict(args) => args.run().await,
             Command::Attack(args) => args.run(),
+            Command::AdoptState(args) => args.run::<Settings>(),
+            Command::ReplaceRules(args) => args.run::<Settings>(),
         }
     }
 }

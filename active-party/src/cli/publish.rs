@@ -80,7 +80,7 @@ impl ImportArgs {
         let name = settings.credentials.identity().name();
         let imported = import_parameters(Importing {
             path: &self.parameters,
-            state_dir: &(&settings.state_dir).into(),
+            state_dir: &settings.state_dir,
             feature_names: &names,
             classes: Some(&classes),
             active_party: name,

@@ -64,7 +64,7 @@ async fn second_active(
         credentials: deployment.active_credentials.clone(),
         limits: Default::default(),
         monitoring: Default::default(),
-        state_dir: dir.to_owned(),
+        state_dir: dir.into(),
         features,
         coordinator: deployment.coordinator_peer(),
         passive_parties: Vec::new(),

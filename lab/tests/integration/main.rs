@@ -1,6 +1,7 @@
 //! All parties in one process, over real sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+mod active_processes;
 mod alignment;
 mod alignment_ids;
 mod audits;

@@ -16,13 +16,13 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use vfl_coordinator::config::Budgets;
 use vfl_lab::deployment::{Deployment, white_box};
-use vfl_passive_party::adopt::{FolderError, adopt, hold};
 use vfl_passive_party::config::{AlignmentTable, AuditPolicy, Grant, ReleasePolicy, Settings, TrainingPolicy};
 use vfl_passive_party::consent::Consent;
 use vfl_passive_party::evaluation::accountant::RHO;
 use vfl_passive_party::evaluation::{SetFacts, renew, scorings};
 use vfl_passive_party::release::releases;
 use vfl_passive_party::transform::TransformConfig;
+use vfl_shared::cli::PartySettings as _;
 use vfl_shared::alignment::{Aligner, Side, Summary, runs};
 use vfl_shared::data::{Dataset, FeatureTable};
 use vfl_shared::rpc::pb::align_job_event::Event;
@@ -32,6 +32,7 @@ use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{RefusalKind, pb};
 use vfl_shared::service::{Peer, Role, channel};
 use vfl_shared::state_dir::StateDir;
+use vfl_shared::state_folder::{FolderError, adopt, hold};
 use vfl_shared::training::TrainingGate;
 use vfl_shared::training::journal::{Journal, Proposal};
 use vfl_shared::types::{PartyName, RecordIds};
@@ -475,6 +476,30 @@ async fn a_process_that_is_cut_off_decides_nothing() {
     for process in processes {
         process.end().await;
     }
+    site.end().await;
+}
+
+/// A file that was forgotten when the others were tightened allows nothing: its process does not serve, and one that serves ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_serve_under_the_same_rules() {
+    let loose = AuditPolicy { allowed: true, max_scorings: 50, ..Default::default() };
+    let tight = AuditPolicy { max_scorings: 3, ..loose };
+    let Some((site, [a, b])) = two(|settings| settings.audit = loose).await else { return };
+    let tightened = || Settings { audit: tight, ..site.settings(&site.schema.url) };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let refused = Site::start(listener, tightened()).task.await.unwrap().unwrap_err();
+    assert!(refused.starts_with("[audit] is not") && refused.contains("replace-rules"), "{refused}");
+
+    assert_eq!(tightened().rules().replace(&site.state()).unwrap(), ["[audit]"]);
+    let within = |process: Process| tokio::time::timeout(Duration::from_secs(30), process.task);
+    for process in [a, b] {
+        let ended = within(process).await.expect("it ends by itself").unwrap().unwrap_err();
+        assert!(ended.contains("were replaced"), "{ended}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let process = Site::start(listener, tightened());
+    site.up(process.address).await;
+    process.end().await;
     site.end().await;
 }
 

@@ -1,6 +1,5 @@
 //! The command line of the passive party.
 
-mod adopt;
 mod assess;
 mod case;
 mod import;
@@ -10,12 +9,12 @@ mod transform;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use vfl_shared::cli::{
-    AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ServeArgs, TrainingsArgs, known_classes,
+    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs, ServeArgs, TrainingsArgs,
+    known_classes,
 };
 use vfl_shared::config::ConfigFile;
 use vfl_stores::cli::{LoadArgs, SchemaArgs};
 
-pub use adopt::AdoptArgs;
 pub use assess::{AssessArgs, assess_case};
 pub use import::ImportArgs;
 pub use releases::ReleasesArgs;
@@ -84,6 +83,8 @@ enum Command {
     Scorings(ScoringsArgs),
     /// Take the state of a folder into the database of [state], for several processes to share.
     AdoptState(AdoptArgs),
+    /// Have all processes that share [state] serve under the rules of this file.
+    ReplaceRules(ReplaceRulesArgs),
     /// Print the script that completes this command in a shell.
     Completions(CompletionsArgs),
     /// Print the page of the manual, or write one for each command.
@@ -115,7 +116,8 @@ impl Cli {
             Command::Alignments(args) => args.run::<Settings>(),
             Command::Trainings(args) => args.run::<Settings>(),
             Command::Scorings(args) => args.run(),
-            Command::AdoptState(args) => args.run(),
+            Command::AdoptState(args) => args.run::<Settings>(),
+            Command::ReplaceRules(args) => args.run::<Settings>(),
         }
     }
 }

@@ -34,4 +34,4 @@ pub use parquet_file::{ParquetConfig, ParquetRows};
 pub use parquet_store::ParquetStore;
 pub use postgres::{PostgresConfig, PostgresStore};
 pub use sqlite::{SqliteConfig, SqliteStore};
-pub use state::StateConfig;
+pub use state::{StateConfig, place_of_state};

@@ -5,7 +5,7 @@
 //! without doing its work twice.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use vfl_shared::heavy::waiting;
+use vfl_shared::state_dir::StateDir;
 use vfl_shared::state_table::{Reading, Revision, StateTable, StateTableError};
 use vfl_shared::types::PartyName;
 
@@ -76,6 +77,18 @@ impl StateConfig {
         let thread = std::thread::Builder::new().name("state".into());
         thread.spawn(move || runtime.block_on(work.run(asked))).map_err(|e| e.to_string())?;
         Ok(Arc::new(PostgresState { asks }))
+    }
+}
+
+/// Where a party keeps its state: in a folder, or in the table of `[state]`.
+///
+/// # Errors
+/// If both or neither are named; what is wrong with the URL, which is never quoted.
+pub fn place_of_state(folder: Option<&Path>, shared: Option<&StateConfig>, party: &PartyName) -> Result<StateDir, String> {
+    match (folder, shared) {
+        (Some(folder), None) => Ok(folder.into()),
+        (None, Some(state)) => state.open(party).map(StateDir::from).map_err(|e| format!("[state]: {e}")),
+        _ => Err("name `state_dir`, or a database in [state], and not both".into()),
     }
 }
 

@@ -1,18 +1,15 @@
-//! `adopt-state`: takes the state of a folder into the database of `[state]`.
+//! `adopt-state`: takes the state of a folder into the database of `[state]`, alike for the two parties that may share one.
 
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::Args;
-use vfl_shared::cli::CliError;
+use super::{CliError, PartySettings};
+use crate::state_folder::{FolderError, adopt};
 
-use crate::adopt::{FolderError, adopt};
-use crate::config::Settings;
-
-/// `passive-party adopt-state`
-#[derive(Debug, Args)]
+/// The options of `adopt-state`.
+#[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
+Example, of a passive party:
   passive-party adopt-state --config passive-party.toml --from state/passive-party
 
 The config names the database in [state]. It must hold no state yet. The service on the folder must be stopped; none serves from the
@@ -27,9 +24,13 @@ pub struct AdoptArgs {
 }
 
 impl AdoptArgs {
-    pub(super) fn run(self) -> Result<(), CliError> {
-        let (_, settings) = Settings::read(&self.config).map_err(|e| CliError::Input(e.to_string()))?;
-        let files = adopt(&self.from, &settings.state_dir).map_err(|e| match e {
+    /// Copies the files, and says how many.
+    ///
+    /// # Errors
+    /// [`CliError`]: what is wrong with the config, or why the state cannot be taken.
+    pub fn run<S: PartySettings>(&self) -> Result<(), CliError> {
+        let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
+        let files = adopt(&self.from, &settings.state_dir()).map_err(|e| match e {
             FolderError::File(_) | FolderError::InUse(_) => CliError::failed(e),
             other => CliError::Input(other.to_string()),
         })?;

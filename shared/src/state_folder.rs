@@ -1,12 +1,12 @@
-//! The state of a folder, taken into a database that several processes share.
+//! A folder of state that one process holds, and the way of its state into a database that several processes share.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use vfl_shared::files;
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_file::{StateFile, StateFileError};
-use vfl_shared::state_table::Revision;
+use crate::files;
+use crate::state_dir::StateDir;
+use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
 
 /// Says in a folder that its state is elsewhere: two records of what was spent would each allow it all.
 const MOVED: &str = "moved";
@@ -18,10 +18,10 @@ const FIX: &str = "restore it from a backup";
 /// Why a folder of state cannot be held, or taken elsewhere.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// Two processes would each make releases and count scorings without knowing of the other's.
+    /// Two processes would each count what they tell without knowing of the other's.
     #[error(
-        "state_dir {} is in use by another passive party; stop that process, give each a state_dir of its own, or have processes \
-         of one party share a database ([state])", .0.display()
+        "state_dir {} is in use by another process; stop it, give each party a state_dir of its own, or have processes of one party \
+         share a database ([state])", .0.display()
     )]
     InUse(PathBuf),
     /// The state is in a database by now.
@@ -52,6 +52,14 @@ pub fn hold(folder: &Path) -> Result<File, FolderError> {
         true => Err(FolderError::Moved(folder.to_owned())),
         false => Ok(lock),
     }
+}
+
+/// The same where state is in a folder; what is in a database several processes have.
+///
+/// # Errors
+/// [`FolderError`].
+pub fn hold_if_folder(state: &StateDir) -> Result<Option<File>, FolderError> {
+    state.folder().map(hold).transpose()
 }
 
 fn lock(folder: &Path) -> Result<File, FolderError> {

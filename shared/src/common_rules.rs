@@ -1,0 +1,142 @@
+//! That all processes of a party serve under the same rules.
+//!
+//! Processes that share their state count together, but each decides by its own configuration file: a file that was forgotten when the
+//! others were tightened would go on allowing what they refuse. The first process writes hashes of its rules beside the state. One
+//! with others is refused, until an operator replaces them; those that serve under the old ones then end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::hex;
+use crate::state_dir::StateDir;
+use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
+
+/// How often a process looks whether its rules were replaced.
+const LOOK: Duration = Duration::from_secs(5);
+const SCHEMA: u32 = 1;
+const FIX: &str = "write them anew with `replace-rules`";
+
+/// Why a process may not serve under its rules.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// The database.
+    #[error(transparent)]
+    File(#[from] StateFileError),
+    /// Others serve under other rules.
+    #[error(
+        "{} is not what the processes of this party serve under. Give all of them the same, or run `replace-rules` with this \
+         file: those that serve under the old rules then end", .0.join(", ")
+    )]
+    Others(Vec<String>),
+    /// They changed while the process served.
+    #[error("the rules of this party were replaced (`replace-rules`): start this process with the new ones")]
+    Replaced,
+}
+
+/// The rules of a process, by the table of its configuration file that they stand in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    schema: u32,
+    /// Hashes: the rules themselves may name files and persons.
+    tables: BTreeMap<String, String>,
+}
+
+impl Rules {
+    /// The rules, each table in words that two processes write alike if it is the same.
+    #[must_use]
+    pub fn new<'a>(tables: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        let hashed = |(name, words): (&str, String)| (name.to_owned(), hex(Sha256::digest(words.as_bytes())));
+        Self { schema: SCHEMA, tables: tables.into_iter().map(hashed).collect() }
+    }
+
+    /// The tables that are not alike.
+    fn apart(&self, other: &Self) -> Vec<String> {
+        let names = self.tables.keys().chain(other.tables.keys().filter(|name| !self.tables.contains_key(*name)));
+        names.filter(|name| self.tables.get(*name) != other.tables.get(*name)).cloned().collect()
+    }
+
+    /// Serves under these rules if no process serves under others. In a folder, which has one process, there is nothing to agree on.
+    ///
+    /// # Errors
+    /// [`RulesError`].
+    pub fn agree(&self, state: &StateDir) -> Result<Agreed, RulesError> {
+        if state.folder().is_some() {
+            return Ok(Agreed(None));
+        }
+        let file = file(state);
+        loop {
+            match file.read_versioned::<Self>(SCHEMA)? {
+                Some(others) if others == *self => return Ok(Agreed(Some((file, self.clone())))),
+                Some(others) => return Err(RulesError::Others(self.apart(&others))),
+                // If another process is first, the next look says under which rules.
+                None => drop(file.swap(Revision::default(), &file.json(self)?)?),
+            }
+        }
+    }
+
+    /// Puts these rules in the place of those that are there, and says which tables change.
+    ///
+    /// # Errors
+    /// [`StateFileError`].
+    pub fn replace(&self, state: &StateDir) -> Result<Vec<String>, StateFileError> {
+        let file = file(state);
+        let before = file.read_versioned::<Self>(SCHEMA)?;
+        file.write_json(self)?;
+        Ok(before.map(|before| self.apart(&before)).unwrap_or_default())
+    }
+}
+
+fn file(state: &StateDir) -> StateFile {
+    state.file("rules.json", FIX)
+}
+
+/// Rules that all processes serve under; of a folder none.
+#[derive(Debug)]
+pub struct Agreed(Option<(StateFile, Rules)>);
+
+impl Agreed {
+    /// Completes when other rules have taken their place, or none. While the database cannot be asked, the rules stand.
+    pub async fn replaced(self) {
+        let Some((file, own)) = self.0 else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let file = file.clone();
+            let read = tokio::task::spawn_blocking(move || file.read_versioned::<Rules>(SCHEMA)).await;
+            match read {
+                Ok(Ok(Some(now))) if now == own => {}
+                Ok(Ok(_)) => return,
+                Ok(Err(error)) => tracing::debug!(%error, "whether the rules still stand is not known"),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_that_differ_are_named() {
+        let rules = |audit: &str| Rules::new([("[audit]", audit.to_owned()), ("[release]", "none".to_owned())]);
+        assert_eq!(rules("a"), rules("a"));
+        assert_eq!(rules("a").apart(&rules("b")), ["[audit]"]);
+        assert_eq!(rules("a").apart(&Rules::new([])), ["[audit]", "[release]"]);
+        assert_eq!(Rules::new([]).apart(&rules("a")), ["[audit]", "[release]"]);
+        let said = RulesError::Others(rules("a").apart(&rules("b"))).to_string();
+        assert!(said.starts_with("[audit] is not") && said.contains("replace-rules"), "{said}");
+    }
+
+    #[test]
+    fn a_folder_has_one_process() {
+        let dir = tempfile::tempdir().unwrap();
+        for audit in ["a", "b"] {
+            assert!(Rules::new([("[audit]", audit.to_owned())]).agree(&dir.path().into()).unwrap().0.is_none());
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
