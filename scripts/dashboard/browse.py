@@ -79,18 +79,18 @@ class Browser:
             passed.append(at["text"] or at["label"] or at["id"])
         raise AssertionError(f"{wanted!r} is not reached with Tab on {self.title()!r}; passed {passed}")
 
-    def follow(self, wanted, leads_to, seconds=30):
+    def follow(self, wanted, leads_to, seconds=60):
         """Goes to a link or button with Tab, presses Enter, waits for the page it leads to."""
         self.tab_to(wanted)
         self.enter(leads_to, seconds)
 
-    def enter(self, leads_to, seconds=30):
+    def enter(self, leads_to, seconds=60):
         """Presses Enter, waits for the page that this leads to, which may have the title of the one before."""
         self.script("window.before = true")
         self.keys(ENTER)
         self.wait(leads_to, seconds)
 
-    def wait(self, title, seconds=30):
+    def wait(self, title, seconds=60):
         until = time.monotonic() + seconds
         while True:
             try:

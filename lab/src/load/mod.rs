@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use vfl_shared::rpc::STREAM_CHUNK_RECORDS;
+use vfl_shared::rpc::PREDICT_CHUNK_RECORDS;
 
 use crate::progress::Progress;
 pub use bench::Bench;
@@ -170,7 +170,7 @@ async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
         let what = format!("Predict, 1 record, {in_flight} in flight ({} B → {} B)", sizes.0, sizes.1);
         lines.push(line(what, "calls", 1.0, &rounds));
     }
-    let bulk = sides.requests(STREAM_CHUNK_RECORDS, usize::MAX);
+    let bulk = sides.requests(PREDICT_CHUNK_RECORDS, usize::MAX);
     let sizes = sides.sizes(&bulk[0]).await?;
     let mut rounds = Vec::new();
     for _ in 0..args.rounds {
@@ -178,8 +178,8 @@ async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
         rounds.push(sides.stream(&bulk, sizes, seconds).await?);
         done += 1;
     }
-    let what = format!("PredictStream, {STREAM_CHUNK_RECORDS} records a message ({} B → {} B)", sizes.0, sizes.1);
-    lines.push(line(what, "rows", STREAM_CHUNK_RECORDS as f64, &rounds));
+    let what = format!("PredictStream, {PREDICT_CHUNK_RECORDS} records a message ({} B → {} B)", sizes.0, sizes.1);
+    lines.push(line(what, "rows", PREDICT_CHUNK_RECORDS as f64, &rounds));
     bar.done(&told(args));
     sides.bench.end().await?;
     Ok(lines)

@@ -85,7 +85,7 @@ async fn predictions_are_those_of_the_central_model() {
         let answer = score(&here.deployment, all).await.unwrap();
         let trained_on = answer.row_status.iter().filter(|&&s| s == pb::RowStatus::TrainingRecord as i32).count();
         assert_eq!(trained_on, here.dataset.split().train.len(), "exactly the training records are not served");
-        assert!(all.len() > 2 * vfl_shared::rpc::STREAM_CHUNK_RECORDS, "this was a stream");
+        assert!(all.len() > 2 * vfl_shared::rpc::PREDICT_CHUNK_RECORDS, "this was a stream");
         check(&here, &central, all, answer);
         here.deployment.stop().await.unwrap();
     }
