@@ -9,7 +9,9 @@ use serde::Deserialize;
 use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
 use vfl_shared::cli::PartySettings;
 use vfl_shared::common_rules::Rules;
-use vfl_shared::config::{Addresses, ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable};
+use vfl_shared::config::{
+    Addresses, ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable,
+};
 use vfl_shared::data::{FeatureTable, Features};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};

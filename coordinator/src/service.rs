@@ -17,7 +17,7 @@ use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough};
-use vfl_shared::service::{Role, ServeError, TlsError, caller, serve, until_stopped};
+use vfl_shared::service::{Role, ServeError, TlsError, caller, own_task, serve, until_stopped};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::Account;
@@ -353,11 +353,14 @@ impl Coordinator for Service {
                 let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
                 async move {
                     let message = message?;
-                    let work = async {
-                        let request = Prediction::try_from(message)?;
-                        Ok::<pb::PredictResponse, Status>(engine.predict(&caller, request).await?.into())
+                    let answer = async move {
+                        let work = async {
+                            let request = Prediction::try_from(message)?;
+                            Ok::<pb::PredictResponse, Status>(engine.predict(&caller, request).await?.into())
+                        };
+                        tracer.serve(traces::Name::Predict, parent, work).await
                     };
-                    tracer.serve(traces::Name::Predict, parent, work).await
+                    own_task(answer).await?
                 }
             })
             .buffered(PIPELINE)

@@ -20,7 +20,7 @@ use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
 use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer};
-use vfl_shared::service::{PeerIdentity, ServeError, caller, serve, until_stopped};
+use vfl_shared::service::{PeerIdentity, ServeError, caller, own_task, serve, until_stopped};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::state_folder::{FolderError, hold_if_folder};
 use vfl_shared::training::journal::JournalError;
@@ -250,11 +250,14 @@ impl PassiveParty for Service {
                 let question = message.question;
                 // The stream is of all predictions: each question names its own trace.
                 let parent = Context::from_wire(&message.trace_context);
-                let answered = async {
-                    let request = ShareRequest::try_from(message)?;
-                    shares(&logits, &predictions, &request).await
+                let answer = async move {
+                    let shares = async {
+                        let request = ShareRequest::try_from(message)?;
+                        shares(&logits, &predictions, &request).await
+                    };
+                    tracer.serve(traces::Name::ComputeShares, parent, shares).await
                 };
-                let answered = tracer.serve(traces::Name::ComputeShares, parent, answered).await;
+                let answered = own_task(answer).await.and_then(|answered| answered);
                 Ok::<_, Status>(stream_answer(question, answered))
             }
         });

@@ -303,9 +303,7 @@ async fn an_alignment_counts_for_all_processes() {
     let Some(site) = site().await else { return };
     let [a, b] = site.two().await;
     let passive = site.deployment.passive_peers().remove(0).name;
-    let align = async |address| {
-        ask_of(site.client(Role::ActiveParty, &[address]), None).await
-    };
+    let align = async |address| ask_of(site.client(Role::ActiveParty, &[address]), None).await;
     assert!(align(a.address).await.unwrap().0.len() > 100);
     let refused = align(b.address).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");

@@ -21,7 +21,8 @@ use vfl_shared::service::{Peer, Role};
 use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
 
 use super::support::{
-    Trained, active_client, config, coordinator_client, large_dataset, score, spec, test_ids, trained, trained_on, training_ids,
+    Trained, active_client, config, coordinator_client, large_dataset, score, spec, test_ids, trained, trained_on,
+    training_ids,
 };
 
 const EPOCHS: u32 = 3;

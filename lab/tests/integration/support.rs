@@ -9,7 +9,8 @@ use vfl_lab::deployment::{AlignmentRuns, Deployment, DeploymentSpec, active_name
 use vfl_passive_party::config::TrainingPolicy;
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{
-    self, Dataset, DatasetName, DatasetSpec, PassiveColumns, SyntheticFields, SyntheticParameters, VerticalSplit, partition,
+    self, Dataset, DatasetName, DatasetSpec, PassiveColumns, SyntheticFields, SyntheticParameters, VerticalSplit,
+    partition,
 };
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;

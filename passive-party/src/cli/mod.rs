@@ -9,8 +9,8 @@ mod transform;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use vfl_shared::cli::{
-    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs, ServeArgs, TrainingsArgs,
-    known_classes,
+    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs, ServeArgs,
+    TrainingsArgs, known_classes,
 };
 use vfl_shared::config::ConfigFile;
 use vfl_stores::cli::{LoadArgs, SchemaArgs};

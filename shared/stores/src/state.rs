@@ -84,7 +84,11 @@ impl StateConfig {
 ///
 /// # Errors
 /// If both or neither are named; what is wrong with the URL, which is never quoted.
-pub fn place_of_state(folder: Option<&Path>, shared: Option<&StateConfig>, party: &PartyName) -> Result<StateDir, String> {
+pub fn place_of_state(
+    folder: Option<&Path>,
+    shared: Option<&StateConfig>,
+    party: &PartyName,
+) -> Result<StateDir, String> {
     match (folder, shared) {
         (Some(folder), None) => Ok(folder.into()),
         (None, Some(state)) => state.open(party).map(StateDir::from).map_err(|e| format!("[state]: {e}")),
