@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
 use vfl_shared::cli::PartySettings;
-use vfl_shared::common_rules::Rules;
+use vfl_shared::common_rules::CommonRules;
 use vfl_shared::config::{
     Addresses, ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable,
 };
@@ -319,9 +319,9 @@ impl PartySettings for Settings {
     }
 
     /// All but addresses, certificates and files, of which each process has its own.
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> CommonRules {
         let alignment = AlignmentTable { ids: None, ..self.alignment.clone() };
-        Rules::new([
+        CommonRules::new([
             ("the schema of [data]", format!("{:?}", self.features.schema())),
             ("[audit] allowed", format!("{:?}", self.audits_allowed)),
             ("[training.privacy]", format!("{:?}", self.privacy)),

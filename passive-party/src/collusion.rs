@@ -60,9 +60,9 @@ impl Collusion {
 
     /// Whom and what it names, alike for all that name the same.
     pub(crate) fn words(&self) -> String {
-        let sorted = |names: Vec<&str>| names.into_iter().collect::<BTreeSet<_>>();
-        let with = sorted(self.with.iter().map(PartyName::as_str).collect());
-        let records = self.records.as_ref().map(|records| sorted(records.iter().map(AsRef::as_ref).collect()));
+        let with: BTreeSet<&str> = self.with.iter().map(PartyName::as_str).collect();
+        let records: Option<BTreeSet<&str>> =
+            self.records.as_ref().map(|records| records.iter().map(AsRef::as_ref).collect());
         format!("{with:?} {records:?}")
     }
 

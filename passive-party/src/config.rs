@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
-use vfl_shared::common_rules::Rules;
+use vfl_shared::common_rules::CommonRules;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, TlsFiles, TracesTable};
 use vfl_shared::data::Features;
 use vfl_shared::monitoring::Monitoring;
@@ -147,9 +147,9 @@ impl PartySettings for Settings {
     }
 
     /// All but addresses, certificates and files, of which each process has its own.
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> CommonRules {
         let alignment = AlignmentTable { out: None, ids: None, ..self.alignment.clone() };
-        Rules::new([
+        CommonRules::new([
             ("the schema of [data]", format!("{:?}", self.features.schema())),
             ("[release]", format!("{:?}", self.release)),
             ("[training]", format!("{:?}", self.training)),

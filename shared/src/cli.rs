@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use crate::common_rules::Rules;
+use crate::common_rules::CommonRules;
 use crate::config::ConfigError;
 use crate::service::{Credentials, Peer, check_health, raise_descriptor_limit, shutdown_signal};
 use crate::state_dir::StateDir;
@@ -46,8 +46,8 @@ pub trait PartySettings: Sized {
     fn state_dir(&self) -> StateDir;
 
     /// What all processes that share the state serve under.
-    fn rules(&self) -> Rules {
-        Rules::new([])
+    fn rules(&self) -> CommonRules {
+        CommonRules::new([])
     }
 
     /// Whether what the config names and is not on this machine can be reached, such as a feature store.

@@ -39,13 +39,13 @@ pub enum RulesError {
 
 /// The rules of a process, by the table of its configuration file that they stand in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rules {
+pub struct CommonRules {
     schema: u32,
     /// Hashes: the rules themselves may name files and persons.
     tables: BTreeMap<String, String>,
 }
 
-impl Rules {
+impl CommonRules {
     /// The rules, each table in words that two processes write alike if it is the same.
     #[must_use]
     pub fn new<'a>(tables: impl IntoIterator<Item = (&'a str, String)>) -> Self {
@@ -94,9 +94,9 @@ fn file(state: &StateDir) -> StateFile {
     state.file("rules.json", FIX)
 }
 
-/// Rules that all processes serve under; of a folder none.
+/// CommonRules that all processes serve under; of a folder none.
 #[derive(Debug)]
-pub struct Agreed(Option<(StateFile, Rules)>);
+pub struct Agreed(Option<(StateFile, CommonRules)>);
 
 impl Agreed {
     /// Completes when other rules have taken their place, or none. While the database cannot be asked, the rules stand.
@@ -105,7 +105,7 @@ impl Agreed {
         loop {
             tokio::time::sleep(LOOK).await;
             let file = file.clone();
-            let read = tokio::task::spawn_blocking(move || file.read_versioned::<Rules>(SCHEMA)).await;
+            let read = tokio::task::spawn_blocking(move || file.read_versioned::<CommonRules>(SCHEMA)).await;
             match read {
                 Ok(Ok(Some(now))) if now == own => {}
                 Ok(Ok(_)) => return,
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn tables_that_differ_are_named() {
-        let rules = |audit: &str| Rules::new([("[audit]", audit.to_owned()), ("[release]", "none".to_owned())]);
+        let rules = |audit: &str| CommonRules::new([("[audit]", audit.to_owned()), ("[release]", "none".to_owned())]);
         assert_eq!(rules("a"), rules("a"));
         assert_eq!(rules("a").apart(&rules("b")), ["[audit]"]);
-        assert_eq!(rules("a").apart(&Rules::new([])), ["[audit]", "[release]"]);
-        assert_eq!(Rules::new([]).apart(&rules("a")), ["[audit]", "[release]"]);
+        assert_eq!(rules("a").apart(&CommonRules::new([])), ["[audit]", "[release]"]);
+        assert_eq!(CommonRules::new([]).apart(&rules("a")), ["[audit]", "[release]"]);
         let said = RulesError::Others(rules("a").apart(&rules("b"))).to_string();
         assert!(said.starts_with("[audit] is not") && said.contains("replace-rules"), "{said}");
     }
@@ -135,7 +135,7 @@ mod tests {
     fn a_folder_has_one_process() {
         let dir = tempfile::tempdir().unwrap();
         for audit in ["a", "b"] {
-            assert!(Rules::new([("[audit]", audit.to_owned())]).agree(&dir.path().into()).unwrap().0.is_none());
+            assert!(CommonRules::new([("[audit]", audit.to_owned())]).agree(&dir.path().into()).unwrap().0.is_none());
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
