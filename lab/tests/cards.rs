@@ -1,14 +1,14 @@
 //! Cards: every one is whole, what they hold cannot be changed unnoticed, and computing them can be stopped and shared out.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use vfl_lab::reproduce::cards::{
-    Card, Found, Plan, R_CURVES, Shard, Shelf, Test, Verdict, judge, make, published, read_folder, shelf, summary,
+    Card, Found, Made, Plan, R_CURVES, Shard, Shelf, Test, Verdict, judge, make, published, read_folder, shelf, summary,
 };
-use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document};
+use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document, ReproduceError, StoreUrl};
 use vfl_shared::hex;
 
 fn folder() -> PathBuf {
@@ -144,7 +144,8 @@ fn cards_of_one_computation_are_of_one_part() {
     let computed = |part| {
         let shard = Some(Shard { part, of: 2 });
         let out = temporary.path().join("out");
-        let made = make(&shelf.cards, &Plan { out, data_dir: None, quick: false, seed: 7, threads: 1, shard }).unwrap();
+        let plan = Plan { out, data_dir: None, quick: false, seed: 7, threads: 1, shard, store: None };
+        let made = make(&shelf.cards, &plan).unwrap();
         let mut names: Vec<String> = made.computed.into_iter().map(|(name, _)| name).collect();
         names.sort();
         names
@@ -163,8 +164,16 @@ fn parts_and_stopped_runs_end_with_the_same_bytes() {
     let shelf = read_folder(&at("cards")).unwrap();
     let cards = &shelf.cards;
     assert_eq!(cards.len(), 3);
-    let plan = |out: &str, shard, threads| Plan { out: at(out), data_dir: None, quick: false, seed: 7, threads, shard };
-    let pages = |made: &vfl_lab::reproduce::cards::Made| {
+    let plan = |out: &str, shard, threads| Plan {
+        out: at(out),
+        data_dir: None,
+        quick: false,
+        seed: 7,
+        threads,
+        shard,
+        store: None,
+    };
+    let pages = |made: &Made| {
         let summary = summary(&shelf, &made.documents, false).unwrap();
         (summary.html, summary.markdown, summary.json)
     };
@@ -189,6 +198,146 @@ fn parts_and_stopped_runs_end_with_the_same_bytes() {
     // Other settings are another card.
     let quick = make(cards, &Plan { seed: 8, ..plan("whole", None, 2) }).unwrap();
     assert_eq!(quick.computed.len(), 3);
+}
+
+/// The names and contents of all files under a folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Small cards in a folder, and plans with a store beside folders that parts do not share.
+struct WithStore {
+    temporary: tempfile::TempDir,
+    cards: Vec<Card>,
+}
+
+impl WithStore {
+    fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("given");
+        std::fs::create_dir(&folder).unwrap();
+        small_cards(&folder);
+        // Of one computation with r-one.
+        std::fs::write(folder.join("r-four.toml"), SMALL).unwrap();
+        let cards = read_folder(&folder).unwrap().cards;
+        Self { temporary, cards }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.temporary.path().join(name)
+    }
+
+    fn make(&self, out: &str, shard: Option<Shard>, store: Option<&str>) -> Result<Made, ReproduceError> {
+        let store = store.map(|name| StoreUrl::Folder(self.at(name)));
+        let plan = Plan { out: self.at(out), data_dir: None, quick: false, seed: 7, threads: 1, shard, store };
+        make(&self.cards, &plan)
+    }
+}
+
+/// How many cards were computed, were in the folder, came from the store, and could not be put.
+fn counts(made: &Made) -> [usize; 4] {
+    assert!(made.failed.is_empty(), "{:?}", made.failed);
+    [made.computed.len(), made.kept, made.fetched, made.unstored]
+}
+
+/// Parts with a folder each and one store make the files of one process, and nothing is computed twice.
+#[test]
+fn parts_without_a_common_folder_meet_in_a_store() {
+    let with = WithStore::new();
+    assert_eq!(counts(&with.make("whole", None, None).unwrap()), [4, 0, 0, 0]);
+    let mut computed = 0;
+    for part in 1..=2 {
+        let made = with.make(&format!("part-{part}"), Some(Shard { part, of: 2 }), Some("store")).unwrap();
+        assert_eq!(made.unstored, 0);
+        computed += made.computed.len();
+    }
+    assert_eq!(computed, 4);
+    let store = files(&with.at("store"));
+    // Two cards share an object.
+    let objects = |folder: &str| store.keys().filter(|path| path.starts_with(folder)).count();
+    assert_eq!((objects("cards"), objects("models")), (3, files(&with.at("whole/models")).len()));
+    for (path, content) in store.iter().filter(|(path, _)| path.starts_with("cards")) {
+        let document: serde_json::Value = serde_json::from_slice(content).unwrap();
+        assert_eq!(path.file_stem().unwrap().to_str(), document["key"].as_str());
+    }
+    let merged = with.make("merged", None, Some("store")).unwrap();
+    assert_eq!((counts(&merged), merged.elsewhere), ([0, 0, 4, 0], 0));
+    assert!(files(&with.at("merged/cards")) == files(&with.at("whole/cards")));
+    // The merge changes nothing in the store, and what it took is a file now.
+    assert!(files(&with.at("store")) == store);
+    assert_eq!(counts(&with.make("merged", None, Some("store")).unwrap()), [0, 4, 0, 0]);
+}
+
+/// A part that was stopped, and lost its folder, goes on after what it put. Whatever else is in the place of an object is computed again
+/// and replaced.
+#[test]
+fn damaged_and_foreign_objects_are_mended() {
+    let with = WithStore::new();
+    with.make("whole", None, Some("store")).unwrap();
+    let sound = files(&with.at("store"));
+    let cards: Vec<&PathBuf> = sound.keys().filter(|path| path.starts_with("cards")).collect();
+    let models: Vec<&PathBuf> = sound.keys().filter(|path| path.starts_with("models")).collect();
+    let place = |path: &Path| with.at("store").join(path);
+    let [cut, foreign, empty] = cards[..] else { panic!("{cards:?}") };
+    std::fs::write(place(cut), &sound[cut][..sound[cut].len() / 2]).unwrap();
+    std::fs::write(place(foreign), &sound[empty]).unwrap();
+    std::fs::write(place(empty), "").unwrap();
+    for model in &models {
+        std::fs::write(place(model), "{}").unwrap();
+    }
+    assert_eq!(counts(&with.make("second", None, Some("store")).unwrap()), [4, 0, 0, 0]);
+    assert!(files(&with.at("store")) == sound);
+    assert!(files(&with.at("second")) == files(&with.at("whole")));
+
+    // Stopped: of the cards one object is there.
+    std::fs::remove_file(place(cut)).unwrap();
+    std::fs::remove_file(place(foreign)).unwrap();
+    let made = with.make("third", None, Some("store")).unwrap();
+    assert_eq!(made.computed.len() + made.fetched, 4);
+    assert!(made.fetched > 0 && !made.computed.is_empty());
+    assert!(files(&with.at("store")) == sound && files(&with.at("third/cards")) == files(&with.at("whole/cards")));
+
+    // What a folder has and the store lacks, or has in another length, is put without computing.
+    std::fs::remove_file(place(cut)).unwrap();
+    std::fs::write(place(empty), "").unwrap();
+    assert_eq!(counts(&with.make("whole", None, Some("store")).unwrap()), [0, 4, 0, 0]);
+    assert!(files(&with.at("store")) == sound);
+}
+
+/// A store that cannot be used is an error before anything is computed; one that fails later costs nothing.
+#[test]
+fn a_store_that_fails_is_told_and_loses_nothing() {
+    let with = WithStore::new();
+    std::fs::write(with.at("file"), "").unwrap();
+    let why = with.make("none", None, Some("file")).unwrap_err().to_string();
+    assert!(why.contains("file://") && why.contains("name a folder"), "{why}");
+    assert!(!with.at("none").exists());
+
+    // Folders stand where the objects of cards would be: the store takes models, and no card.
+    with.make("whole", None, Some("sound")).unwrap();
+    let objects: Vec<PathBuf> = files(&with.at("sound")).into_keys().filter(|path| path.starts_with("cards")).collect();
+    for object in &objects {
+        std::fs::create_dir_all(with.at("store").join(object)).unwrap();
+    }
+    assert_eq!(counts(&with.make("out", None, Some("store")).unwrap()), [4, 0, 0, 3]);
+    assert!(files(&with.at("out")) == files(&with.at("whole")));
+    for object in &objects {
+        std::fs::remove_dir(with.at("store").join(object)).unwrap();
+    }
+    assert_eq!(counts(&with.make("out", None, Some("store")).unwrap()), [0, 4, 0, 0]);
+    assert_eq!(counts(&with.make("elsewhere", None, Some("store")).unwrap()), [0, 0, 4, 0]);
 }
 
 fn document(values: &[(&str, &[f64])]) -> Document {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use vfl_lab::reproduce::{
-    Check, CheckKind, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError, Subject,
+    Check, CheckKind, CurveRole, Document, Figure, Keeper, ModelOrigin, Options, Protocol, ReproduceError, Subject,
     SubjectSpec, Training, compare, render_page, render_table, run, write,
 };
 use vfl_shared::data::{DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load};
@@ -892,14 +892,16 @@ fn kept_models_are_the_trained_ones() {
     let options = Options { records: Some(20), dimensions: vec![2], windows: Some(2), ..Options::default() };
     let figure = |subject: &Subject| run(Figure::RFig4, subject, &options).unwrap().without_times();
     let trained = figure(&Subject::load(&spec).unwrap());
+    let keeper = Keeper::folder(folder.path());
     for _ in 0..2 {
-        assert_eq!(figure(&Subject::load_kept(&spec, Some(folder.path())).unwrap()), trained);
+        assert_eq!(figure(&Subject::load_kept(&spec, Some(&keeper)).unwrap()), trained);
     }
-    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<_> =
+        std::fs::read_dir(folder.path().join("models")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1);
     let bytes = std::fs::read(&files[0]).unwrap();
     std::fs::write(&files[0], &bytes[..bytes.len() / 2]).unwrap();
-    assert_eq!(figure(&Subject::load_kept(&spec, Some(folder.path())).unwrap()), trained);
+    assert_eq!(figure(&Subject::load_kept(&spec, Some(&keeper)).unwrap()), trained);
     assert_eq!(std::fs::read(&files[0]).unwrap(), bytes);
 }
 

@@ -18,10 +18,11 @@ fn times_file(shard: Option<Shard>) -> String {
 /// Computes all cards, those of a folder or of the program, and makes the page once all are there.
 pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliError> {
     let shelf = folder.map_or_else(shelf, read_folder).map_err(CliError::input)?;
-    let Made { documents, computed, kept, failed, left_out, elsewhere } =
+    let Made { documents, computed, kept, fetched, failed, left_out, elsewhere, unstored } =
         make(&shelf.cards, plan).map_err(|e| CliError::Failed(e.to_string()))?;
     let seconds = computed.iter().fold(0.0, |sum, (_, seconds)| sum + seconds);
-    say(&format!("cards computed: {} in {seconds:.0} s; there already: {kept}", computed.len()));
+    let from_store = if plan.store.is_some() { format!("; from the store: {fetched}") } else { String::new() };
+    say(&format!("cards computed: {} in {seconds:.0} s; there already: {kept}{from_store}", computed.len()));
     keep_times(&plan.out.join(times_file(plan.shard)), &computed)?;
     for (id, why) in &left_out {
         say(&format!("left out by --quick: {id}: {why}"));
@@ -29,12 +30,20 @@ pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliErr
     for (id, why) in &failed {
         say(&format!("not computed: {id}: {why}"));
     }
-    if elsewhere > 0 {
-        say(&format!(
-            "{elsewhere} cards of other parts are not there: the page is made once all parts are in {}",
+    let stored = match &plan.store {
+        Some(url) if unstored > 0 => Err(CliError::Failed(format!(
+            "{unstored} cards and models are not in the store {url}, but all of them are in {}: run the same command again when the store \
+             can be written to",
             plan.out.display()
+        ))),
+        _ => Ok(()),
+    };
+    if elsewhere > 0 {
+        let place = plan.store.as_ref().map_or_else(|| plan.out.display().to_string(), ToString::to_string);
+        say(&format!(
+            "{elsewhere} cards of other parts are not there: without --shard, the page is made once all parts are in {place}"
         ));
-        return Ok(());
+        return stored;
     }
     let Summary { verdicts, html, markdown, json, wrong } =
         summary(&shelf, &documents, plan.quick).map_err(CliError::failed)?;
@@ -49,11 +58,15 @@ pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliErr
     }
     say(&format!("written: {}", plan.out.join("index.html").display()));
     wrong.iter().for_each(|what| say(what));
-    match (failed.len(), wrong.len()) {
-        (0, 0) => Ok(()),
-        (0, n) => Err(CliError::Failed(format!("{n} things are to be put right in the cards, see above"))),
-        (n, _) => Err(CliError::Failed(format!("{n} cards could not be computed; the page says \"not made\" of them"))),
+    let judged = match (failed.len(), wrong.len()) {
+        (0, 0) => return stored,
+        (0, n) => format!("{n} things are to be put right in the cards, see above"),
+        (n, _) => format!("{n} cards could not be computed; the page says \"not made\" of them"),
+    };
+    if let Err(why) = stored {
+        say(&why.to_string());
     }
+    Err(CliError::Failed(judged))
 }
 
 /// Adds the times of this run to those of earlier ones.

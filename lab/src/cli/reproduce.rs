@@ -14,7 +14,8 @@ use super::shard::ShardChoice;
 use crate::progress::say;
 use crate::reproduce::cards::{Plan, Shard};
 use crate::reproduce::{
-    Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
+    Document, Figure, Options, ReproduceError, StoreUrl, Subject, SubjectSpec, Training, compare, render_table, run,
+    write,
 };
 
 /// What to compute.
@@ -79,6 +80,7 @@ Examples:
   cloison reproduce v-fig4                                             one document for each of its four data sets
   cloison reproduce priors                                             adversaries that know moments, and their controls
   cloison reproduce --all --quick --out out/papers                     every figure and table beside what was published
+  cloison reproduce --all --quick --shard 2/4 --store s3://results/quick --out out/papers
 
 The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
 what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 6, 11a, 12, 14 train in one place
@@ -105,9 +107,13 @@ pub struct ReproduceArgs {
     #[arg(long, requires = "all")]
     quick: bool,
     /// With --all: only part I of N of the cards, as 2/4. `slurm` takes I and N from the task of a Slurm job array, `kubernetes/N`
-    /// takes I from the pod of an Indexed Job. Parts that end up in one folder are put together by --all on it.
+    /// takes I from the pod of an Indexed Job. --all without --shard makes the page of parts that are in one folder or one store.
     #[arg(long, requires = "all", value_name = "I/N")]
     shard: Option<ShardChoice>,
+    /// With --all: where finished cards and trained models are looked for, and put beside --out: s3://BUCKET/PREFIX or file:///FOLDER. Parts
+    /// then need no folder in common. S3 takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and AWS_ALLOW_HTTP.
+    #[arg(long, requires = "all", value_name = "URL")]
+    store: Option<String>,
     /// With --all: the cards in this folder instead of those that come with the program.
     #[arg(long, requires = "all", value_name = "DIR")]
     cards: Option<PathBuf>,
@@ -182,6 +188,7 @@ impl ReproduceArgs {
             if let Some(Shard { part, of }) = shard {
                 say(&format!("part {part} of {of}"));
             }
+            let store = self.store.as_deref().map(str::parse::<StoreUrl>).transpose().map_err(CliError::input)?;
             let plan = Plan {
                 out: self.out,
                 data_dir: self.data_dir,
@@ -189,6 +196,7 @@ impl ReproduceArgs {
                 seed: self.seed,
                 threads: self.threads.unwrap_or(Options::default().threads),
                 shard,
+                store,
             };
             return all_cards(&plan, self.cards.as_deref());
         }
@@ -285,6 +293,7 @@ fn told(error: ReproduceError) -> CliError {
         | E::Json(_)
         | E::Plot(_)
         | E::NothingToRun { .. }
+        | E::Store(_)
         | E::Write { .. } => CliError::failed(error),
         _ => CliError::input(error),
     }

@@ -11,6 +11,7 @@ use vfl_shared::metrics::MetricError;
 use vfl_shared::model::TrainingConfigError;
 use vfl_shared::types::ShapeError;
 
+use super::store_error::StoreError;
 use super::version::SCHEMA_VERSION;
 use crate::report::ReportError;
 
@@ -211,6 +212,9 @@ pub enum ReproduceError {
     /// The plot could not be drawn.
     #[error(transparent)]
     Plot(#[from] ReportError),
+    /// The store of finished work cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

@@ -1,6 +1,6 @@
 //! What is attacked: a logistic model of a public data set, and its test records.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
@@ -18,6 +18,7 @@ use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::types::ReleasedScores;
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
+use super::keeper::Keeper;
 use super::protocol::{Protocol, Training};
 use super::trained::{How, Trained, scores, trained};
 use super::{ModelFileError, ReproduceError};
@@ -123,12 +124,12 @@ impl Subject {
         Self::load_kept(spec, None)
     }
 
-    /// The same. A model that was trained before, on the same data and in the same way, is read from a file of `models`; one that is
-    /// trained now is written there.
+    /// The same. A model that was trained before, on the same data and in the same way, is read from where `models` keeps it; one that
+    /// is trained now is kept there.
     ///
     /// # Errors
     /// As [`Subject::load`]; [`ReproduceError::Write`] if the file cannot be written.
-    pub fn load_kept(spec: &SubjectSpec, models: Option<&Path>) -> Result<Self, ReproduceError> {
+    pub fn load_kept(spec: &SubjectSpec, models: Option<&Keeper>) -> Result<Self, ReproduceError> {
         if spec.training == Training::EachSplit && spec.model.is_some() {
             let figure = "a figure that trains a model for every split";
             return Err(ReproduceError::NoChoice { figure, what: "a file of weights" });

@@ -1,12 +1,9 @@
 //! The model of a figure: trained, or read from where an earlier run kept it.
 
-use std::path::Path;
-
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::data::Dataset;
-use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::model::{TrainingConfig, train_central, train_converged};
 use vfl_shared::numerics::Lbfgs;
@@ -14,8 +11,10 @@ use vfl_shared::types::{ConfidenceScores, Logits};
 
 use super::ReproduceError;
 use super::document::ModelOrigin;
+use super::keeper::Keeper;
 use super::protocol::{Protocol, Training};
 use super::sockets::train_and_serve;
+use crate::progress::say;
 
 /// Where full convergence ends.
 pub(super) const CONVERGED: Lbfgs = Lbfgs { memory: 20, max_iterations: 5000, gradient_tolerance: 1e-10 };
@@ -40,8 +39,8 @@ pub(super) struct How<'a> {
     pub(super) protocol: Protocol,
     pub(super) training: Training,
     pub(super) seed: u64,
-    /// Where models are kept; `None`: nowhere.
-    pub(super) models: Option<&'a Path>,
+    /// What keeps models; `None`: they are not kept.
+    pub(super) models: Option<&'a Keeper>,
 }
 
 /// A model as it is kept: matrices by columns.
@@ -90,22 +89,21 @@ pub(super) fn trained(
     config: &TrainingConfig,
     test: &[usize],
 ) -> Result<Trained, ReproduceError> {
-    let place = how.models.map(|folder| {
-        let of =
-            (dataset.data_hash(), config.values(), format!("{:?} {:?}", how.protocol, how.training), test, VERSION);
-        serde_json::to_vec(&of).map(|of| folder.join(format!("{}.json", hex(Sha256::digest(of)))))
-    });
-    let place = place.transpose()?;
-    // A file that is damaged is as good as none.
-    let read = |path: &std::path::PathBuf| serde_json::from_slice::<Kept>(&std::fs::read(path).ok()?).ok();
-    if let Some(found) = place.as_ref().and_then(read).and_then(|kept| kept.model(dataset.x().nrows(), test.len())) {
+    let Some(keeper) = how.models else { return train(how, dataset, config, test) };
+    let of = (dataset.data_hash(), config.values(), format!("{:?} {:?}", how.protocol, how.training), test, VERSION);
+    let place = keeper.model(&hex(Sha256::digest(serde_json::to_vec(&of)?)));
+    let read = |bytes: &[u8]| serde_json::from_slice::<Kept>(bytes).ok()?.model(dataset.x().nrows(), test.len());
+    if let Some(found) = keeper.in_folder(&place, read) {
         return Ok(found);
     }
-    let trained = train(how, dataset, config, test)?;
-    if let Some(path) = place {
-        let text = serde_json::to_vec(&Kept::of(&trained))?;
-        write_atomic(&path, &text, false).map_err(|source| ReproduceError::Write { path, source })?;
+    match keeper.in_store(&place, read) {
+        Ok(Some(found)) => return Ok(found),
+        // A store that fails now is no reason to stop: the model is trained here.
+        Err(ReproduceError::Store(why)) => say(&format!("no model is taken from the store: {why}")),
+        other => drop(other?),
     }
+    let trained = train(how, dataset, config, test)?;
+    keeper.keep(&place, serde_json::to_vec(&Kept::of(&trained))?)?;
     Ok(trained)
 }
 

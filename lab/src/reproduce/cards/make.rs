@@ -1,20 +1,19 @@
 //! Computes cards, one file for each, so that what was stopped goes on where it was.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_shared::data::DatasetName;
-use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 
 use super::card::Card;
 use crate::progress::say;
 use crate::reproduce::compute::run;
 use crate::reproduce::version::SCHEMA_VERSION;
-use crate::reproduce::{Document, Figure, Options, ReproduceError, Subject, SubjectSpec};
+use crate::reproduce::{Document, Figure, Keeper, Options, ReproduceError, StoreUrl, Subject, SubjectSpec};
 
 /// What is to be computed.
 #[derive(Debug, Clone)]
@@ -31,6 +30,8 @@ pub struct Plan {
     pub threads: usize,
     /// A part of the cards; `None`: all.
     pub shard: Option<Shard>,
+    /// Where finished cards and models are looked for and kept, beside `out`.
+    pub store: Option<StoreUrl>,
 }
 
 /// One of several parts of the cards.
@@ -63,12 +64,16 @@ pub struct Made {
     pub computed: Vec<(String, f64)>,
     /// Cards that were there already.
     pub kept: usize,
+    /// Cards that were taken from the store.
+    pub fetched: usize,
     /// Cards that could not be computed, and why.
     pub failed: Vec<(String, String)>,
     /// Cards that --quick leaves out, and why.
     pub left_out: Vec<(String, String)>,
     /// Cards that other shards compute and that are not there.
     pub elsewhere: usize,
+    /// Cards and models that are in files and could not be put into the store.
+    pub unstored: usize,
 }
 
 /// A document as it is kept.
@@ -89,11 +94,13 @@ struct Job<'a> {
     key: String,
 }
 
-/// Computes the cards that are not there, and reads the others. A card that cannot be computed is told in [`Made::failed`]; the others
-/// are computed nevertheless.
+/// Computes the cards that are not there, and reads the others: from the folder, or else from the store. A card that cannot be computed
+/// is told in [`Made::failed`]; the others are computed nevertheless. A card that cannot be put into the store is told in
+/// [`Made::unstored`].
 ///
 /// # Errors
-/// [`ReproduceError::Write`] if a file cannot be written.
+/// [`ReproduceError::Write`] if a file cannot be written; [`ReproduceError::Store`] if the store cannot be read, or before the first card
+/// is computed not be written to.
 pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
     let mut made = Made { documents: vec![None; cards.len()], ..Made::default() };
     let mut jobs = Vec::new();
@@ -107,6 +114,7 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
             Err(why) => made.failed.push((card.id.clone(), why)),
         }
     }
+    let keeper = Keeper::open(&plan.out, plan.store.as_ref())?;
     let ours = |i: usize| plan.shard.is_none_or(|shard| i % shard.of == shard.part - 1);
     // Cards of one computation are of one part, which then computes it once.
     let mut computations: BTreeMap<String, usize> = BTreeMap::new();
@@ -114,14 +122,25 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
     for job in jobs {
         let next = computations.len();
         let i = *computations.entry(job.key.clone()).or_insert(next);
-        match kept(&file(&plan.out, job.card), &job.key) {
-            Some(document) => {
-                made.documents[job.place] = Some(document);
-                made.kept += 1;
+        let place = keeper.card(&job.card.id, &job.key);
+        let read = |bytes: &[u8]| kept(bytes, &job.key);
+        if let Some(document) = keeper.in_folder(&place, read) {
+            made.documents[job.place] = Some(document);
+            made.kept += 1;
+            if ours(i) {
+                keeper.catch_up(&place);
             }
-            None if ours(i) => missing.push(job),
-            None => made.elsewhere += 1,
+        } else if !ours(i) {
+            made.elsewhere += 1;
+        } else if let Some(document) = keeper.in_store(&place, read)? {
+            made.documents[job.place] = Some(document);
+            made.fetched += 1;
+        } else {
+            missing.push(job);
         }
+    }
+    if !missing.is_empty() {
+        keeper.try_store()?;
     }
     // Cards of one model stand together, so that it is trained once.
     missing.sort_by_cached_key(|job| (subject_key(&job.spec), job.figure as usize, job.key.clone(), job.place));
@@ -133,13 +152,12 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
         say(&format!("card {} of {all}: {}, {}", i + 1, job.card.id, job.card.title));
         let start = Instant::now();
         let same = last.take().filter(|(key, _)| *key == job.key).map(|(_, document)| Ok(document));
-        match same.unwrap_or_else(|| compute(&job, &mut held, &plan.out.join("models"))) {
+        match same.unwrap_or_else(|| compute(&job, &mut held, &keeper)) {
             Ok(document) => {
                 let kept = Kept { key: job.key, document };
-                let path = file(&plan.out, job.card);
-                let mut text = serde_json::to_string(&kept)?;
-                text.push('\n');
-                write_atomic(&path, text.as_bytes(), false).map_err(|source| ReproduceError::Write { path, source })?;
+                let mut text = serde_json::to_vec(&kept)?;
+                text.push(b'\n');
+                keeper.keep(&keeper.card(&job.card.id, &kept.key), text)?;
                 last = Some((kept.key, kept.document.clone()));
                 made.documents[job.place] = Some(kept.document);
                 made.computed.push((job.card.id.clone(), start.elapsed().as_secs_f64()));
@@ -147,16 +165,13 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
             Err(why) => made.failed.push((job.card.id.clone(), why.to_string())),
         }
     }
+    made.unstored = keeper.finish();
     Ok(made)
 }
 
-fn file(out: &Path, card: &Card) -> PathBuf {
-    out.join("cards").join(format!("{}.json", card.id))
-}
-
-/// The document in a file, if it is whole and of this key.
-fn kept(path: &Path, key: &str) -> Option<Document> {
-    let kept: Kept = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
+/// The document in a file or an object, if it is whole and of this key.
+fn kept(bytes: &[u8], key: &str) -> Option<Document> {
+    let kept: Kept = serde_json::from_slice(bytes).ok()?;
     (kept.key == key).then_some(kept.document)
 }
 
@@ -204,7 +219,7 @@ fn subject_key(spec: &SubjectSpec) -> String {
 }
 
 /// The document of a card, without what differs from run to run.
-fn compute(job: &Job<'_>, held: &mut Option<(String, Subject)>, models: &Path) -> Result<Document, ReproduceError> {
+fn compute(job: &Job<'_>, held: &mut Option<(String, Subject)>, models: &Keeper) -> Result<Document, ReproduceError> {
     let key = subject_key(&job.spec);
     if held.as_ref().is_none_or(|(of, _)| *of != key) {
         // The old one goes first: two image sets are too much.
