@@ -118,8 +118,8 @@ import boto3
 import os
 
 os.environ.update(AWS_ACCESS_KEY_ID="first", AWS_SECRET_ACCESS_KEY="first")
-boto3.client("s3").create_bucket(Bucket="sweeps")
-iam = boto3.client("iam")
+boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="sweeps")
+iam = boto3.client("iam", region_name="us-east-1")
 iam.create_user(UserName="task")
 allowed = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}'
 iam.put_user_policy(UserName="task", PolicyName="objects", PolicyDocument=allowed)
@@ -136,7 +136,7 @@ s3() {
 import boto3
 import sys
 
-bucket = boto3.resource("s3").Bucket("sweeps")
+bucket = boto3.resource("s3", region_name="us-east-1").Bucket("sweeps")
 verb, name = sys.argv[1:]
 if verb == "list":
     print("\n".join(sorted(o.key for o in bucket.objects.filter(Prefix=name))))
