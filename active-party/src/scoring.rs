@@ -9,7 +9,7 @@ use vfl_shared::data::{Features, StoreError};
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShareStore, StoredShare};
 use vfl_shared::monitoring::{Monitor, traces};
-use vfl_shared::rpc::{PREDICT_CHUNK_RECORDS, Refusal, STREAM_CHUNK_RECORDS};
+use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
 use vfl_shared::service::{Credentials, Peer, TlsError};
 use vfl_shared::training::max_batch;
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
@@ -213,7 +213,7 @@ impl Scorer {
 /// How many records one message asks for: half of it is for outputs, or for the scores that answer them, however wide they are.
 fn rows_of_a_message(share: &StoredShare, classes: usize) -> usize {
     let width = (share.model().spec().width() as usize).max(classes);
-    PREDICT_CHUNK_RECORDS.min(max_batch(2 * width)).max(1)
+    STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1)
 }
 
 /// A linear share without a bias is a passive party's.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use vfl_shared::rpc::PREDICT_CHUNK_RECORDS;
+use vfl_shared::rpc::STREAM_CHUNK_RECORDS;
 
 use crate::progress::Progress;
 pub use bench::Bench;
@@ -153,13 +153,10 @@ fn told(args: &LoadArgs) -> String {
     )
 }
 
-/// Records of a message of the stream: fewer, and as many as an active party of this program asks for.
-const STREAMED: [usize; 2] = [1024, PREDICT_CHUNK_RECORDS];
-
 /// Calls of one record with 1, 16 and 64 under way, and the stream.
 async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Result<Vec<Line>> {
     let sides = Sides::start(program, &Source::Csv, Duration::ZERO).await?;
-    let mut bar = Progress::start("measuring", (args.rounds * (3 + STREAMED.len())) as u64);
+    let mut bar = Progress::start("measuring", (args.rounds * 4) as u64);
     let (mut lines, mut done) = (Vec::new(), 0);
     let single = sides.requests(1, REQUESTS);
     let sizes = sides.sizes(&single[0]).await?;
@@ -173,18 +170,16 @@ async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
         let what = format!("Predict, 1 record, {in_flight} in flight ({} B → {} B)", sizes.0, sizes.1);
         lines.push(line(what, "calls", 1.0, &rounds));
     }
-    for rows in STREAMED {
-        let bulk = sides.requests(rows, usize::MAX);
-        let sizes = sides.sizes(&bulk[0]).await?;
-        let mut rounds = Vec::new();
-        for _ in 0..args.rounds {
-            bar.at(done, "PredictStream");
-            rounds.push(sides.stream(&bulk, sizes, seconds).await?);
-            done += 1;
-        }
-        let what = format!("PredictStream, {rows} records a message ({} B → {} B)", sizes.0, sizes.1);
-        lines.push(line(what, "rows", rows as f64, &rounds));
+    let bulk = sides.requests(STREAM_CHUNK_RECORDS, usize::MAX);
+    let sizes = sides.sizes(&bulk[0]).await?;
+    let mut rounds = Vec::new();
+    for _ in 0..args.rounds {
+        bar.at(done, "PredictStream");
+        rounds.push(sides.stream(&bulk, sizes, seconds).await?);
+        done += 1;
     }
+    let what = format!("PredictStream, {STREAM_CHUNK_RECORDS} records a message ({} B → {} B)", sizes.0, sizes.1);
+    lines.push(line(what, "rows", STREAM_CHUNK_RECORDS as f64, &rounds));
     bar.done(&told(args));
     sides.bench.end().await?;
     Ok(lines)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use vfl_shared::rpc::PREDICT_CHUNK_RECORDS;
+use vfl_shared::rpc::STREAM_CHUNK_RECORDS;
 
 use super::bench::Bench;
 use super::measure::Service;
@@ -42,8 +42,8 @@ struct Line {
 pub(super) async fn run(program: &Path, source: &Source, time: Duration, json: bool) -> anyhow::Result<()> {
     let bench = Bench::with(program, None, source, Duration::ZERO).await?;
     let service = Service::new(&bench.credentials("active")?, &bench.coordinator()?)?;
-    let requests: Vec<_> = (0..bench.ids.len() / PREDICT_CHUNK_RECORDS)
-        .map(|i| bench.request(i * PREDICT_CHUNK_RECORDS, (i + 1) * PREDICT_CHUNK_RECORDS))
+    let requests: Vec<_> = (0..bench.ids.len() / STREAM_CHUNK_RECORDS)
+        .map(|i| bench.request(i * STREAM_CHUNK_RECORDS, (i + 1) * STREAM_CHUNK_RECORDS))
         .collect();
     service.once(requests[0].clone()).await?;
     let mut bar = Progress::start("soaking", time.as_secs().max(1));
@@ -66,7 +66,7 @@ pub(super) async fn run(program: &Path, source: &Source, time: Duration, json: b
     };
     let (sample, seen) = tokio::join!(driving, watching);
     let (sample, seen) = (sample?, seen?);
-    let rows = PREDICT_CHUNK_RECORDS as f64;
+    let rows = STREAM_CHUNK_RECORDS as f64;
     bar.done(&format!(
         "at most {:.0} rows/s; {:.0} rows/s for {:.0} s, p50 {:.1} ms, p99 {:.1} ms",
         most * rows,

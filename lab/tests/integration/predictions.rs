@@ -21,8 +21,7 @@ use vfl_shared::service::{Peer, Role};
 use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
 
 use super::support::{
-    Trained, active_client, config, coordinator_client, large_dataset, score, spec, test_ids, trained, trained_on,
-    training_ids,
+    Trained, active_client, config, coordinator_client, score, spec, test_ids, trained, training_ids,
 };
 
 const EPOCHS: u32 = 3;
@@ -71,7 +70,7 @@ fn probabilities(release: Option<pb::Release>, rows: usize) -> DMatrix<f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn predictions_are_those_of_the_central_model() {
     for parties in [1, 3] {
-        let here = trained_on(large_dataset(), parties, 2, EPOCHS).await;
+        let here = trained(parties, 2, EPOCHS).await;
         let central = central_scores(&here);
         // The whole test set takes one message; with the training records, a stream of several.
         let most = here.dataset.split().test.len();
@@ -86,7 +85,7 @@ async fn predictions_are_those_of_the_central_model() {
         let answer = score(&here.deployment, all).await.unwrap();
         let trained_on = answer.row_status.iter().filter(|&&s| s == pb::RowStatus::TrainingRecord as i32).count();
         assert_eq!(trained_on, here.dataset.split().train.len(), "exactly the training records are not served");
-        assert!(all.len() > 2 * vfl_shared::rpc::PREDICT_CHUNK_RECORDS, "this was a stream");
+        assert!(all.len() > 2 * vfl_shared::rpc::STREAM_CHUNK_RECORDS, "this was a stream");
         check(&here, &central, all, answer);
         here.deployment.stop().await.unwrap();
     }
@@ -94,13 +93,11 @@ async fn predictions_are_those_of_the_central_model() {
 
 fn check(here: &Trained, central: &DMatrix<f64>, ids: &RecordIds, answer: pb::ScoreResponse) {
     let mut wanted = Vec::new();
-    let places: BTreeMap<&str, usize> = here.dataset.ids().iter().enumerate().map(|(p, id)| (id, p)).collect();
-    let trained_on: BTreeSet<usize> = here.dataset.split().train.iter().copied().collect();
     for (id, &status) in ids.iter().zip(&answer.row_status) {
-        let expected = match places.get(id) {
+        let expected = match position(here, id) {
             None => pb::RowStatus::NotFound,
-            Some(p) if trained_on.contains(p) => pb::RowStatus::TrainingRecord,
-            Some(&p) => {
+            Some(p) if here.dataset.split().train.contains(&p) => pb::RowStatus::TrainingRecord,
+            Some(p) => {
                 wanted.push(p);
                 pb::RowStatus::Ok
             }

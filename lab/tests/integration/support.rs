@@ -8,10 +8,7 @@ use vfl_coordinator::config::Budgets;
 use vfl_lab::deployment::{AlignmentRuns, Deployment, DeploymentSpec, active_name, consent, white_box};
 use vfl_passive_party::config::TrainingPolicy;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{
-    self, Dataset, DatasetName, DatasetSpec, PassiveColumns, SyntheticFields, SyntheticParameters, VerticalSplit,
-    partition,
-};
+use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -21,12 +18,6 @@ use vfl_shared::types::{PartyName, RecordIds};
 
 pub fn dataset() -> Dataset {
     data::load(&DatasetSpec::new(DatasetName::Synthetic, None, 3)).unwrap()
-}
-
-/// Enough records for several messages of predictions.
-pub fn large_dataset() -> Dataset {
-    let synthetic = SyntheticParameters::new(SyntheticFields { records: 10_000, ..Default::default() }).unwrap();
-    data::load(&DatasetSpec { synthetic, ..DatasetSpec::new(DatasetName::Synthetic, None, 3) }).unwrap()
 }
 
 /// `parties` passive parties that share the last columns, `each` a piece.
@@ -92,11 +83,8 @@ pub struct Trained {
 }
 
 pub async fn trained(parties: usize, each: usize, epochs: u32) -> Trained {
-    trained_on(dataset(), parties, each, epochs).await
-}
-
-pub async fn trained_on(dataset: Dataset, parties: usize, each: usize, epochs: u32) -> Trained {
     let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset();
     let split = split(&dataset, parties, each);
     let deployment = deploy(dir.path(), &dataset, &split).await;
     let version = deployment.train(&config(epochs), &training_ids(&dataset), |_| ()).await.unwrap().version.into();

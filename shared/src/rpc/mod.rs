@@ -35,11 +35,8 @@ pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/
 /// The largest message a service takes or sends, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// How many records a client asks predictions of in one message of a bulk stream: large enough that the cost of a message is small
+/// How many records a client puts into one message of a bulk stream: large enough that the cost of a message is small
 /// beside its rows, small enough that the stages of the pipeline overlap.
-pub const PREDICT_CHUNK_RECORDS: usize = 4096;
-
-/// How many records of outputs, however wide they are, one message holds at most.
 pub const STREAM_CHUNK_RECORDS: usize = 1024;
 
 /// How many records one chunk of a record list (training, evaluation) holds: below [`MAX_MESSAGE_BYTES`] for the longest ids.
