@@ -15,6 +15,7 @@ usage: object-store-test.sh [--out DIR]
 environment:
   PYTHON            the interpreter that runs the server (default: python3, at least 3.10)
   CLOISON_BIN_DIR   the directory of the binary `cloison` (default: target/release, which is built)
+  CLOISON_STEPS     how long each card takes, in steps of its attack (default: 10000; a debug build takes 2000)
 
 Installs moto from PyPI into DIR/venv, which is kept. The server is this script's own, on a port of its own, and ends with it.
 USAGE
@@ -164,7 +165,7 @@ setup = "Of no paper."
 [full]
 windows = 9
 dimensions = [5]
-inversion = ["steps=${CLOISON_STEPS:-4000}"]
+inversion = ["steps=${CLOISON_STEPS:-10000}"]
 inversion_records = $((60 + i))
 
 [quick]
@@ -278,6 +279,7 @@ task=''
 grep -q "not in the store $store, but all of them are in" "$out/survived.log" || die "see $out/survived.log"
 same_files survived
 start_server
+mv "$out/survived.log" "$out/survived-first.log"
 sweep survived --store "$store" || die "failed; see $out/survived.log"
 grep -q "cards computed: 0 .*there already: $cells" "$out/survived.log" || die "cards were computed again; see $out/survived.log"
 sweep afterwards --store "$store" || die "failed; see $out/afterwards.log"

@@ -12,7 +12,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientConfigKey, Error, ObjectStore, ObjectStoreExt, RetryConfig};
 use vfl_shared::files::make_dir;
 
-use super::store_error::{StoreError, cause, code};
+use super::store_error::{StoreError, cause, code, status};
 use super::store_url::StoreUrl;
 
 /// An object that is larger is not one of ours, and is not read.
@@ -110,13 +110,13 @@ impl Store {
         let (url, text) = (self.url.clone(), error.to_string());
         let reason = cause(error);
         let StoreUrl::S3 { bucket, .. } = &self.url else { return StoreError::Folder { url, reason } };
-        match (error, code(&text)) {
-            (_, Some("NoSuchBucket")) => StoreError::NoBucket { bucket: bucket.clone(), url },
-            (Error::PermissionDenied { .. } | Error::Unauthenticated { .. }, _) => StoreError::Refused { url, reason },
+        match (code(&text), status(&text)) {
+            (Some("NoSuchBucket"), _) => StoreError::NoBucket { bucket: bucket.clone(), url },
             // The addresses at which a machine of Amazon gives credentials.
             _ if !self.has_keys && text.contains("//169.254.") => StoreError::NoKeys { url },
-            (_, Some(_)) => StoreError::Answer { url, reason },
-            _ => StoreError::Unreachable { url, reason },
+            (_, Some(401 | 403)) => StoreError::Refused { url, reason },
+            (None, None) => StoreError::Unreachable { url, reason },
+            _ => StoreError::Answer { url, reason },
         }
     }
 }

@@ -62,7 +62,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The answer was not the one expected.
-    #[error("store {url}: the server answers {reason}: check AWS_ENDPOINT_URL and AWS_REGION")]
+    #[error("store {url}: the server answers {reason}: check AWS_ENDPOINT_URL and AWS_REGION, or try again later")]
     Answer {
         /// The store.
         url: StoreUrl,
@@ -89,6 +89,12 @@ pub(super) fn code(text: &str) -> Option<&str> {
     (code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric())).then_some(code)
 }
 
+/// The status of a server's answer that was an error.
+pub(super) fn status(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once("Server returned non-2xx status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
 /// The innermost cause of an error in at most 200 characters, or the code or status of a server's answer.
 pub(super) fn cause(error: &object_store::Error) -> String {
     if let Some(code) = code(&error.to_string()) {
@@ -104,4 +110,29 @@ pub(super) fn cause(error: &object_store::Error) -> String {
         return status.map_or_else(|| "the server reports an error".to_owned(), |status| format!("status {status}"));
     }
     text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: &str = "Generic S3 error: Error performing GET http://host/bucket in 2ms - Server returned non-2xx status code: 403 \
+        Forbidden: <Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>AKIDEXAMPLE</AWSAccessKeyId></Error>";
+
+    #[test]
+    fn answers_are_known_by_code_and_status_and_not_repeated() {
+        assert_eq!((code(ANSWER), status(ANSWER)), (Some("SignatureDoesNotMatch"), Some(403)));
+        for (text, shown) in [
+            (ANSWER, "SignatureDoesNotMatch"),
+            (
+                "Server returned non-2xx status code: 502 Bad Gateway: <html>AKIDEXAMPLE</html>",
+                "status 502 Bad Gateway",
+            ),
+            ("Server returned error response: AKIDEXAMPLE", "the server reports an error"),
+            ("tls: bad\nrecord", "tls: badrecord"),
+        ] {
+            assert_eq!(cause(&object_store::Error::Generic { store: "S3", source: text.into() }), shown);
+        }
+        assert_eq!((code("<Code>a b</Code>"), code("<Code>a"), status("status code: x")), (None, None, None));
+    }
 }
