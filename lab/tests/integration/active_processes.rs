@@ -261,14 +261,14 @@ async fn accuracies_are_told_of_sets_that_are_equal_or_apart_whichever_process_i
     let Some(site) = site().await else { return };
     let [a, b] = site.two().await;
     let version = site.train(a.address, 1).await;
-    let (set, overlapping) = (test_ids(&site.dataset, 0, 200), test_ids(&site.dataset, 1, 201));
-    let apart = test_ids(&site.dataset, 201, 401);
+    let (set, overlapping) = (test_ids(&site.dataset, 0, 150), test_ids(&site.dataset, 1, 151));
+    let apart = test_ids(&site.dataset, 151, 301);
     let told = site.accuracy(a.address, &version, &set).await;
     assert!(told.is_some());
     assert_eq!(site.accuracy(b.address, &version, &overlapping).await, None, "the other process was told of the set");
     assert_eq!(site.accuracy(b.address, &version, &set).await, told, "the same set says nothing new");
     assert!(site.accuracy(b.address, &version, &apart).await.is_some());
-    assert_eq!(site.accuracy(a.address, &version, &test_ids(&site.dataset, 300, 500)).await, None);
+    assert_eq!(site.accuracy(a.address, &version, &test_ids(&site.dataset, 250, 400)).await, None);
     a.end().await;
     b.end().await;
     site.end().await;
