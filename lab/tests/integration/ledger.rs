@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 use tonic::{Code, Status};
-use vfl_coordinator::config::Budgets;
+use vfl_coordinator::config::{Budgets, LedgerValues};
 use vfl_lab::deployment::Deployment;
 use vfl_shared::rpc::pb::{self, RowStatus};
 use vfl_shared::rpc::select_ok;
@@ -130,8 +130,13 @@ async fn a_ledger_belongs_to_one_secret_and_to_one_coordinator_at_a_time() {
     let here = trained(1, 2, 1).await;
     let state = here.dir.path().join("coordinator");
     ask(&here, Asked { ids: &test_ids(&here.dataset, 0, 3), share: 0.5, name: "" }).await.unwrap();
-    let second = Deployment::start(spec(here.dir.path(), &here.dataset, &here.split)).await.unwrap();
-    let error = format!("{:#}", second.stop().await.unwrap_err());
+    let elsewhere = tempfile::tempdir().unwrap();
+    let second = Deployment::start_with(spec(elsewhere.path(), &here.dataset, &here.split), |_, ours| {
+        ours.ledger = LedgerValues::default().config(&state, Budgets::default());
+        ours.state_dir.clone_from(&state);
+        Ok(())
+    });
+    let error = format!("{:#}", second.await.unwrap().stop().await.unwrap_err());
     assert!(error.contains("another coordinator uses this ledger"), "{error}");
     here.deployment.stop().await.unwrap();
 

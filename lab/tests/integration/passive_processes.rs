@@ -236,16 +236,24 @@ async fn what_one_process_trains_all_serve() {
     let third = Site::start(TcpListener::bind("127.0.0.1:0").await.unwrap(), settings);
     site.up(third.address).await;
     assert_eq!(site.shares(third.address, &version).await.unwrap(), there);
-    // Another map does not go with these models, and says so before it serves.
-    let mut settings = site.settings(&site.schema.url);
-    settings.training.transform = TransformConfig::Negate {};
-    let refused = Site::start(TcpListener::bind("127.0.0.1:0").await.unwrap(), settings).task.await.unwrap();
-    let refused = refused.unwrap_err();
-    assert!(refused.contains("random_orthonormal") && refused.contains("[state]"), "{refused}");
+    // Another map is another rule.
+    let other = || {
+        let mut settings = site.settings(&site.schema.url);
+        settings.training.transform = TransformConfig::Negate {};
+        settings
+    };
+    let start =
+        async |settings| Site::start(TcpListener::bind("127.0.0.1:0").await.unwrap(), settings).task.await.unwrap();
+    let refused = start(other()).await.unwrap_err();
+    assert!(refused.starts_with("[training] is not what"), "{refused}");
     third.end().await;
     for process in processes {
         process.end().await;
     }
+    // And as a rule of all it does not go with these models, which is said before anything is served.
+    other().rules().replace(&site.state()).unwrap();
+    let refused = start(other()).await.unwrap_err();
+    assert!(refused.contains("random_orthonormal") && refused.contains("[state]"), "{refused}");
     site.end().await;
 }
 
