@@ -6,9 +6,11 @@
 # Makes the base images first where they are missing and cannot be pulled. Removes the containers, volumes and images
 # of its own project afterwards.
 #
-#   usage: scripts/ci-containers.sh [--no-build]     --no-build: the images cloison/*:$CLOISON_TAG of the services without a
-#                                                    profile exist already, and the base images
+#   usage: scripts/ci-containers.sh [--no-build | --binaries DIR]
+#     --no-build       the images cloison/*:$CLOISON_TAG of the services without a profile exist already, and the base images
+#     --binaries DIR   only build the images, and put their programs into DIR; the images stay
 set -euo pipefail
+called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export CLOISON_TAG=${CLOISON_TAG:-ci} COMPOSE_PROJECT_NAME="cloison-ci-$$"
@@ -21,10 +23,16 @@ die() {
 }
 
 build=true
+binaries=
 case "${1:-}" in
   '') ;;
   --no-build) build=false ;;
-  *) die "unknown argument '$1' (known: --no-build)" ;;
+  --binaries)
+    [[ -n "${2:-}" ]] || die '--binaries needs a directory'
+    binaries=$(realpath -m "$called_from/$2")
+    [[ "$2" != /* ]] || binaries=$2
+    ;;
+  *) die "unknown argument '$1' (known: --no-build, --binaries)" ;;
 esac
 
 profiles=()
@@ -34,6 +42,43 @@ elif command -v docker-compose >/dev/null; then
   compose() { docker-compose --ansi never "${profiles[@]}" "$@"; }
 else
   die "neither 'docker compose' nor 'docker-compose' is installed"
+fi
+
+build_images() {
+  local image build_log
+  for image in $(scripts/ci-base-images.sh --list); do
+    docker image inspect "$image" >/dev/null 2>&1 || timeout 120 docker pull --quiet "$image" >/dev/null 2>&1 || {
+      scripts/ci-base-images.sh
+      break
+    }
+  done
+  say 'building the images'
+  build_log=$(mktemp)
+  timeout 2400 bash -c "$(declare -f compose); profiles=(); compose build" >"$build_log" 2>&1 || {
+    tail -n 60 "$build_log"
+    die "the images could not be built"
+  }
+  rm -f "$build_log"
+}
+
+opened=''
+close_opened() { [[ -z "$opened" ]] || docker rm "$opened" >/dev/null 2>&1 || true; }
+
+take_out() { # image, program: from the image into the directory asked for
+  opened=$(docker create --network none "cloison/$1:$CLOISON_TAG")
+  docker cp "$opened:/usr/local/bin/$2" "$binaries/$2" >/dev/null
+  close_opened
+  opened=''
+}
+
+if [[ -n "$binaries" ]]; then
+  trap close_opened EXIT
+  build_images
+  mkdir -p "$binaries"
+  for program in coordinator passive-party active-party; do take_out "$program" "$program"; done
+  take_out demo cloison
+  say "the programs of the images are in $binaries"
+  exit
 fi
 
 CLOISON_OUT=$(mktemp -d)
@@ -74,21 +119,7 @@ compose config -q
 compose --profile postgres --profile observed config -q
 say "compose file is valid for $(compose version --short 2>/dev/null || echo compose)"
 
-if $build; then
-  for image in $(scripts/ci-base-images.sh --list); do
-    docker image inspect "$image" >/dev/null 2>&1 || timeout 120 docker pull --quiet "$image" >/dev/null 2>&1 || {
-      scripts/ci-base-images.sh
-      break
-    }
-  done
-  say 'building the images'
-  build_log=$(mktemp)
-  timeout 2400 bash -c "$(declare -f compose); profiles=(); compose build" >"$build_log" 2>&1 || {
-    tail -n 60 "$build_log"
-    die "the images could not be built"
-  }
-  rm -f "$build_log"
-fi
+if $build; then build_images; fi
 for name in coordinator passive-party active-party; do
   docker run --rm --network none --read-only "cloison/$name:$CLOISON_TAG" --help >/dev/null ||
     die "cloison/$name does not answer --help"
