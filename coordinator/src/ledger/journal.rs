@@ -11,6 +11,7 @@
 //! id follow. Then, if it bound the share, the share's 16 bytes. The flag says that numbers begin anew.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use vfl_shared::hex;
@@ -26,7 +27,7 @@ const VERSION: u8 = 1;
 /// Rows of the journal read at once.
 const PAGE: i64 = 16;
 /// Rows of `uses` of one statement.
-const CHUNK: usize = 65_536;
+const CHUNK: usize = 4096;
 
 /// When the journal is used, and when what it holds is added to the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,15 +127,36 @@ impl Journal {
     }
 }
 
-/// What a journal adds to `uses`.
+/// What a journal adds to `uses`. Few large pieces of memory, not some for each record: a coordinator adds a quarter of a million records
+/// at once, again and again, and what it gives back in small pieces lies between others that stay.
 #[derive(Default)]
 pub(super) struct Added {
-    /// Party and record. A record may be there more than once.
-    records: Vec<(i64, Box<str>)>,
-    /// By model and policy.
-    touches: Vec<Vec<(i64, i64, Touch)>>,
+    /// The ids of the records, one after the other.
+    ids: String,
+    /// A record may be there more than once.
+    records: Vec<Record>,
+    touches: Vec<Touched>,
     /// Where the numbers of this series begin.
     base: usize,
+}
+
+struct Record {
+    party: i64,
+    /// Its id in `ids`.
+    id: Range<usize>,
+    /// The last of its touches, by place in `touches`.
+    last: Option<u32>,
+}
+
+/// What is added to the row of one record, model and policy.
+struct Touched {
+    /// By place in `records`.
+    record: u32,
+    model: i64,
+    policy: i64,
+    touch: Touch,
+    /// The one before of the same record.
+    before: Option<u32>,
 }
 
 impl Added {
@@ -143,23 +165,26 @@ impl Added {
         self.records.is_empty()
     }
 
+    fn record(&self, touched: &Touched) -> (i64, &str) {
+        let record = &self.records[touched.record as usize];
+        (record.party, &self.ids[record.id.clone()])
+    }
+
     /// Rows granted, by party, model and policy.
     pub(super) fn granted(&self) -> BTreeMap<(i64, i64, i64), i64> {
         let mut sums = BTreeMap::new();
-        for ((party, _), touches) in self.records.iter().zip(&self.touches) {
-            for (model, policy, touch) in touches {
-                let sum: &mut i64 = sums.entry((*party, *model, *policy)).or_default();
-                *sum = sum.saturating_add(touch.queries);
-            }
+        for touched in &self.touches {
+            let (party, _) = self.record(touched);
+            let sum: &mut i64 = sums.entry((party, touched.model, touched.policy)).or_default();
+            *sum = sum.saturating_add(touched.touch.queries);
         }
         sums
     }
 
     /// What it adds to the rows of one record of a party, by model and policy.
     pub(super) fn of(&self, party: i64, record: &str) -> impl Iterator<Item = (i64, i64, Touch)> {
-        let all = self.records.iter().zip(&self.touches);
-        let of = all.filter(move |((of, name), _)| *of == party && name.as_ref() == record);
-        of.flat_map(|(_, touches)| touches.iter().copied())
+        let of = self.touches.iter().filter(move |touched| self.record(touched) == (party, record));
+        of.map(|touched| (touched.model, touched.policy, touched.touch))
     }
 
     /// Reads the content of one row.
@@ -182,8 +207,9 @@ impl Added {
                     let length = usize::try_from(read_number(&mut rest)?).ok()?;
                     let (id, after) = rest.split_at_checked(length)?;
                     rest = after;
-                    self.records.push((party, std::str::from_utf8(id).ok()?.into()));
-                    self.touches.push(Vec::new());
+                    let start = self.ids.len();
+                    self.ids.push_str(std::str::from_utf8(id).ok()?);
+                    self.records.push(Record { party, id: start..self.ids.len(), last: None });
                 }
                 let bind = match row & 1 {
                     0 => None,
@@ -193,17 +219,29 @@ impl Added {
                         Some(*share)
                     }
                 };
-                if self.records.get(place)?.0 != party {
+                if self.records.get(place)?.party != party {
                     return None;
                 }
-                let touch = Touch::one(at, bind);
-                let touches = self.touches.get_mut(place)?;
-                match touches.iter_mut().find(|(m, p, _)| (*m, *p) == (model, policy)) {
-                    Some((_, _, sum)) => sum.add(&touch),
-                    None => touches.push((model, policy, touch)),
-                }
+                self.touch(u32::try_from(place).ok()?, (model, policy), Touch::one(at, bind))?;
             }
         }
+        Some(())
+    }
+
+    /// Adds a touch of a record to what there is of the same model and policy.
+    fn touch(&mut self, record: u32, (model, policy): (i64, i64), touch: Touch) -> Option<()> {
+        let last = &mut self.records.get_mut(record as usize)?.last;
+        let mut next = *last;
+        while let Some(place) = next {
+            let touched = self.touches.get_mut(place as usize)?;
+            if (touched.model, touched.policy) == (model, policy) {
+                touched.touch.add(&touch);
+                return Some(());
+            }
+            next = touched.before;
+        }
+        let place = u32::try_from(self.touches.len()).ok()?;
+        self.touches.push(Touched { record, model, policy, touch, before: last.replace(place) });
         Some(())
     }
 }
@@ -234,23 +272,25 @@ pub(super) async fn fold(connection: &mut Connection) -> Result<(), LedgerError>
     if added.is_empty() {
         return Ok(());
     }
-    // Rows that one statement writes, in the order of the table.
-    let mut order: Vec<usize> = (0..added.records.len()).collect();
-    order.sort_unstable_by(|&a, &b| added.records[a].cmp(&added.records[b]));
-    let mut groups: BTreeMap<(i64, i64, i64, bool), Vec<String>> = BTreeMap::new();
-    for place in order {
-        let ((party, record), touches) = (&added.records[place], &added.touches[place]);
-        for (model, policy, Touch { queries, first_at, last_at, bind }) in touches {
-            let share = bind.map(hex).unwrap_or_default();
-            let row = format!("{queries:019}{first_at:019}{last_at:019}{share}{record}");
-            groups.entry((*party, *model, *policy, bind.is_some())).or_default().push(row);
-        }
-    }
-    for ((party, model, policy, binds), rows) in groups {
+    // Rows that one statement writes, in the order of the table; of two of the same record the older first.
+    let group = |place: usize| {
+        let touched = &added.touches[place];
+        (added.record(touched).0, touched.model, touched.policy, touched.touch.bind.is_some())
+    };
+    let key = |place: usize| (group(place), added.record(&added.touches[place]).1, place);
+    let mut order: Vec<usize> = (0..added.touches.len()).collect();
+    order.sort_unstable_by(|&a, &b| key(a).cmp(&key(b)));
+    for rows in order.chunk_by(|&a, &b| group(a) == group(b)) {
+        let (party, model, policy, binds) = group(rows[0]);
         for chunk in rows.chunks(CHUNK) {
-            let sql = if binds { FOLD_BINDING } else { FOLD };
+            let rows = json(chunk.iter().map(|&place| {
+                let touched = &added.touches[place];
+                let Touch { queries, first_at, last_at, bind } = touched.touch;
+                let (share, id) = (bind.map(hex).unwrap_or_default(), added.record(touched).1);
+                format!("{queries:019}{first_at:019}{last_at:019}{share}{id}")
+            }))?;
             let keys = [party, model, policy].map(Arg::Int);
-            let rows = json(chunk)?;
+            let sql = if binds { FOLD_BINDING } else { FOLD };
             connection.execute(sql, &[keys[0], keys[1], keys[2], Arg::Text(&rows)]).await?;
         }
     }
@@ -322,7 +362,8 @@ mod tests {
             }
             let mut added = Added::default();
             let _ = added.take_in(&content);
-            prop_assert!(added.records.len() <= content.len());
+            prop_assert!(added.records.len() <= content.len() && added.ids.len() <= content.len());
+            prop_assert!(added.touches.len() <= content.len());
         }
     }
 
