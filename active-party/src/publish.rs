@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind};
+use vfl_shared::service::off_thread;
 use vfl_shared::training::Importer;
 use vfl_shared::training::messages::{PublishCommand, PublishReply, PublishStart, Published};
 use vfl_shared::types::{PartyName, RecordIds};
@@ -28,7 +29,7 @@ pub async fn publish(
     training_ids: &RecordIds,
 ) -> Result<Published, Refusal> {
     let (of, classes, party) = (importer.clone(), class_names.to_vec(), name.clone());
-    let (staged, share) = blocking(move || of.staged(&party, &classes)).await?;
+    let (staged, share) = off_thread("publishing", move || of.staged(&party, &classes)).await?;
     let start = PublishStart {
         class_names: class_names.to_vec(),
         features: share.model().features() as u32,
@@ -72,7 +73,7 @@ async fn converse(
                     }
                     let (of, party) = (importer.clone(), name.clone());
                     let (classes, share) = (class_names.clone(), digest.clone());
-                    blocking(move || of.bind(&party, &classes, &binding.version, &share)).await?;
+                    off_thread("publishing", move || of.bind(&party, &classes, &binding.version, &share)).await?;
                     bound = true;
                     if !tell.send(PublishReply::Published).await {
                         return Err(heard.ended());
@@ -95,9 +96,4 @@ async fn converse(
         answer = &mut read => answer,
         () = feed => read.await,
     }
-}
-
-/// Runs work that waits for the disk on a thread of its own.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the work failed"))?
 }

@@ -20,7 +20,7 @@ use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
 use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer};
-use vfl_shared::service::{PeerIdentity, ServeError, caller, own_task, serve, until_stopped};
+use vfl_shared::service::{PeerIdentity, ServeError, caller, off_thread, own_task, serve, until_stopped};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::state_folder::{FolderError, hold_if_folder};
 use vfl_shared::training::journal::JournalError;
@@ -33,7 +33,7 @@ use crate::collusion::Collusion;
 use crate::config::{Settings, check_release, check_training};
 use crate::consent::Consent;
 use crate::disclosure::Disclosure;
-use crate::evaluation::service::{evaluate, off_thread};
+use crate::evaluation::service::evaluate;
 use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::{LogitServer, MAX_ROWS};
 use crate::release::ReleaseError;
@@ -338,7 +338,7 @@ impl PassiveParty for Service {
         let request = request.into_inner();
         let party = WireError::party_name("active_party", request.active_party)?;
         let importer = self.importer.clone();
-        let (staged, share) = off_thread(move || importer.staged(&party, &request.class_names)).await?;
+        let (staged, share) = off_thread("publishing", move || importer.staged(&party, &request.class_names)).await?;
         let features = share.model().features() as u32;
         let sub_model = Some(share.model().spec().clone());
         Ok(Response::new(StagedShare { digest: staged.digest, features, sub_model }.into()))
@@ -353,7 +353,7 @@ impl PassiveParty for Service {
         let party = WireError::party_name("active_party", request.active_party)?;
         let version = WireError::model_version(request.model_version)?;
         let (importer, named, of) = (self.importer.clone(), version.clone(), party.clone());
-        off_thread(move || importer.publish(&of, &request.class_names, &named, &request.digest)).await?;
+        off_thread("publishing", move || importer.publish(&of, &request.class_names, &named, &request.digest)).await?;
         tracing::info!(%version, active_party = %party, caller = %coordinator, "imported parameters are confirmed");
         Ok(Response::new(pb::PublishStagedResponse {}))
     }

@@ -8,6 +8,7 @@ use vfl_shared::model::{
     SubModelSpec, TOP_KIND, restage,
 };
 use vfl_shared::rpc::Refusal;
+use vfl_shared::service::off_thread;
 use vfl_shared::types::{ModelVersion, PartyName};
 
 use crate::registry::{Registry, tops};
@@ -58,7 +59,7 @@ impl StagedTop {
         classes: &[String],
     ) -> Result<Option<Self>, Refusal> {
         let dir = registry.dir().to_owned();
-        let found = blocking(move || {
+        let found = off_thread("publishing", move || {
             let staging = Staging::of(&dir);
             let Some(staged) = staging.staged().map_err(unreadable)? else { return Ok(None) };
             let share = tops(&dir).and_then(|store: ShareStore| store.stored(&staged.digest)).map_err(unreadable)?;
@@ -112,7 +113,7 @@ impl StagedTop {
     /// FAILED_PRECONDITION if it was used for another one that did not come to its end; INTERNAL if the disk refuses.
     pub(super) async fn claim(&self, version: &ModelVersion) -> Result<(), Refusal> {
         let (staging, staged, version) = (self.staging.clone(), self.staged.clone(), version.clone());
-        blocking(move || {
+        off_thread("publishing", move || {
             let used = staging.use_for(&staged, &version).map_err(unreadable)?;
             if used == version {
                 return Ok(());
@@ -127,7 +128,7 @@ impl StagedTop {
 
     /// It is in service: the next publication is without it, unless another one is staged.
     pub(super) async fn done(self) {
-        let withdrawn = blocking(move || {
+        let withdrawn = off_thread("publishing", move || {
             // Another one may have been staged meanwhile.
             match self.staging.staged().map_err(unreadable)? {
                 Some(staged) if staged == self.staged => self.staging.withdraw().map(drop).map_err(unreadable),
@@ -146,8 +147,4 @@ impl StagedTop {
 fn unreadable(error: impl std::fmt::Display) -> Refusal {
     tracing::error!(%error, "the staged top model cannot be published");
     Refusal::internal("the top model staged at the coordinator cannot be read or written; its log says why")
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("publishing failed"))?
 }

@@ -29,7 +29,7 @@ use vfl_stores::StateConfig;
 
 use super::alignment::ask_of;
 use super::replicas::Schema;
-use super::support::{config, coordinator_client, credentials, dataset, spec, split, test_ids, training_ids};
+use super::support::{Process, config, coordinator_client, credentials, dataset, spec, split, test_ids, training_ids};
 
 /// A deployment whose active party has the processes that a test starts.
 struct Site {
@@ -38,20 +38,6 @@ struct Site {
     table: Arc<FeatureTable>,
     deployment: Deployment,
     schema: Schema,
-}
-
-/// A process of the party, in this one.
-struct Process {
-    address: SocketAddr,
-    stop: CancellationToken,
-    task: tokio::task::JoinHandle<Result<(), String>>,
-}
-
-impl Process {
-    async fn end(self) {
-        self.stop.cancel();
-        self.task.await.unwrap().unwrap();
-    }
 }
 
 /// `None` without a server.

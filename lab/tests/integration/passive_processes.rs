@@ -40,7 +40,7 @@ use vfl_stores::StateConfig;
 
 use super::replicas::Schema;
 use super::support::{
-    Trained, active_client, config, credentials, dataset, spec, split, test_ids, trained, training_ids,
+    Process, Trained, active_client, config, credentials, dataset, spec, split, test_ids, trained, training_ids,
 };
 
 /// The party of several processes.
@@ -59,20 +59,6 @@ struct Site {
     table: Arc<FeatureTable>,
     deployment: Deployment,
     schema: Schema,
-}
-
-/// A process of the party, in this one.
-struct Process {
-    address: SocketAddr,
-    stop: CancellationToken,
-    task: tokio::task::JoinHandle<Result<(), String>>,
-}
-
-impl Process {
-    async fn end(self) {
-        self.stop.cancel();
-        self.task.await.unwrap().unwrap();
-    }
 }
 
 /// The deployment, once the party's addresses are known; `None` without a server.

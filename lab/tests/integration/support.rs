@@ -1,8 +1,10 @@
 //! A deployment on synthetic data, and what the tests ask of it.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use vfl_coordinator::config::Budgets;
 use vfl_lab::deployment::{AlignmentRuns, Deployment, DeploymentSpec, active_name, consent, white_box};
@@ -149,4 +151,18 @@ pub fn active_client(deployment: &Deployment) -> ActivePartyClient<Channel> {
 pub async fn score(deployment: &Deployment, ids: &RecordIds) -> Result<pb::ScoreResponse, tonic::Status> {
     let request = pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() };
     Ok(active_client(deployment).predict(request).await?.into_inner())
+}
+
+/// One process of a party that has several.
+pub struct Process {
+    pub address: SocketAddr,
+    pub stop: CancellationToken,
+    pub task: tokio::task::JoinHandle<Result<(), String>>,
+}
+
+impl Process {
+    pub async fn end(self) {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap();
+    }
 }

@@ -8,6 +8,7 @@ use tonic::{Status, Streaming};
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::{Refusal, WireError, decode_columns, pb, require};
+use vfl_shared::service::off_thread;
 use vfl_shared::types::RecordIds;
 
 use super::scoring::MAX_KEPT;
@@ -42,7 +43,7 @@ pub(crate) async fn evaluate(
     let shown = disclosure.described(logits, version.as_ref()).await?;
     // Counting on disk waits for the disk: not on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
-    let mut evaluation = off_thread(move || counted.start(&held.features, &ids)).await?;
+    let mut evaluation = off_thread("scoring", move || counted.start(&held.features, &ids)).await?;
     if let Some(version) = version {
         let true_parameters = shown.granted && !shown.transformed() && !shown.trained_on_transformed();
         evaluation = evaluation.of_model(logits.clone(), version, true_parameters);
@@ -62,19 +63,12 @@ pub(crate) async fn evaluate(
                 let asked = std::mem::take(&mut gathered).asked(&score)?;
                 let scored = evaluation.clone();
                 let clipped = asked.candidates.iter().map(Scorable::clipped).collect();
-                let (scored, left) = off_thread(move || scored.score(&asked)).await?;
+                let (scored, left) = off_thread("scoring", move || scored.score(&asked)).await?;
                 answers.send(Ok(answer(Answer::Scored(wire::scored(scored, left, clipped))))).await.map_err(gone)?;
             }
         }
     }
     Ok(())
-}
-
-/// Runs work that is long, or waits for the disk, on a thread of its own.
-pub(crate) async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the work failed"))?
 }
 
 /// What came since the last scoring: estimates reduced as soon as they are whole, and the rows of those that are not.
@@ -118,7 +112,7 @@ impl Gathered {
             return Ok(self);
         }
         let evaluation = evaluation.clone();
-        let mut scorable = off_thread(move || evaluation.scorable(DMatrix::from_vec(d, n, values))).await?;
+        let mut scorable = off_thread("scoring", move || evaluation.scorable(DMatrix::from_vec(d, n, values))).await?;
         let kept: usize = self.candidates.iter().chain(&self.control).map(Scorable::kept).sum();
         if kept > 0 && kept.saturating_add(scorable.kept()) > MAX_KEPT {
             scorable = scorable.without_estimates();

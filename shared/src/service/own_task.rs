@@ -1,4 +1,4 @@
-//! What a stream has under way, side by side on all cores.
+//! Work beside the task that waits for it.
 
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
@@ -13,6 +13,17 @@ use crate::rpc::Refusal;
 pub async fn own_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Refusal> {
     let task = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
     task.await.map_err(|_| Refusal::internal("an answer of a stream panicked"))
+}
+
+/// Does work that waits for the disk, or computes for long, on a thread of its own. `what` names it, as "publishing".
+///
+/// # Errors
+/// That of the work; INTERNAL with its name if it panicked.
+pub async fn off_thread<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal(format!("{what} failed")))?
 }
 
 #[cfg(test)]

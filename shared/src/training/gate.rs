@@ -6,6 +6,7 @@ use super::journal::Proposal;
 use super::messages::Step;
 use crate::model::contract::Start;
 use crate::rpc::Refusal;
+use crate::service::off_thread;
 use crate::types::ModelVersion;
 
 /// The consent of a party whose features are trained on. The answers come from its own configuration and its own journal; a
@@ -76,7 +77,7 @@ impl Admitted {
 
     pub(super) async fn records_missing(&self) -> Result<(), Refusal> {
         let (gate, proposal) = (self.gate.clone(), self.proposal.clone());
-        off_thread(move || gate.records_missing(&proposal)).await
+        off_thread("writing down the training", move || gate.records_missing(&proposal)).await
     }
 
     /// A step is asked for: checked, and written down before it is taken.
@@ -98,7 +99,7 @@ impl Admitted {
             gate.reach(number, steps)?;
             Ok(number)
         };
-        self.number = Some(off_thread(work).await?);
+        self.number = Some(off_thread("writing down the training", work).await?);
         Ok(())
     }
 
@@ -111,13 +112,6 @@ impl Admitted {
             Ok(())
         };
         // The training is over either way; what the journal lacks then is its end alone.
-        let _ = off_thread(work).await;
+        let _ = off_thread("writing down the training", work).await;
     }
-}
-
-/// Runs work that waits for the disk on a thread of its own.
-async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("writing down the training failed"))?
 }
