@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use vfl_shared::alignment::{Frame, Frames, Out};
+use vfl_shared::alignment::{self, Frame, Frames, Out};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::types::PartyName;
@@ -15,6 +15,8 @@ use crate::client::PassiveParty;
 
 /// How long neither party may say anything. Each says every few seconds that it is there.
 const SILENCE: Duration = Duration::from_secs(90);
+/// How long an alignment may take, a while longer than the parties give each other: theirs is the better error.
+const LONGEST: Duration = Duration::from_secs(alignment::LONGEST.as_secs() + 600);
 /// How long the first frame may take to come, and the passive party to answer.
 const OPENING: Duration = Duration::from_secs(20);
 /// Frames that wait for a party: 256 KiB.
@@ -119,6 +121,10 @@ async fn carry(
         ended = down => ended?,
         ended = up => ended?,
         late = silence => return Err(late),
+        () = tokio::time::sleep(LONGEST) => {
+            let message = format!("alignment: it has not ended in {} minutes", LONGEST.as_secs() / 60);
+            return Err(Refusal::new(RefusalKind::DeadlineExceeded, message));
+        }
     }
     Ok(carried.load(Ordering::Relaxed))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 use super::group::{Encoded, POINT_BYTES};
 use crate::rpc::{Refusal, RefusalKind};
@@ -56,7 +57,7 @@ impl Message {
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let (kind, content) = match self {
             Self::Hello(count) => (1, count.to_be_bytes().to_vec()),
             Self::Working => (2, Vec::new()),
@@ -107,6 +108,10 @@ impl Message {
     }
 }
 
+/// How long a run may take in all: a party that says again and again that it is there is not waited for without end. Some twenty
+/// times as long as ten million ids take on two cores.
+pub const LONGEST: Duration = Duration::from_secs(4 * 3600);
+
 /// One end of the parties' session.
 pub(super) struct Conversation<S> {
     stream: S,
@@ -114,11 +119,13 @@ pub(super) struct Conversation<S> {
     peer: String,
     /// How long it may say nothing, or take nothing.
     patience: Duration,
+    /// When the run is given up.
+    ends: Instant,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     pub(super) fn new(stream: S, peer: String, patience: Duration) -> Self {
-        Self { stream, peer, patience }
+        Self { stream, peer, patience, ends: Instant::now() + LONGEST }
     }
 
     /// What it sent is not what it should be.
@@ -126,8 +133,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         Refusal::invalid(format!("alignment: {}: {what}", self.peer))
     }
 
+    /// When something that begins now is given up.
+    fn within(&self, patience: Duration) -> Instant {
+        self.ends.min(Instant::now() + patience)
+    }
+
+    /// What is there already is not taken any more either: a party may never let it run out.
+    fn in_time(&self) -> Result<(), Refusal> {
+        if Instant::now() < self.ends { Ok(()) } else { Err(self.silent()) }
+    }
+
     fn silent(&self) -> Refusal {
-        let message = format!("alignment: {} was silent for {} s", self.peer, self.patience.as_secs());
+        let message = match Instant::now() >= self.ends {
+            true => format!("alignment: the run with {} has not ended in {} h", self.peer, LONGEST.as_secs() / 3600),
+            false => format!("alignment: {} was silent for {} s", self.peer, self.patience.as_secs()),
+        };
         Refusal::new(RefusalKind::DeadlineExceeded, message)
     }
 
@@ -138,14 +158,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     /// Sends a message.
     ///
     /// # Errors
-    /// UNAVAILABLE if the other party has gone, DEADLINE_EXCEEDED if it takes nothing.
+    /// UNAVAILABLE if the other party has gone, DEADLINE_EXCEEDED if it takes nothing, or if the run takes too long.
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), Refusal> {
-        let bytes = message.encode();
+        self.in_time()?;
+        let (bytes, until) = (message.encode(), self.within(self.patience));
         let sent = async {
             self.stream.write_all(&bytes).await?;
             self.stream.flush().await
         };
-        match tokio::time::timeout(self.patience, sent).await {
+        match tokio::time::timeout_at(until, sent).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.gone()),
             Err(_) => Err(self.silent()),
@@ -157,6 +178,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     /// # Errors
     /// INVALID_ARGUMENT for bytes that are no message, what the other party refused, and as [`Self::send`].
     pub(super) async fn receive(&mut self) -> Result<Message, Refusal> {
+        self.in_time()?;
+        let until = self.within(self.patience);
         let read = async {
             let kind = self.stream.read_u8().await?;
             let length = self.stream.read_u32().await? as usize;
@@ -170,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             self.stream.read_exact(&mut content).await?;
             Ok::<_, std::io::Error>(Message::decode(kind, &content))
         };
-        match tokio::time::timeout(self.patience, read).await {
+        match tokio::time::timeout_at(until, read).await {
             Ok(Ok(Ok(Message::Refused(refusal)))) => {
                 Err(Refusal::new(refusal.kind, format!("{} refused: {}", self.peer, refusal.message)))
             }
@@ -188,8 +211,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     pub(super) async fn while_working<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Refusal> {
         let mut work = std::pin::pin!(work);
         loop {
-            match tokio::time::timeout(SIGN_OF_LIFE, work.as_mut()).await {
+            match tokio::time::timeout_at(self.within(SIGN_OF_LIFE), work.as_mut()).await {
                 Ok(done) => return Ok(done),
+                Err(_) if Instant::now() >= self.ends => return Err(self.silent()),
                 Err(_) => self.send(&Message::Working).await?,
             }
         }
@@ -202,7 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
 
     /// Ends the session in good order.
     pub(super) async fn close(mut self) {
-        let _ = tokio::time::timeout(self.patience, self.stream.shutdown()).await;
+        let _ = tokio::time::timeout_at(self.within(self.patience), self.stream.shutdown()).await;
     }
 }
 

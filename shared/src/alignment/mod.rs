@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use crate::types::{PartyName, RecordIds};
 
+pub use messages::LONGEST;
 pub use own::{OwnIds, OwnIdsError};
 pub use party::{Aligner, Frames, Out, Turn};
 pub use runs::{Ended, RunEntry, runs};

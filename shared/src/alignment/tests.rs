@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
 use super::group::{Encoded, GroupHash, Secret};
-use super::messages::{Conversation, Message};
+use super::messages::{Conversation, LONGEST, Message};
 use super::protocol::{Keeper, Run};
 use super::{Common, Rules, Side, Sizes};
 use crate::rpc::{Refusal, RefusalKind};
@@ -356,6 +356,38 @@ async fn a_silent_party_is_given_up() {
     let refused = run(Side::Active, &ids(["a"]), near, &notes, &rules(), [1; 32]).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::DeadlineExceeded);
     assert!(refused.message.contains("passive party `p` was silent for 20 s"), "{refused}");
+}
+
+/// It says every few seconds that it is there, or all the time, and nothing else: before it has listed its ids, or before it has blinded them.
+#[tokio::test(start_paused = true)]
+async fn a_party_that_only_says_that_it_is_there_is_given_up_too() {
+    for (greets, pause) in [(false, 5), (true, 5), (true, 0)] {
+        let (near, mut far) = tokio::io::duplex(1 << 16);
+        let (notes, began) = (Notes::default(), tokio::time::Instant::now());
+        let (own, rules) = (ids(["a"]), rules());
+        let (ended, ()) = tokio::join!(run(Side::Passive, &own, near, &notes, &rules, [1; 32]), async move {
+            if greets {
+                far.write_all(&Message::Hello(1).encode()).await.unwrap();
+            }
+            // Without a pause: as much as the other takes, and now and then the time moves on. It goes on for an hour longer.
+            let mut sent = 0u64;
+            while began.elapsed() < LONGEST + Duration::from_secs(3600) {
+                if far.write_all(&Message::Working.encode()).await.is_err() {
+                    break;
+                }
+                sent += 1;
+                match pause {
+                    0 if !sent.is_multiple_of(50) => {}
+                    0 => tokio::time::advance(Duration::from_secs(10)).await,
+                    seconds => tokio::time::sleep(Duration::from_secs(seconds)).await,
+                }
+            }
+        });
+        let refused = ended.unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::DeadlineExceeded);
+        assert!(refused.message.contains("has not ended in 4 h"), "{refused}");
+        assert!(began.elapsed() < LONGEST + Duration::from_secs(60), "{:?}", began.elapsed());
+    }
 }
 
 #[test]
