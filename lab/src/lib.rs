@@ -23,6 +23,7 @@ pub mod demo;
 pub mod deployment;
 pub mod evaluate;
 pub mod inference;
+pub mod kept;
 pub mod labels;
 pub mod load;
 pub mod membership;

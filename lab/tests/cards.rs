@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use vfl_lab::kept::{Shard, StoreUrl};
 use vfl_lab::reproduce::cards::{
-    Card, Found, Made, Plan, R_CURVES, Shard, Shelf, Test, Verdict, judge, make, published, read_folder, shelf, summary,
+    Card, Found, Made, Plan, R_CURVES, Shelf, Test, Verdict, judge, make, published, read_folder, shelf, summary,
 };
-use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document, ReproduceError, StoreUrl};
+use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document, ReproduceError};
 use vfl_shared::hex;
 
 fn folder() -> PathBuf {

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
+use vfl_lab::kept::Keeper;
 use vfl_lab::reproduce::{
-    Check, CheckKind, CurveRole, Document, Figure, Keeper, ModelOrigin, Options, Protocol, ReproduceError, Subject,
+    Check, CheckKind, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError, Subject,
     SubjectSpec, Training, compare, render_page, render_table, run, write,
 };
 use vfl_shared::data::{DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load};

@@ -6,8 +6,9 @@ use std::path::Path;
 use vfl_shared::cli::CliError;
 use vfl_shared::files::write_atomic;
 
+use crate::kept::Shard;
 use crate::progress::say;
-use crate::reproduce::cards::{Made, Plan, Shard, Summary, Verdict, make, read_folder, shelf, summary};
+use crate::reproduce::cards::{Made, Plan, Summary, Verdict, make, read_folder, shelf, summary};
 
 /// The file of the seconds that cards took when they were computed, which differ from run to run and are in no other file. Parts that
 /// run at once have a file each.

@@ -1,10 +1,10 @@
-//! Which part of the cards this process computes: as told, or as a cluster's scheduler numbered it.
+//! Which part of the work this process computes: as told, or as a cluster's scheduler numbered it.
 
 use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::reproduce::cards::Shard;
+use crate::kept::Shard;
 
 /// `--shard`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use vfl_shared::metrics::MetricError;
 use vfl_shared::model::TrainingConfigError;
 use vfl_shared::types::ShapeError;
 
-use super::store_error::StoreError;
 use super::version::SCHEMA_VERSION;
+use crate::kept::{KeptError, StoreError};
 use crate::report::ReportError;
 
 /// Why a figure could not be computed, read or written.
@@ -223,6 +223,15 @@ pub enum ReproduceError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl From<KeptError> for ReproduceError {
+    fn from(error: KeptError) -> Self {
+        match error {
+            KeptError::Store(why) => Self::Store(why),
+            KeptError::Write { path, source } => Self::Write { path, source },
+        }
+    }
 }
 
 /// What is wrong with a file of weights.

@@ -18,10 +18,10 @@ use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::types::ReleasedScores;
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
-use super::keeper::Keeper;
 use super::protocol::{Protocol, Training};
 use super::trained::{How, Trained, scores, trained};
 use super::{ModelFileError, ReproduceError};
+use crate::kept::Keeper;
 
 /// What to attack.
 #[derive(Debug, Clone)]

@@ -11,9 +11,9 @@ use vfl_shared::types::{ConfidenceScores, Logits};
 
 use super::ReproduceError;
 use super::document::ModelOrigin;
-use super::keeper::Keeper;
 use super::protocol::{Protocol, Training};
 use super::sockets::train_and_serve;
+use crate::kept::{Keeper, KeptError};
 use crate::progress::say;
 
 /// Where full convergence ends.
@@ -99,7 +99,7 @@ pub(super) fn trained(
     match keeper.in_store(&place, read) {
         Ok(Some(found)) => return Ok(found),
         // A store that fails now is no reason to stop: the model is trained here.
-        Err(ReproduceError::Store(why)) => say(&format!("no model is taken from the store: {why}")),
+        Err(KeptError::Store(why)) => say(&format!("no model is taken from the store: {why}")),
         other => drop(other?),
     }
     let trained = train(how, dataset, config, test)?;

@@ -10,10 +10,11 @@ use vfl_shared::data::DatasetName;
 use vfl_shared::hex;
 
 use super::card::Card;
+use crate::kept::{Keeper, Shard, StoreUrl};
 use crate::progress::say;
 use crate::reproduce::compute::run;
 use crate::reproduce::version::SCHEMA_VERSION;
-use crate::reproduce::{Document, Figure, Keeper, Options, ReproduceError, StoreUrl, Subject, SubjectSpec};
+use crate::reproduce::{Document, Figure, Options, ReproduceError, Subject, SubjectSpec};
 
 /// What is to be computed.
 #[derive(Debug, Clone)]
@@ -32,27 +33,6 @@ pub struct Plan {
     pub shard: Option<Shard>,
     /// Where finished cards and models are looked for and kept, beside `out`.
     pub store: Option<StoreUrl>,
-}
-
-/// One of several parts of the cards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
-    /// Which, from 1.
-    pub part: usize,
-    /// Of how many.
-    pub of: usize,
-}
-
-impl std::str::FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-        match parts {
-            Some((part, of)) if 1 <= part && part <= of => Ok(Self { part, of }),
-            _ => Err("expected i/n with 1 ≤ i ≤ n, as 2/4".into()),
-        }
-    }
 }
 
 /// What was done.
@@ -114,8 +94,8 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
             Err(why) => made.failed.push((card.id.clone(), why)),
         }
     }
-    let keeper = Keeper::open(&plan.out, plan.store.as_ref())?;
-    let ours = |i: usize| plan.shard.is_none_or(|shard| i % shard.of == shard.part - 1);
+    let keeper = Keeper::open(&plan.out, plan.store.as_ref(), "cards")?;
+    let ours = |i: usize| plan.shard.is_none_or(|shard| shard.has(i));
     // Cards of one computation are of one part, which then computes it once.
     let mut computations: BTreeMap<String, usize> = BTreeMap::new();
     let mut missing = Vec::new();

@@ -13,7 +13,7 @@ mod test;
 
 pub use card::{Card, CardError, Claim, Count, Difference, FileCurve, MODEL_ACCURACY, Published, Settings};
 pub use judge::{Beside, Comparison, Judged, Tested, Verdict, judge};
-pub use make::{Made, Plan, Shard, make};
+pub use make::{Made, Plan, make};
 pub use page::{Summary, summary};
 pub use published::{PublishedCurve, R_CURVES, published};
 pub use shelf::{Paper, Shelf, read_folder, shelf};

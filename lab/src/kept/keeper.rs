@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use vfl_shared::files::write_atomic;
 
-use super::ReproduceError;
 use super::store::Store;
 use super::store_error::StoreError;
 use super::store_url::StoreUrl;
@@ -14,13 +14,30 @@ use crate::progress::say;
 
 /// What a store is, for whoever finds an object that this program did not write.
 const ABOUT: &str =
-    "Cards and models that `cloison reproduce --all --store` keeps. What is deleted is computed again.\n";
+    "What `cloison reproduce --all --store` and `cloison demo --store` keep. What is deleted is computed again.\n";
+
+/// Why finished work cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
 
 /// The file and the object of one piece of work. They have the same content.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
-    pub(super) file: PathBuf,
-    pub(super) object: String,
+pub(crate) struct Place {
+    pub(crate) file: PathBuf,
+    pub(crate) object: String,
 }
 
 /// Keeps finished work. A file that cannot be written is an error at once. An object that cannot be put is tried again at the end:
@@ -33,8 +50,8 @@ pub struct Keeper {
 /// A store, and what this run knows of it.
 struct Beside {
     store: Store,
-    /// The sizes of the cards that were there at the start.
-    cards: BTreeMap<String, u64>,
+    /// The sizes of the objects that were there at the start, of the kind that is computed.
+    found: BTreeMap<String, u64>,
     /// Objects that this run put.
     put: RefCell<BTreeSet<String>>,
     /// Objects that could not be put, and their files.
@@ -48,15 +65,15 @@ impl Keeper {
         Self { out: out.into(), store: None }
     }
 
-    /// Keeps files in a folder, and objects in a store if one is named.
+    /// Keeps files in a folder, and objects in a store if one is named; those computed are `kind` there, as `cards`.
     ///
     /// # Errors
-    /// [`StoreError`] if the store does not tell which cards it has.
-    pub(super) fn open(out: &Path, url: Option<&StoreUrl>) -> Result<Self, StoreError> {
+    /// [`StoreError`] if the store does not tell which of them it has.
+    pub(crate) fn open(out: &Path, url: Option<&StoreUrl>, kind: &str) -> Result<Self, StoreError> {
         let open = |url| {
             let store = Store::open(url)?;
-            let cards = store.sizes("cards")?;
-            Ok::<_, StoreError>(Beside { store, cards, put: RefCell::default(), unstored: RefCell::default() })
+            let found = store.sizes(kind)?;
+            Ok::<_, StoreError>(Beside { store, found, put: RefCell::default(), unstored: RefCell::default() })
         };
         Ok(Self { out: out.to_owned(), store: url.map(open).transpose()? })
     }
@@ -65,23 +82,29 @@ impl Keeper {
     ///
     /// # Errors
     /// [`StoreError`] if they cannot.
-    pub(super) fn try_store(&self) -> Result<(), StoreError> {
+    pub(crate) fn try_store(&self) -> Result<(), StoreError> {
         self.store.as_ref().map_or(Ok(()), |beside| beside.store.put("about.txt", ABOUT.into()))
     }
 
     /// The card `id`, computed from what `key` is the hash of. Cards of one key share an object.
-    pub(super) fn card(&self, id: &str, key: &str) -> Place {
+    pub(crate) fn card(&self, id: &str, key: &str) -> Place {
         Place { file: self.out.join("cards").join(format!("{id}.json")), object: format!("cards/{key}.json") }
     }
 
+    /// The piece of an audit computed from what `key` is the hash of.
+    pub(crate) fn piece(&self, key: &str) -> Place {
+        let object = format!("pieces/{key}.json");
+        Place { file: self.out.join(&object), object }
+    }
+
     /// The model trained on what `hash` is the hash of.
-    pub(super) fn model(&self, hash: &str) -> Place {
+    pub(crate) fn model(&self, hash: &str) -> Place {
         let object = format!("models/{hash}.json");
         Place { file: self.out.join(&object), object }
     }
 
     /// What is in the file of a place, if `read` understands it. A file that is damaged is as good as none.
-    pub(super) fn in_folder<T>(&self, place: &Place, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    pub(crate) fn in_folder<T>(&self, place: &Place, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
         read(&std::fs::read(&place.file).ok()?)
     }
 
@@ -89,12 +112,8 @@ impl Keeper {
     /// as none.
     ///
     /// # Errors
-    /// [`ReproduceError::Store`] if the store does not answer; [`ReproduceError::Write`].
-    pub(super) fn in_store<T>(
-        &self,
-        place: &Place,
-        read: impl Fn(&[u8]) -> Option<T>,
-    ) -> Result<Option<T>, ReproduceError> {
+    /// [`KeptError::Store`] if the store does not answer; [`KeptError::Write`].
+    pub(crate) fn in_store<T>(&self, place: &Place, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, KeptError> {
         let Some(beside) = &self.store else { return Ok(None) };
         let Some(content) = beside.store.get(&place.object)? else { return Ok(None) };
         let Some(found) = read(&content) else { return Ok(None) };
@@ -105,8 +124,8 @@ impl Keeper {
     /// Keeps a piece of work that was computed.
     ///
     /// # Errors
-    /// [`ReproduceError::Write`] if the file cannot be written.
-    pub(super) fn keep(&self, place: &Place, content: Vec<u8>) -> Result<(), ReproduceError> {
+    /// [`KeptError::Write`] if the file cannot be written.
+    pub(crate) fn keep(&self, place: &Place, content: Vec<u8>) -> Result<(), KeptError> {
         write(&place.file, &content)?;
         if let Some(beside) = &self.store {
             beside.put(place, content);
@@ -114,17 +133,17 @@ impl Keeper {
         Ok(())
     }
 
-    /// Puts the file of a card that the store does not have, or has in another length: what an earlier run could not put.
-    pub(super) fn catch_up(&self, place: &Place) {
+    /// Puts a file that the store does not have, or has in another length: what an earlier run could not put.
+    pub(crate) fn catch_up(&self, place: &Place) {
         let Some(beside) = &self.store else { return };
         let Ok(content) = std::fs::read(&place.file) else { return };
-        if beside.cards.get(&place.object) != Some(&(content.len() as u64)) {
+        if beside.found.get(&place.object) != Some(&(content.len() as u64)) {
             beside.put(place, content);
         }
     }
 
     /// Tries once more to put what could not be put, and returns how many objects the store still lacks.
-    pub(super) fn finish(&self) -> usize {
+    pub(crate) fn finish(&self) -> usize {
         let Some(beside) = &self.store else { return 0 };
         let mut left = beside.unstored.take();
         while let Some((object, file)) = left.pop_first() {
@@ -154,6 +173,6 @@ impl Beside {
     }
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<(), ReproduceError> {
-    write_atomic(path, content, false).map_err(|source| ReproduceError::Write { path: path.to_owned(), source })
+fn write(path: &Path, content: &[u8]) -> Result<(), KeptError> {
+    write_atomic(path, content, false).map_err(|source| KeptError::Write { path: path.to_owned(), source })
 }
