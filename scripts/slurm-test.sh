@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A sweep on a real Slurm: starts one on this machine, has examples/slurm/reproduce.sbatch share twelve small cards out over an
 # array of four tasks, kills a task in the middle and has it queued again. Fails if the merged files are not those of one process,
-# byte for byte, or if a card that the killed task had finished was computed again.
+# byte for byte, or if a card that the killed task had finished was computed again. Then examples/slurm/audit.sbatch shares an audit out over two
+# tasks, one of which is killed, and its report is compared with that of one process.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -37,7 +38,7 @@ done
 tasks=4 cells=12 killed=2 # the array, the cards, and the task that is killed
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-rm -rf "${out:?}/cards" "$out/whole" "$out/shared" "$out/uneven" "$out"/*.log
+rm -rf "${out:?}/cards" "$out/whole" "$out/shared" "$out/uneven" "$out/audit" "$out/audit-whole" "$out"/*.log
 for program in munged slurmctld slurmd sbatch scontrol squeue scancel; do
   command -v "$program" >/dev/null || die "no $program: Debian has it in slurmctld, slurmd, slurm-client or munge"
 done
@@ -262,3 +263,31 @@ cloison reproduce --all --quick --cards "$out/cards" --out "$out/shared" >"$out/
 grep -q "cards computed: 0 .*there already: $cells" "$out/merge.log" || die "the merge computed cards; see $out/merge.log"
 diff -r --exclude 'times*.json' "$out/whole" "$out/shared" || die 'the tasks made other files than one process'
 say "$(find "$out/shared" -type f ! -name 'times*.json' | wc -l) files are those of one process, byte for byte"
+
+# ---- an audit -------------------------------------------------------------------------------------------------------------------
+
+audit=(--dataset synthetic --records 250 --epochs 40 --policy none --policy 'rounding (decimals = 1)' --policy class_label
+  --policy 'dp_gaussian (epsilon = 1.0)' --policy ranking --no-sweep)
+pieces=6
+say 'one process audits five policies'
+began=$SECONDS
+cloison demo "${audit[@]}" --out "$out/audit-whole" >"$out/audit-whole.log" 2>&1 || die "failed; see $out/audit-whole.log"
+say "done in $((SECONDS - began)) s"
+job=$(CLOISON_OUT="$out/audit" sbatch --parsable --array=0-1 --cpus-per-task=1 --mem=0 \
+  --output="$out/audit-%a.log" "$root/examples/slurm/audit.sbatch" "${audit[@]}")
+second_piece() { grep -qs 'piece 2 of 3' "$out/audit-1.log"; }
+await 60 'the second piece of a task' second_piece
+scancel --full --signal=KILL "${job}_1"
+await 20 'the end of the task' not_running 1
+[[ $(state 1) =~ ^(CANCELLED|FAILED)$ ]] || die "the task ended as $(state 1) although it was killed"
+scontrol requeue "${job}_1"
+await 100 'the end of the audit' all_done
+for task in 0 1; do
+  [[ $(state "$task") == COMPLETED ]] || die "task $task of the audit ended as $(state "$task"); see $out/audit-$task.log"
+done
+# The first of three was there when it was killed, and is not computed again.
+grep -q 'pieces computed: [12]; there already: [1-5]' "$out/audit-1.log" || die "the killed task began anew; see $out/audit-1.log"
+cloison demo "${audit[@]}" --merge --out "$out/audit" >"$out/audit-merge.log" 2>&1 || die "failed; see $out/audit-merge.log"
+grep -q "pieces computed: 0; there already: $pieces" "$out/audit-merge.log" || die "the merge computed pieces; see $out/audit-merge.log"
+diff -r --exclude pieces "$out/audit-whole" "$out/audit" || die 'the tasks made another report than one process'
+say 'the report of the tasks is that of one process, byte for byte; one of them was killed'

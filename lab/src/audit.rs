@@ -125,7 +125,7 @@ pub async fn run_unless_stopped(
 }
 
 /// Says what policies cost in accuracy that were audited before the scores without a defense were.
-fn tell_costs(audits: &mut [Audit]) {
+pub(crate) fn tell_costs(audits: &mut [Audit]) {
     let Some(undefended) = audits.iter().find(|a| a.policy.is_none()).and_then(|a| a.utility.accuracy) else { return };
     for audit in audits.iter_mut().filter(|audit| !audit.policy.is_none()) {
         let utility = &mut audit.utility;

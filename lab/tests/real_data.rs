@@ -1,8 +1,10 @@
 //! The demo on real data, over the sockets: what the model is worth, and what exact scores give away.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use tokio::runtime::Handle;
 use vfl_coordinator::training::check_residuals;
-use vfl_lab::demo::{DemoPlan, default_policies, every_policy, run};
+use vfl_lab::demo::{DemoPlan, Sharing, default_policies, every_policy, run, share};
+use vfl_lab::kept::{Shard, StoreUrl};
 use vfl_lab::report::{Audit, Outcome, Report, Thresholds, render_table};
 use vfl_lab::scale::{self, ScalePlan};
 use vfl_passive_party::transform::TransformConfig;
@@ -10,6 +12,7 @@ use vfl_shared::data::{self, DatasetName, DatasetSpec, Variant, load};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues, cross_entropy, train_converged};
 use vfl_shared::numerics::Lbfgs;
+use vfl_shared::policy::Policy;
 use vfl_shared::testing::{self, data_set};
 use vfl_shared::types::Logits;
 
@@ -57,6 +60,91 @@ async fn every_defense_at_once() {
     let report = run(&plan).await.unwrap();
     let informed = report.audits.iter().filter(|a| a.threat_model.known_records > 0).count();
     assert_eq!(informed, policies.len());
+}
+
+/// Every policy a piece, and the sweep, and a training with privacy: three processes without a common folder share them out, and the report
+/// that is put together has the bytes of that of one process, but for the training with privacy, whose noise is not of the seed.
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_of_several_processes_make_the_report_of_one() {
+    let base = plan(DatasetName::Synthetic, 250);
+    let training = TrainingValues { epochs: 2, batch_size: 512, learning_rate: 0.05, seed: 7, ..Default::default() };
+    let private = (PrivacyConfig::new(1.0, 2.0).unwrap(), TrainingConfig::try_from(training).unwrap());
+    let thresholds = Thresholds { max_added_risk: Some(0.1), ..Default::default() };
+    let policies = every_policy(5);
+    let plan = DemoPlan {
+        policies: policies.clone(),
+        known_records: 100,
+        private_trainings: vec![private],
+        sweep: true,
+        thresholds,
+        ..base
+    };
+    let mut whole = run(&plan).await.unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let store = || Some(StoreUrl::Folder(folder.path().join("store")));
+    let share = |plan: &DemoPlan, out: &str, shard| {
+        let sharing = Sharing { out: folder.path().join(out), store: store(), shard };
+        tokio::task::block_in_place(|| share(plan, &sharing, &Handle::current()))
+    };
+    let pieces = policies.len() + 3;
+    let mut computed = 0;
+    for part in 1..=3 {
+        let came = share(&plan, &part.to_string(), Some(Shard { part, of: 3 })).unwrap();
+        assert!(came.report.is_none() && came.kept == 0 && came.computed + came.elsewhere == pieces, "{came:?}");
+        computed += came.computed;
+    }
+    assert_eq!(computed, pieces);
+    // What is cut, or another piece, is computed again, and nothing else.
+    let files = std::fs::read_dir(folder.path().join("1/pieces")).unwrap().map(|file| file.unwrap().path());
+    let files: Vec<_> = files.filter(|file| std::fs::read_to_string(file).unwrap().contains("\"audits\":[{")).collect();
+    let [cut, other, ..] = files.as_slice() else { panic!("{files:?}") };
+    let [of_cut, of_other] = [cut, other].map(|file| std::fs::read(file).unwrap());
+    std::fs::write(cut, &of_cut[..of_cut.len() / 2]).unwrap();
+    std::fs::write(other, &of_cut).unwrap();
+    for file in [cut, other] {
+        std::fs::remove_file(folder.path().join("store/pieces").join(file.file_name().unwrap())).unwrap();
+    }
+    let again = share(&plan, "1", Some(Shard { part: 1, of: 3 })).unwrap();
+    assert_eq!(again.computed, 2, "{again:?}");
+    assert!([cut, other].map(|file| std::fs::read(file).unwrap()) == [of_cut, of_other], "a piece is another");
+
+    let merged = share(&plan, "merged", None).unwrap();
+    assert_eq!((merged.computed, merged.fetched), (0, pieces));
+    let mut merged = merged.report.unwrap();
+    let [of_whole, of_merged] = [&mut whole, &mut merged].map(|report| std::mem::take(&mut report.private_trainings));
+    assert_eq!(of_whole[0].privacy, of_merged[0].privacy);
+    assert_eq!((of_whole.len(), of_merged.len()), (1, 1));
+    assert!(merged.to_json().unwrap() == whole.to_json().unwrap(), "the report is another");
+
+    // Pieces of two models are no report.
+    let file = folder.path().join("merged/pieces").join(cut.file_name().unwrap());
+    let mut piece: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    piece["model"] = "another".into();
+    std::fs::write(&file, piece.to_string()).unwrap();
+    let refused = share(&plan, "merged", None).unwrap_err().to_string();
+    assert!(refused.contains("different models") && refused.contains("pieces/"), "{refused}");
+
+    // What is found behind a policy serves every plan that has it.
+    let fewer = DemoPlan { policies: policies[..2].to_vec(), thresholds: Thresholds::default(), ..plan.clone() };
+    let came = share(&fewer, "fewer", None).unwrap();
+    assert_eq!((came.computed, came.fetched), (1, 4), "{came:?}");
+    let policy = |text: &str| text.parse::<Policy>().unwrap();
+    let transform = |text: &str| text.parse::<TransformConfig>().unwrap();
+    for (refused, says) in [
+        (DemoPlan { policies: [&policies[..2], &policies[1..2]].concat(), ..plan.clone() }, "named twice"),
+        (DemoPlan { policies: vec![policy("none"), policy("none, fresh noise")], ..plan.clone() }, "have no defense"),
+        (DemoPlan { privacy: Some(PrivacyConfig::new(1.0, 2.0).unwrap()), ..plan.clone() }, "--privacy-noise"),
+        (DemoPlan { transform: transform("permute"), ..plan.clone() }, "--transform"),
+        (
+            DemoPlan { private_trainings: [&plan.private_trainings[..], &plan.private_trainings].concat(), ..plan },
+            "twice",
+        ),
+    ] {
+        let error = share(&refused, "refused", None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(!folder.path().join("refused").exists());
 }
 
 /// Models trained with noise are deployed, trained and audited beside the first: what their parties state, and the error of what is exact

@@ -1,7 +1,7 @@
 //! A report on the screen and in files.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use vfl_shared::cli::CliError;
@@ -30,6 +30,11 @@ impl Default for OutputArgs {
 }
 
 impl OutputArgs {
+    /// Where the files go.
+    pub(super) fn folder(&self) -> &Path {
+        &self.out
+    }
+
     /// Writes the report's files and prints the verdict.
     ///
     /// # Errors

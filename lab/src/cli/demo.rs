@@ -1,6 +1,7 @@
 //! `cloison demo`
 
 use clap::Args;
+use tokio::runtime::Handle;
 use vfl_shared::cli::CliError;
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::{Correlation, Metric};
@@ -16,14 +17,19 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
 use super::model::ModelArgs;
+use super::shard::ShardChoice;
 use super::thresholds::ThresholdArgs;
 use super::trainings::with_bar;
 use crate::audit::DEFAULT_METRICS;
 use crate::configured::{measured, metrics_of};
 use crate::demo::{
-    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy, run,
+    Came, DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, Sharing, check_shared, default_policies,
+    every_policy, run, share,
 };
 use crate::inference::{Inferences, Kind};
+use crate::kept::{Shard, StoreUrl};
+use crate::progress::say;
+use crate::report::Report;
 
 /// `cloison demo`
 #[derive(Debug, Clone, Args)]
@@ -39,7 +45,11 @@ Examples:
   cloison demo --dataset satellite --private-trainings 1,4,16 --no-sweep
   cloison demo --dataset satellite --inference membership,labels,properties --no-sweep
   cloison demo --dataset satellite --hidden 32 --activation relu --embedding 16
-  cloison demo --passive-parties 3 --passive-features 6 --out report")]
+  cloison demo --passive-parties 3 --passive-features 6 --out report
+
+On each of four machines with a folder in common, and then for the report:
+  cloison demo --dataset satellite --policy all --shard 2/4 --out out/all
+  cloison demo --dataset satellite --policy all --merge --out out/all")]
 pub struct DemoArgs {
     #[command(flatten)]
     data: DataArgs,
@@ -92,6 +102,18 @@ pub struct DemoArgs {
     no_sweep: bool,
     #[command(flatten)]
     thresholds: ThresholdArgs,
+    /// Compute only part I of N, as 2/4, and keep it in OUT/pieces. A piece is the audits behind one policy, those of records without a score,
+    /// the error by number of passive features, or one private training. `slurm` takes I and N from the task of a Slurm job array,
+    /// `kubernetes/N` takes I from the pod of an Indexed Job. --inference is for --merge alone.
+    #[arg(long, value_name = "I/N", conflicts_with = "inference")]
+    shard: Option<ShardChoice>,
+    /// Make the report of the pieces in OUT/pieces or --store, and compute those that are missing.
+    #[arg(long, conflicts_with = "shard")]
+    merge: bool,
+    /// With --shard or --merge: where finished pieces are looked for, and put beside OUT: s3://BUCKET/PREFIX or file:///FOLDER. See
+    /// `cloison reproduce --help`.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -121,6 +143,9 @@ impl Default for DemoArgs {
             metrics: None,
             no_sweep: false,
             thresholds: ThresholdArgs::default(),
+            shard: None,
+            merge: false,
+            store: None,
             output: OutputArgs::default(),
         }
     }
@@ -134,8 +159,15 @@ impl DemoArgs {
 
     pub(super) async fn run(self) -> Result<(), CliError> {
         let plan = self.plan()?;
+        let sharing = self.sharing(&plan)?;
         let inferences = Inferences::prepare(&plan, &self.inference).map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let mut report = run(&plan).await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
+        let mut report = match sharing {
+            None => run(&plan).await.map_err(|e| CliError::Failed(format!("{e:#}")))?,
+            Some(sharing) => match shared(plan, sharing).await? {
+                Some(report) => report,
+                None => return Ok(()),
+            },
+        };
         if !self.inference.is_empty() {
             // Minutes of arithmetic have no place on the runtime's threads.
             let infer = move || {
@@ -147,6 +179,22 @@ impl DemoArgs {
             report = tokio::task::spawn_blocking(infer).await.map_err(CliError::failed)??;
         }
         self.output.deliver(&report)
+    }
+
+    /// Which pieces are computed here, if it is done in pieces.
+    fn sharing(&self, plan: &DemoPlan) -> Result<Option<Sharing>, CliError> {
+        if self.shard.is_none() && !self.merge {
+            return match self.store {
+                Some(_) => Err(CliError::Input("--store is for --shard and --merge: name one".into())),
+                None => Ok(None),
+            };
+        }
+        let option = if self.merge { "--merge" } else { "--shard" };
+        check_shared(plan).map_err(|why| CliError::Input(format!("{option} does not go with this. {why}")))?;
+        let shard = self.shard.map(|choice| choice.resolve(|name| std::env::var(name).ok()));
+        let shard = shard.transpose().map_err(CliError::input)?;
+        let store = self.store.as_deref().map(str::parse::<StoreUrl>).transpose().map_err(CliError::input)?;
+        Ok(Some(Sharing { out: self.output.folder().to_owned(), store, shard }))
     }
 
     /// What the options ask for.
@@ -274,6 +322,37 @@ impl DemoArgs {
         }
         Ok((released, trained))
     }
+}
+
+/// Computes pieces, and gives the report if all are there.
+async fn shared(plan: DemoPlan, sharing: Sharing) -> Result<Option<Report>, CliError> {
+    let (runtime, at) = (Handle::current(), sharing.clone());
+    if let Some(Shard { part, of }) = sharing.shard {
+        say(&format!("part {part} of {of}"));
+    }
+    let came = tokio::task::spawn_blocking(move || share(&plan, &at, &runtime)).await.map_err(CliError::failed)?;
+    let Came { computed, kept, fetched, elsewhere, unstored, report } =
+        came.map_err(|e| CliError::Failed(format!("{e:#}")))?;
+    let from_store = if sharing.store.is_some() { format!("; from the store: {fetched}") } else { String::new() };
+    say(&format!("pieces computed: {computed}; there already: {kept}{from_store}"));
+    let out = sharing.out.display();
+    let place = sharing.store.as_ref().map_or_else(|| out.to_string(), ToString::to_string);
+    if unstored > 0 {
+        return Err(CliError::Failed(format!(
+            "{unstored} pieces are not in the store {place}, but all of them are in {out}: run the same command again when the store can be \
+             written to"
+        )));
+    }
+    match elsewhere {
+        _ if report.is_some() => {}
+        0 => say("the pieces of all parts are there: --merge makes the report"),
+        _ => {
+            say(&format!(
+                "{elsewhere} pieces of other parts are not in {out}: --merge makes the report once all parts are in {place}"
+            ));
+        }
+    }
+    Ok(report)
 }
 
 /// The policies named, `all` for every defense; those of the demo if none is.

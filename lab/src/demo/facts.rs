@@ -13,8 +13,14 @@ use crate::report::{
 /// What the audits have measured: the releases, records without a score, and the parameters as they are shown.
 #[must_use]
 pub fn surfaces(findings: &Findings) -> Vec<Surface> {
+    surfaces_of(findings, [])
+}
+
+/// The same, where policies of these names are audited too, but apart.
+pub(super) fn surfaces_of(findings: &Findings, apart: impl IntoIterator<Item = String>) -> Vec<Surface> {
     let seen = findings.audits.iter().filter(|audit| audit.threat_model.sees_scores());
     let mut audited: Vec<SurfaceKind> = seen.map(|audit| SurfaceKind::of_policy(&audit.policy.name)).collect();
+    audited.extend(apart.into_iter().map(|name| SurfaceKind::of_policy(&name)));
     if findings.audits.iter().any(|a| a.threat_model.observations == Observations::NoScore) {
         audited.push(SurfaceKind::Nothing);
     }

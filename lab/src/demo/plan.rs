@@ -63,6 +63,12 @@ pub fn every_policy(classes: usize) -> Vec<Policy> {
 }
 
 impl DemoPlan {
+    /// Whether the error by number of passive features is measured: a model of transformed features cannot be dealt out in other columns,
+    /// nor can a network.
+    pub(super) fn sweeps(&self) -> bool {
+        self.sweep && self.linear() && self.training_transform == (TransformConfig::None {})
+    }
+
     /// Whether the model has weights that can be released and dealt out in other columns.
     pub(super) fn linear(&self) -> bool {
         self.training.values().model.kind() == SOFTMAX_REGRESSION

@@ -1,0 +1,38 @@
+//! Further models of a demonstration, trained with privacy.
+
+use vfl_shared::model::TrainingConfig;
+use vfl_shared::model::privacy::PrivacyConfig;
+use vfl_shared::policy::Policy;
+
+use super::plan::DemoPlan;
+use super::served::{Served, serve};
+use crate::audit;
+use crate::progress::say;
+use crate::report::PrivateTraining;
+
+/// Deploys the same data and split once more, trains with privacy, and audits the exact scores by the same adversaries.
+pub(super) async fn private_training(
+    plan: &DemoPlan,
+    privacy: PrivacyConfig,
+    training: &TrainingConfig,
+) -> anyhow::Result<PrivateTraining> {
+    let noise = privacy.values().noise;
+    say(&format!("once more, trained with noise {noise}"));
+    let plan = DemoPlan {
+        privacy: Some(privacy),
+        training: training.clone(),
+        policies: vec![Policy::default()],
+        private_trainings: Vec::new(),
+        ..plan.clone()
+    };
+    let served = serve(&plan).await?;
+    let test_accuracy = served.test_accuracy().await?;
+    let findings = audit::run(&served.deployment.targets(), &served.plan(&plan), |_, _, _| ()).await?;
+    let Served { deployment, published, .. } = served;
+    deployment.stop().await?;
+    // Every party states the same: the updates, clip and noise are theirs in common.
+    let stated = published.privacy.iter().map(|(_, stated)| *stated).max_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
+    let privacy =
+        stated.ok_or_else(|| anyhow::anyhow!("no party states the privacy it trained with (noise {noise})"))?;
+    Ok(PrivateTraining { privacy, test_accuracy, audits: findings.audits })
+}

@@ -1,0 +1,209 @@
+//! A deployment of a demonstration: data split by columns, services over loopback sockets, and a model trained.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use vfl_active_party::attack::{AttackConfig, Method};
+use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
+use vfl_passive_party::transform::TransformConfig;
+use vfl_shared::data::{self, Dataset, DatasetName, VerticalSplit, partition};
+use vfl_shared::files::write_atomic;
+use vfl_shared::hex;
+use vfl_shared::model::privacy::PrivacyConfig;
+use vfl_shared::training::messages::Published;
+use vfl_shared::types::{PartyName, RecordIds};
+
+use super::facts::privacy_notes;
+use super::plan::DemoPlan;
+use super::records::Records;
+use crate::audit::{self, Findings, Plan};
+use crate::deployment::{Deployment, DeploymentSpec, Help, active_name, consent, white_box};
+use crate::progress::{Progress, say};
+use crate::set_facts::SetFacts;
+
+/// Records of the training that are attacked without a score.
+const TRAINING_RECORDS: usize = 1000;
+
+/// Names of the passive parties of a demo.
+pub(crate) fn names(parties: usize) -> anyhow::Result<Vec<PartyName>> {
+    Ok((1..=parties).map(|i| PartyName::new(format!("passive-{i}"))).collect::<Result<_, _>>()?)
+}
+
+/// How the columns of a data set are dealt out.
+///
+/// # Errors
+/// If there are not enough columns for the parties.
+pub fn vertical_split(
+    dataset: &Dataset,
+    first_column: usize,
+    passive_features: Option<usize>,
+    parties: usize,
+) -> anyhow::Result<VerticalSplit> {
+    let total = dataset.features().len();
+    // An image is cut into images.
+    let image = dataset.name().parse().ok().and_then(DatasetName::image);
+    if let (Some(shape), None) = (image, passive_features) {
+        return Ok(VerticalSplit::image_columns(shape, &names(parties)?)?);
+    }
+    let d = passive_features.unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
+    Ok(VerticalSplit::shared_window(first_column, d, total, &names(parties)?)?)
+}
+
+/// A deployment of a demonstration, with a model in service.
+pub(crate) struct Served {
+    /// The parties.
+    pub(crate) deployment: Deployment,
+    /// All records.
+    pub(crate) dataset: Dataset,
+    /// How its columns are dealt out.
+    pub(super) split: VerticalSplit,
+    records: Records,
+    /// What the coordinator said of the model.
+    pub(super) published: Published,
+    pub(super) training_ids: RecordIds,
+    /// Where the parties keep their state.
+    _state: tempfile::TempDir,
+}
+
+impl Served {
+    /// The records to attack, in the order in which they were drawn.
+    pub(crate) fn audited(&self) -> RecordIds {
+        self.dataset.ids().select(&self.records.audited)
+    }
+
+    /// The records that an adversary knows whole; `None` for none.
+    pub(crate) fn known(&self) -> Option<RecordIds> {
+        self.records.known_ids(&self.dataset)
+    }
+
+    /// Accuracy of the live service on all test records.
+    pub(super) async fn test_accuracy(&self) -> anyhow::Result<f64> {
+        let test_ids = self.dataset.ids().select(&self.dataset.split().test);
+        let found = accuracy(&self.deployment, &self.dataset, &test_ids).await?;
+        say(&format!("accuracy on {} test records: {found:.4}", test_ids.len()));
+        Ok(found)
+    }
+
+    /// What an audit tries: every general attack, and where records are known, those that know them.
+    pub(super) fn plan(&self, plan: &DemoPlan) -> Plan {
+        let known = self.known();
+        // Named, so that known records serve for nothing else: the parameters are known.
+        let informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
+        let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed).collect();
+        Plan {
+            aware: true,
+            metrics: plan.metrics.clone(),
+            help: audit::Help { auxiliary_ids: known, ..Default::default() },
+            ..Plan::of(self.audited(), plan.policies.clone(), attacks, plan.seed)
+        }
+    }
+
+    /// The same, with an adversary that asks again and again, and records of the training.
+    pub(super) fn full_plan(&self, plan: &DemoPlan) -> Plan {
+        let training_ids = Some(self.training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100);
+        Plan { training_ids, queries: 100, ..self.plan(plan) }
+    }
+
+    /// Audits it.
+    pub(super) async fn audit(&self, plan: &Plan) -> anyhow::Result<Findings> {
+        let (attacks, defenses, records) = (Method::general().count(), plan.policies.len(), plan.ids.len());
+        let mut bar = Progress::start("attacking and scoring", (attacks * defenses) as u64);
+        let found = audit::run(&self.deployment.targets(), plan, |done, _, stage| bar.at(done as u64, stage)).await?;
+        bar.done(&match defenses {
+            0 => format!("attacks without a score on {records} records"),
+            _ => format!("{attacks} attacks against {defenses} defenses on {records} records"),
+        });
+        Ok(found)
+    }
+}
+
+/// Splits the data, starts the services, and trains over the sockets.
+///
+/// # Errors
+/// Whatever stops it, named.
+pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
+    let dataset = data::load(&plan.data)?;
+    let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+    let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
+    say(&format!(
+        "{} ({} active, {d} passive), {} records, {} classes",
+        SetFacts::of(&dataset),
+        split.active().len(),
+        dataset.records(),
+        dataset.class_names().len()
+    ));
+    let state = tempfile::tempdir()?;
+    let release = match plan.transform {
+        // What scores give away to one that knows no parameter is the first question of a network.
+        _ if !plan.linear() && !plan.show_network => ReleasePolicy::default(),
+        TransformConfig::None {} => white_box(),
+        ref transform => ReleasePolicy { to_active_party: Grant::Transformed(transform.clone()), ..white_box() },
+    };
+    let training_transform = plan.training_transform.clone();
+    let as_they_are = [&plan.transform, &plan.training_transform].into_iter().all(|t| *t == TransformConfig::None {});
+    let known = if as_they_are { plan.known_records } else { 0 };
+    let records = Records::draw(&dataset, plan.records, known, plan.seed);
+    let help = Help { known: records.table(&dataset, &split)?, moments: true, ..Help::default() };
+    let shown = (release, training_transform, plan.privacy);
+    let deployment = deploy(&dataset, &split, state.path(), plan.seed, shown, help).await?;
+    let parties = plan.passive_parties;
+    say(&format!("{} services are up on loopback, mutual TLS between all of them", 2 + parties));
+
+    let training_ids = dataset.ids().select(&dataset.split().train);
+    let epochs = plan.training.values().epochs;
+    let mut bar = Progress::start("training over the sockets", epochs.into());
+    let published = deployment
+        .train(&plan.training, &training_ids, |p| {
+            bar.at(p.epoch.into(), &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)));
+        })
+        .await?;
+    bar.done(&format!(
+        "model {} is in service: {} steps, epoch {} of {} published",
+        published.version, published.steps, published.best_epoch, published.epochs
+    ));
+    privacy_notes(&published.privacy).iter().for_each(|note| say(note));
+    Ok(Served { deployment, dataset, split, records, published, training_ids, _state: state })
+}
+
+pub(super) async fn deploy(
+    dataset: &Dataset,
+    split: &VerticalSplit,
+    state: &Path,
+    seed: u64,
+    (release, training_transform, privacy): (ReleasePolicy, TransformConfig, Option<PrivacyConfig>),
+    help: Help,
+) -> anyhow::Result<Deployment> {
+    // A report is the same for the same seed, noise and all.
+    let secret = Sha256::digest(format!("the noise of a demonstration, seed {seed}"));
+    let secret = hex(secret);
+    write_atomic(&state.join("coordinator").join("noise.secret"), secret.as_bytes(), true)?;
+    Deployment::start(DeploymentSpec {
+        tables: partition::divide(dataset, split, seed)?,
+        state_dir: state.to_owned(),
+        defenses: Vec::new(),
+        release,
+        training_transform,
+        consent: TrainingPolicy { privacy, ..consent(&active_name(), dataset.class_names().len()) },
+        audits: true,
+        help,
+        active_privacy: privacy,
+        alignment: None,
+        monitoring: Default::default(),
+    })
+    .await
+}
+
+/// Accuracy of the live service, asked through the active party as any client would.
+pub(crate) async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &RecordIds) -> anyhow::Result<f64> {
+    let mut client = deployment.active_client()?;
+    let k = dataset.class_names().len();
+    let mut right = 0usize;
+    for from in (0..ids.len()).step_by(8192) {
+        let chunk = ids.slice(from, from + 8192);
+        let released = client.predict(&chunk, k).await?;
+        let positions = &dataset.split().test[from..];
+        right +=
+            released.predicted_labels().iter().zip(positions).filter(|(l, p)| **l == dataset.labels()[**p]).count();
+    }
+    Ok(right as f64 / ids.len().max(1) as f64)
+}
