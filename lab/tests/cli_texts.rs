@@ -18,6 +18,26 @@ fn all_below(command: &Command, above: &[String]) -> Vec<Vec<String>> {
     paths
 }
 
+/// A paragraph is one line of the text, which is broken where the screen ends. One that is broken already would be broken twice.
+#[test]
+fn paragraphs_of_help_are_not_broken_beforehand() {
+    fn check(command: &Command) {
+        for text in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
+            let text = text.to_string();
+            let lines: Vec<&str> = text.lines().collect();
+            let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            for pair in lines.windows(2) {
+                let broken = prose(pair[0]) && prose(pair[1]) && !pair[0].ends_with(':');
+                assert!(!broken, "{}: the line after `{}` goes on with it", command.get_name(), pair[0]);
+            }
+        }
+        command.get_subcommands().for_each(check);
+    }
+    let mut binaries = binaries();
+    binaries.iter_mut().for_each(Command::build);
+    binaries.iter().for_each(check);
+}
+
 #[test]
 fn every_shell_has_every_command() {
     for binary in binaries() {

@@ -23,11 +23,11 @@ const SELDOM: Duration = Duration::from_secs(10);
 Example:
   active-party align --config active.toml --passive-party bank --out common.ids
 
-The service must be running (`active-party serve`), and both parties must allow alignments ([alignment] in their config files). Both
-learn which ids they have in common and how many each has, and nothing else; the coordinator learns how many each has. The ids in
+The service must be running (`active-party serve`), and both parties must allow alignments ([alignment] in their config files). Both \
+learn which ids they have in common and how many each has, and nothing else; the coordinator learns how many each has. The ids in \
 common are written sorted, one a line, readable by their owner alone. The passive party has the same file.
 
-A run counts for `max_runs` of each party from the moment that anything depending on its ids leaves it, also if it is cut off then.
+A run counts for `max_runs` of each party from the moment that anything depending on its ids leaves it, also if it is cut off then. \
 docs/alignment.md has the protocol.")]
 pub struct AlignArgs {
     /// The config file of the running service (TOML).

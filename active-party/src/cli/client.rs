@@ -27,8 +27,8 @@ const FIRST_RECORDS: usize = 256;
 #[command(after_help = "\
 Example:
   active-party train --config active.toml
-The service must be running (`active-party serve`), and the coordinator must allow training. [model] in the config file says
-what each party trains (`kind = \"softmax_regression\"`, `\"mlp\"` or `\"residual\"`) and how the coordinator combines the outputs
+The service must be running (`active-party serve`), and the coordinator must allow training. [model] in the config file says \
+what each party trains (`kind = \"softmax_regression\"`, `\"mlp\"` or `\"residual\"`) and how the coordinator combines the outputs \
 (`combiner = \"sum\"` or `\"concat\"`). The first of each is the default.")]
 pub struct TrainArgs {
     /// The config file of the running service (TOML).
@@ -44,7 +44,7 @@ pub struct TrainArgs {
 #[command(after_help = "\
 Example:
   active-party predict --config active.toml --ids customers.ids --out scores.csv
-The output has a row per scored record: id, then a column per class (or `label`). Records that could not be scored are
+The output has a row per scored record: id, then a column per class (or `label`). Records that could not be scored are \
 left out and counted on standard error.")]
 pub struct PredictArgs {
     /// The config file of the running service (TOML).

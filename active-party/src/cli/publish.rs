@@ -20,22 +20,22 @@ Example:
 The file is JSON; `cloison split-parameters` makes each party's from one file of the whole model:
   {\"schema\": 1, \"class_names\": [\"no\", \"yes\"], \"feature_names\": [\"age\", \"job=clerk\"],
    \"weights\": [[-0.8, 0.1], [0.8, -0.1]], \"bias\": [0.3, -0.3]}
-weights: one row per class, one number per feature of this party; bias: one number per class, of the whole model. Columns
-are found by the features' names and rows by the classes' names, which must be those of this party's schema (a categorical
+weights: one row per class, one number per feature of this party; bias: one number per class, of the whole model. Columns \
+are found by the features' names and rows by the classes' names, which must be those of this party's schema (a categorical \
 column has one feature per category, COLUMN=CATEGORY). A binary model has two classes: [-w, w] or [0, w].
 
-The parameters are of features normalised to [0, 1] by the ranges that the schemas declare. With w of a feature in its own
-units, the weight here is w * (max - min), and w * min is added to the bias of its class: of every party's features, since
+The parameters are of features normalised to [0, 1] by the ranges that the schemas declare. With w of a feature in its own \
+units, the weight here is w * (max - min), and w * min is added to the bias of its class: of every party's features, since \
 the bias is here. `cloison split-parameters --raw` does both.
 
 A file whose name ends in .safetensors holds a model of any kind as PyTorch names and lays it out, with 32- or 64-bit numbers:
   save_file(model.state_dict(), \"active.safetensors\", metadata={
       \"kind\": \"mlp\", \"settings\": json.dumps({\"activation\": \"relu\"}),
       \"feature_names\": json.dumps([\"age\", \"job=clerk\"]), \"class_names\": json.dumps([\"no\", \"yes\"])})
-An mlp is an nn.Sequential of nn.Linear and activations. Outputs are added, one per class; or they are embeddings, side by side, if
+An mlp is an nn.Sequential of nn.Linear and activations. Outputs are added, one per class; or they are embeddings, side by side, if \
 the coordinator's operator has imported a top model for them (`coordinator import-parameters`).
 
-Every passive party stages its own part: `passive-party import-parameters`. Then `active-party publish` puts the model in
+Every passive party stages its own part: `passive-party import-parameters`. Then `active-party publish` puts the model in \
 service. Importing runs beside the service and changes nothing that is in service; importing again replaces what is staged.")]
 pub struct ImportArgs {
     /// The config file, which names the state directory and the schema (TOML).
@@ -55,8 +55,8 @@ pub struct ImportArgs {
 Example:
   active-party publish --config active.toml --training-ids train.ids
 
-The service must be running (`active-party serve`), and every party must have staged its part (`import-parameters`). No
-training takes place, and none need be allowed. If a party fails on the way, the model in service stays in service; run the
+The service must be running (`active-party serve`), and every party must have staged its part (`import-parameters`). No \
+training takes place, and none need be allowed. If a party fails on the way, the model in service stays in service; run the \
 command again when the party is back.")]
 pub struct PublishArgs {
     /// The config file of the running service (TOML).

@@ -16,17 +16,17 @@ Example:
   coordinator import-parameters --config coordinator.toml --parameters top.safetensors --active-party shop
   coordinator import-parameters --config coordinator.toml --withdraw
 
-The top model makes logits of all parties' embeddings, side by side. In PyTorch it is an nn.Sequential of nn.Linear and
+The top model makes logits of all parties' embeddings, side by side. In PyTorch it is an nn.Sequential of nn.Linear and \
 activations, written with the `safetensors` package:
   save_file(top.state_dict(), \"top.safetensors\", metadata={
       \"kind\": \"mlp\", \"settings\": json.dumps({\"activation\": \"relu\"}),
       \"feature_names\": json.dumps([f\"{party}.{i}\" for party, width in parties for i in range(1, width + 1)]),
       \"class_names\": json.dumps([\"no\", \"yes\"])})
-feature_names: the active party's outputs first, then the passive parties' in the order of this configuration, each party by
+feature_names: the active party's outputs first, then the passive parties' in the order of this configuration, each party by \
 the name in its certificate. class_names: those of the active party's label, in that order.
 
-Every party stages its own part (`active-party import-parameters`, `passive-party import-parameters`). Then `active-party
-publish` puts the model in service, with this top model, once. While one is staged, outputs are embeddings for it; without one
+Every party stages its own part (`active-party import-parameters`, `passive-party import-parameters`). Then `active-party \
+publish` puts the model in service, with this top model, once. While one is staged, outputs are embeddings for it; without one \
 they are added. Staging runs beside the service, and staging again replaces what is staged.")]
 pub struct ImportArgs {
     #[command(flatten)]

@@ -30,7 +30,7 @@ Examples:
   coordinator ledger erase --ledger sqlite:state/ledger.db --record 4711
   coordinator ledger approve m-0123456789abcdef --config coordinator.toml
 
-All of them work while a coordinator runs. A PostgreSQL password belongs in PGPASSWORD or
+All of them work while a coordinator runs. A PostgreSQL password belongs in PGPASSWORD or \
 ~/.pgpass, not on the command line."
 )]
 pub struct LedgerArgs {

@@ -17,18 +17,18 @@ use crate::progress::Progress;
 Example:
   cloison audit --config audit.toml --out out
 
-The config names the auditor's certificate, the three kinds of parties, a file with at least 100 record ids that were not
-used in training, the attacks and the defenses; see examples/local/audit.toml. The features of the records never leave
-their owner: it scores the reconstructions itself. By default it adds noise to what it tells and keeps a budget for these records; the
+The config names the auditor's certificate, the three kinds of parties, a file with at least 100 record ids that were not \
+used in training, the attacks and the defenses; see examples/local/audit.toml. The features of the records never leave \
+their owner: it scores the reconstructions itself. By default it adds noise to what it tells and keeps a budget for these records; the \
 audit then shows the best attack of each session and its error with sigma, and `rho` in the config bounds what it spends.
 
-Two kinds of help make further audits behind each policy. `auxiliary_ids` names a file with ids of records whose passive features
-the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them; `shadow_network`
-trains a network in place of one that is hidden; `gaussian` and `posterior_mean` take their means and covariances. The last three stand
-beside `imputation`, which has no score. `colluding` lists passive
+Two kinds of help make further audits behind each policy. `auxiliary_ids` names a file with ids of records whose passive features \
+the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them; `shadow_network` \
+trains a network in place of one that is hidden; `gaussian` and `posterior_mean` take their means and covariances. The last three stand \
+beside `imputation`, which has no score. `colluding` lists passive \
 parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.
 
-Thresholds (`--max-added-risk`, `--max-exact-share`, or `max_added_risk` and `max_exact_share` in the config) are demanded of the
+Thresholds (`--max-added-risk`, `--max-exact-share`, or `max_added_risk` and `max_exact_share` in the config) are demanded of the \
 policy that the coordinator has in service, or if that is not audited of the first policy audited.")]
 pub struct AuditArgs {
     /// The config file (TOML).

@@ -18,8 +18,8 @@ Examples:
   cloison dashboard --config audit.toml
   cloison dashboard --config audit.toml --out audits --listen 127.0.0.1:8470
 
-Open the address that it prints. The address holds a token: whoever has it may do what the auditor may. Pages show who answers, the
-model, the policy and the budgets in service, and the audits of a folder; an audit is started, watched, stopped and compared there. The
+Open the address that it prints. The address holds a token: whoever has it may do what the auditor may. Pages show who answers, the \
+model, the policy and the budgets in service, and the audits of a folder; an audit is started, watched, stopped and compared there. The \
 config is that of `cloison audit` and its fields are the defaults of the form. It listens on this machine alone. From elsewhere:
   ssh -L 8470:127.0.0.1:8470 HOST
 

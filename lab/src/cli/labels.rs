@@ -30,9 +30,9 @@ Examples:
   cloison labels --dataset bank --passive-features 10 --model concat --known 1 --epochs 1,2,5
   cloison labels --dataset satellite --passive-features 18 --privacy-noise 4 --batch-size 256
 
-What does a training tell a passive party about the labels of the active party? All parties follow the protocol. The first passive party
-receives the gradient of its outputs in every step, for records whose ids it has; it knows its own features and parameters, and the labels
-of --known records of each class. Trains --trainings times each model in this process with the parties' own code, and measures after
+What does a training tell a passive party about the labels of the active party? All parties follow the protocol. The first passive party \
+receives the gradient of its outputs in every step, for records whose ids it has; it knows its own features and parameters, and the labels \
+of --known records of each class. Trains --trainings times each model in this process with the parties' own code, and measures after \
 --epochs. Attacks:
 
   gradient_sign       summed: the entry of a record's gradient that is below 0
@@ -43,7 +43,7 @@ of --known records of each class. Trains --trainings times each model in this pr
   own_outputs         summed, no gradient: the largest output of its own sub-model
   parameter_signs     softmax regression, no gradient: the signs of its own weights
 
-The control is the same classifier on the party's features, from the same known records, without a training.
+The control is the same classifier on the party's features, from the same known records, without a training. \
 --privacy-noise shows what differential privacy of the parties' parameters changes. It does not change the gradients that parties receive.")]
 pub struct LabelsArgs {
     #[command(flatten)]

@@ -22,14 +22,14 @@ Examples:
   cloison membership --hidden 64 --early-stopping --policy 'rounding (decimals = 2)' --policy class_label
   cloison membership --dataset satellite --hidden 64 --batch-size 256 --epochs 20 --privacy-noise 4
 
-Do released scores tell who was in the training set? The adversary sees the released scores of one record and knows its true class,
-how the model was trained, and the policy. It sees no parameter. It can train models on records of the same population, some with the
+Do released scores tell who was in the training set? The adversary sees the released scores of one record and knows its true class, \
+how the model was trained, and the policy. It sees no parameter. It can train models on records of the same population, some with the \
 record and some without, so it has the features of all parties for them; their scores pass the same policy.
 
-Trains --models models in this process with the parties' own code, each on a random half of --records records, so that every record
-is in half of them. Each model in turn is attacked, the others are the adversary's. Two attacks: the likelihood ratio of Carlini et al.
-2022 (online form), and one threshold for all records (Yeom et al. 2018). The table says which share of the members each attack names
-where it names 1 % of the others (TPR at 1 % FPR), over targets, for each policy; without a defense first. Members are all records
+Trains --models models in this process with the parties' own code, each on a random half of --records records, so that every record \
+is in half of them. Each model in turn is attacked, the others are the adversary's. Two attacks: the likelihood ratio of Carlini et al. \
+2022 (online form), and one threshold for all records (Yeom et al. 2018). The table says which share of the members each attack names \
+where it names 1 % of the others (TPR at 1 % FPR), over targets, for each policy; without a defense first. Members are all records \
 that a model was given, those that --early-stopping sets aside too. A training without early stopping runs all its epochs.")]
 pub struct MembershipArgs {
     #[command(flatten)]

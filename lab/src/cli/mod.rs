@@ -130,9 +130,9 @@ Example:
   cloison certs --out certs --party coordinator/coordinator --party active-party/active \\
       --party passive-party/bank-a --party auditor/auditor
 
-Writes ca.pem, ca.key and NAME.pem, NAME.key per party. A party's identity is the URI name in its certificate,
-spiffe://TRUST-DOMAIN/ROLE/NAME; host names do not matter. The DNS name NAME.TRUST-DOMAIN beside it is for gRPC
-clients that are not ours. Run again with other parties to add them. Give each party ca.pem and its own two files,
+Writes ca.pem, ca.key and NAME.pem, NAME.key per party. A party's identity is the URI name in its certificate, \
+spiffe://TRUST-DOMAIN/ROLE/NAME; host names do not matter. The DNS name NAME.TRUST-DOMAIN beside it is for gRPC \
+clients that are not ours. Run again with other parties to add them. Give each party ca.pem and its own two files, \
 and keep ca.key to yourself. Roles: coordinator, active-party, passive-party, auditor.")]
 pub struct CertsArgs {
     /// Where the files go.
@@ -155,7 +155,7 @@ pub struct CertsArgs {
 Example:
   cloison partition --dataset satellite --passive-features 12 --out data
 
-Writes active.csv, passive-1.csv and so on with a schema each, and train.ids, validation.ids, test.ids. Values are
+Writes active.csv, passive-1.csv and so on with a schema each, and train.ids, validation.ids, test.ids. Values are \
 normalised to [0, 1]; every file has its rows in an order of its own.")]
 pub struct PartitionArgs {
     #[command(flatten)]

@@ -24,18 +24,18 @@ Example:
   cloison split-parameters --parameters model.json --active active.schema.toml \\
       --passive bank-a=bank-a.schema.toml --passive bank-b=bank-b.schema.toml --raw --out parameters
 
-The file of the whole model is JSON, with the features of all parties by the names in their schemas (a categorical column
+The file of the whole model is JSON, with the features of all parties by the names in their schemas (a categorical column \
 has one feature per category, COLUMN=CATEGORY), in any order:
   {\"schema\": 1, \"class_names\": [\"no\", \"yes\"], \"feature_names\": [\"age\", \"job=clerk\"],
    \"weights\": [[-0.8, 0.1], [0.8, -0.1]], \"bias\": [0.3, -0.3]}
 weights: one row per class; scores are softmax(W x + b). A binary model has two classes: [-w, w] or [0, w].
 
-Without --raw, x are features normalised to [0, 1] by the ranges that the schemas declare. With --raw they are in their own
-units: weights are then multiplied by max - min, and weight times min is added to the bias, which is the active party's.
+Without --raw, x are features normalised to [0, 1] by the ranges that the schemas declare. With --raw they are in their own \
+units: weights are then multiplied by max - min, and weight times min is added to the bias, which is the active party's. \
 Where a schema clamps, values outside its range are moved to it before the model sees them.
 
-Writes active.parameters.json and NAME.parameters.json, readable by their owner alone. Give each party its own file and
-remove the whole one: whoever has a party's weights has its white box. Then each party imports its file
+Writes active.parameters.json and NAME.parameters.json, readable by their owner alone. Give each party its own file and \
+remove the whole one: whoever has a party's weights has its white box. Then each party imports its file \
 (`passive-party import-parameters`, `active-party import-parameters`), and `active-party publish` puts the model in service.")]
 pub struct SplitParametersArgs {
     /// The parameters of the whole model (JSON).

@@ -19,13 +19,13 @@ Examples:
   cloison properties --dataset bank --passive-features 8 --group class=1 --records 1000
   cloison properties --dataset satellite --passive-features 18 --group above=0 --transform none --transform permute
 
-What do released parameters tell of the training records as a whole? The property is the mean of one passive feature over them, or over a
-group that the active party knows. The active party has its own features and the labels of the training records, half of the data set's
-other records with all features, and what is released of the passive weights. It trains --shadows models on sets with more or less of the
-property, fits a kernel ridge regression of the property on what it sees, and applies it to --targets models of records that it does not
+What do released parameters tell of the training records as a whole? The property is the mean of one passive feature over them, or over a \
+group that the active party knows. The active party has its own features and the labels of the training records, half of the data set's \
+other records with all features, and what is released of the passive weights. It trains --shadows models on sets with more or less of the \
+property, fits a kernel ridge regression of the property on what it sees, and applies it to --targets models of records that it does not \
 have. The control sees no parameters. Mean scores of the training records stand beside the releases.
 
-Transforms are those of [release]; what is secret in one is drawn afresh for each model. Softmax regression only. A training has no early
+Transforms are those of [release]; what is secret in one is drawn afresh for each model. Softmax regression only. A training has no early \
 stopping.")]
 pub struct PropertiesArgs {
     #[command(flatten)]

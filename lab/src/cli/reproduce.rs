@@ -11,11 +11,11 @@ use vfl_shared::data::DatasetName;
 use super::cards::all_cards;
 use super::positive::positive;
 use super::shard::ShardChoice;
+use crate::kept::{Shard, StoreUrl};
 use crate::progress::say;
-use crate::reproduce::cards::{Plan, Shard};
+use crate::reproduce::cards::Plan;
 use crate::reproduce::{
-    Document, Figure, Options, ReproduceError, StoreUrl, Subject, SubjectSpec, Training, compare, render_table, run,
-    write,
+    Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
 };
 
 /// What to compute.
@@ -82,12 +82,12 @@ Examples:
   cloison reproduce --all --quick --out out/papers                     every figure and table beside what was published
   cloison reproduce --all --quick --shard 2/4 --store s3://results/quick --out out/papers
 
-The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are
-what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 6, 11a, 12, 14 train in one place
-unless asked, r-fig8 to 12 to full convergence; j-fig7 to 10, 11b,
-13, 15 and P's tables train networks in one place, anew for every split, and take no model file.
-Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot; for another --variant
-than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is JSON with `W`, one row of weights per class,
+The model is trained by three parties in this process over sockets with mutual TLS, and the scores of the test records are \
+what the coordinator serves, where --over-sockets says so. r-fig4, 5, 7, 13, 14 and j-fig5, 6, 11a, 12, 14 train in one place \
+unless asked, r-fig8 to 12 to full convergence; j-fig7 to 10, 11b, \
+13, 15 and P's tables train networks in one place, anew for every split, and take no model file. \
+Writes OUT/FIGURE-DATASET.json, the figures' source, and OUT/FIGURE-DATASET.html, a page with the plot; for another --variant \
+than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is JSON with `W`, one row of weights per class, \
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
 pub struct ReproduceArgs {
     /// The figure, or `list`.

@@ -21,8 +21,8 @@ Examples:
   cloison scale --dataset mnist --hidden 128 --activation relu --embedding 64 --parties 2,5,25 --epochs 5
   cloison scale --dataset cifar10 --residual --embedding 64 --parties 2 --epochs 10
 
-Starts all parties in this process, trains over sockets of this machine with mutual TLS, and asks for predictions as a client does.
-The features are dealt out evenly and in their order, those of images row by row; for --residual images are cut by columns of
+Starts all parties in this process, trains over sockets of this machine with mutual TLS, and asks for predictions as a client does. \
+The features are dealt out evenly and in their order, those of images row by row; for --residual images are cut by columns of \
 pixels. The active party is one of the parties. Times are of this machine, with all parties on it.")]
 pub struct ScaleArgs {
     #[command(flatten)]

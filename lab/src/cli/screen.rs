@@ -18,9 +18,9 @@ Examples:
   cloison screen --dataset satellite
   cloison screen --dataset bank --variant without_duration --json
 
-Does a data set suit a study of attacks on softmax regression (V section III)? Trains one on the training records in this process and
-says how often it is right on test records, how much each feature contributes, and how well features foretell each other. Features
-whose weights are near 0 hardly move the scores: attacks err on them for that reason alone. Where features do not go together, nobody
+Does a data set suit a study of attacks on softmax regression (V section III)? Trains one on the training records in this process and \
+says how often it is right on test records, how much each feature contributes, and how well features foretell each other. Features \
+whose weights are near 0 hardly move the scores: attacks err on them for that reason alone. Where features do not go together, nobody \
 learns anything of a record that was never scored.")]
 pub struct ScreenArgs {
     /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the program), adult, grid, credit, drive.

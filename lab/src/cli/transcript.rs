@@ -20,8 +20,8 @@ Examples:
   cloison transcript --dataset satellite --passive-features 12 --known 12 --epochs 1,2,5,10,20,50,100
   cloison transcript --dataset pendigits --passive-features 12 --known 24 --json
 
-Trains in this process with the parties' own code and keeps what an honest active party receives: the gradients of its batches,
-beside its own shares. It knows the passive features of --known training records and no parameter. The table says how well it
+Trains in this process with the parties' own code and keeps what an honest active party receives: the gradients of its batches, \
+beside its own shares. It knows the passive features of --known training records and no parameter. The table says how well it \
 then reconstructs the passive features of the other training records, by number of epochs. Errors are of features in [0, 1].")]
 pub struct TranscriptArgs {
     #[command(flatten)]

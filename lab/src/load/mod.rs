@@ -44,17 +44,17 @@ Example:
   cloison load --soak 600
   cloison load --strangers 500 --descriptors 200
 
-Starts a coordinator with its ledger (a commit on the disk before each answer), one without, a passive party and a bare echo as
+Starts a coordinator with its ledger (a commit on the disk before each answer), one without, a passive party and a bare echo as \
 processes on loopback and drives them from this one. Every figure is the median of the rounds; they take turns in each round.
 
-With --rows, --delay-ms or --store, measures Predict with so many rows a call, for each delay and each store of the passive party. A delay
-is added to each round trip between two processes. For http a feature service (BatchFetchFeature) is started, with its rows in memory. In
+With --rows, --delay-ms or --store, measures Predict with so many rows a call, for each delay and each store of the passive party. A delay \
+is added to each round trip between two processes. For http a feature service (BatchFetchFeature) is started, with its rows in memory. In \
 PostgreSQL a table is made, and dropped in the end.
 
-With --soak, finds the highest rate of PredictStream, asks for four fifths of it for so long, and tells what memory the coordinator and the
+With --soak, finds the highest rate of PredictStream, asks for four fifths of it for so long, and tells what memory the coordinator and the \
 passive party hold.
 
-With --strangers, floods the coordinator instead, and tells what a legitimate caller gets and what memory the coordinator holds
+With --strangers, floods the coordinator instead, and tells what a legitimate caller gets and what memory the coordinator holds \
 before, during and after: connections that say nothing, TLS connections without a certificate, messages that are never finished.")]
 pub struct LoadArgs {
     /// Seconds of each measurement.

@@ -24,23 +24,23 @@ Examples:
   passive-party assess --case case.json --bits 2.58,10
   passive-party assess --case features.json --before-training 4
 
-A case holds `schema` (1), `kind` (\"assess\"), `w_pas` (k rows of d weights) and `x_pas` (n records of d features in
-[0, 1]): {\"schema\":1,\"kind\":\"assess\",\"w_pas\":[[0.5,1],[0,2]],\"x_pas\":[[0.2,0.9],[0.4,0.1]]}. `expected` is accepted and
+A case holds `schema` (1), `kind` (\"assess\"), `w_pas` (k rows of d weights) and `x_pas` (n records of d features in \
+[0, 1]): {\"schema\":1,\"kind\":\"assess\",\"w_pas\":[[0.5,1],[0,2]],\"x_pas\":[[0.2,0.9],[0.4,0.1]]}. `expected` is accepted and \
 never read. Values outside [0, 1] are used as they are, with a note.
 
-Without `w_pas`, `classes` in the case or --before-training gives the number of classes, and the answer is what can be said
+Without `w_pas`, `classes` in the case or --before-training gives the number of classes, and the answer is what can be said \
 before any training: bounds for each rank that the parameters may come to have.
 
-Candidates are releases to choose from (`passive-party transform` makes them), the nearest to the true parameters first, with
+Candidates are releases to choose from (`passive-party transform` makes them), the nearest to the true parameters first, with \
 the errors of an adversary that takes the release for the true parameters. One that knows better does better.
 
-The informed adversary knows means and covariances of the passive features too. informed_linear is the least error of an affine estimate
-from exact scores, informed_control its error without scores; the added risk is 1 − their ratio. If a defense tells at most so many bits
-about a record, no attack of this adversary errs less than the table says (--bits, or `bits` in the case). That is proved for Gaussian
-features that do not depend on the active party's. For others it is a guide: an attack that is not linear, or that knows how active and
+The informed adversary knows means and covariances of the passive features too. informed_linear is the least error of an affine estimate \
+from exact scores, informed_control its error without scores; the added risk is 1 − their ratio. If a defense tells at most so many bits \
+about a record, no attack of this adversary errs less than the table says (--bits, or `bits` in the case). That is proved for Gaussian \
+features that do not depend on the active party's. For others it is a guide: an attack that is not linear, or that knows how active and \
 passive features go together, may do better.
 
-The errors are those of an adversary with exact scores that knows all parameters; a defense or fewer parameters can otherwise
+The errors are those of an adversary with exact scores that knows all parameters; a defense or fewer parameters can otherwise \
 only be judged by attacking (`cloison audit`). The output says much about the records it was made from: it stays here.")]
 pub struct AssessArgs {
     /// The case file (JSON).

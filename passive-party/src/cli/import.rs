@@ -17,24 +17,24 @@ Example:
 The file is JSON; `cloison split-parameters` makes each party's from one file of the whole model:
   {\"schema\": 1, \"class_names\": [\"no\", \"yes\"], \"feature_names\": [\"age\", \"job=clerk\"],
    \"weights\": [[-0.8, 0.1], [0.8, -0.1]]}
-weights: one row per class, one number per feature. Columns are found by the features' names, which must be those of this
-party's schema (a categorical column has one feature per category, COLUMN=CATEGORY). Classes must be named in the same
+weights: one row per class, one number per feature. Columns are found by the features' names, which must be those of this \
+party's schema (a categorical column has one feature per category, COLUMN=CATEGORY). Classes must be named in the same \
 order by all parties. No bias: it is the active party's.
 
 A file whose name ends in .safetensors holds a model of any kind as PyTorch names and lays it out, with 32- or 64-bit numbers:
   save_file(model.state_dict(), \"passive.safetensors\", metadata={
       \"kind\": \"mlp\", \"settings\": json.dumps({\"activation\": \"relu\"}),
       \"feature_names\": json.dumps([\"age\", \"job=clerk\"]), \"class_names\": json.dumps([\"no\", \"yes\"])})
-An mlp is an nn.Sequential of nn.Linear and activations. Its outputs are added to the other parties', one per class; or they are
+An mlp is an nn.Sequential of nn.Linear and activations. Its outputs are added to the other parties', one per class; or they are \
 an embedding, for a top model that the coordinator's operator imports.
 
-The weights are of features normalised to [0, 1] by the ranges that the schema declares. With w of a feature in its own
-units, the weight here is w * (max - min), and w * min of every feature, per class, is added to the bias of the active
-party. `cloison split-parameters --raw` does both. Under `transform` in [training] nothing can be imported: the features
+The weights are of features normalised to [0, 1] by the ranges that the schema declares. With w of a feature in its own \
+units, the weight here is w * (max - min), and w * min of every feature, per class, is added to the bias of the active \
+party. `cloison split-parameters --raw` does both. Under `transform` in [training] nothing can be imported: the features \
 that meet the weights would be other ones.
 
-Staging is this party's consent: for the active party named, for one model. It runs beside the service, which reads what
-is staged when the coordinator asks for it; the active party then runs `active-party publish`. Staging again replaces what
+Staging is this party's consent: for the active party named, for one model. It runs beside the service, which reads what \
+is staged when the coordinator asks for it; the active party then runs `active-party publish`. Staging again replaces what \
 is staged. What scores under these parameters give away, `passive-party assess` predicts: ask before staging.")]
 pub struct ImportArgs {
     #[command(flatten)]

@@ -21,7 +21,7 @@ Examples:
   passive-party scorings --config passive-party.toml --json
   passive-party scorings renew --config passive-party.toml --reason \"yearly audit\"
 
-A set is a list of records that an auditor had scored. Every noised answer about it spends some of its rho; what is spent does not come
+A set is a list of records that an auditor had scored. Every noised answer about it spends some of its rho; what is spent does not come \
 back by itself."
 )]
 pub struct ScoringsArgs {
@@ -47,7 +47,7 @@ enum Command {
 Example:
   passive-party scorings renew --config passive-party.toml --reason \"audit of the new model\" --set 3fa9
 
-A service with a state_dir must be stopped; those that share [state] go on. The renewal is kept with its time and reason. Without --set it is for all sets known now, for the number of
+A service with a state_dir must be stopped; those that share [state] go on. The renewal is kept with its time and reason. Without --set it is for all sets known now, for the number of \
 sets and scorings in all (trusted mode), and for refused openings. Sets of other records have a budget of their own and need none.")]
 struct RenewArgs {
     /// The config file, which names the state directory.

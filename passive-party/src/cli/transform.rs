@@ -55,14 +55,14 @@ Examples:
   passive-party transform --case case.json --transform stiefel --set epsilon=0.05 --out release.json
   passive-party transform --case case.json --transform selective --set features=0,3 --out -
 
-A case holds `schema` (1), `kind` (\"transform\"), `w_pas` (k rows of d weights), and as needed `transform`, `case` (i or ii,
+A case holds `schema` (1), `kind` (\"transform\"), `w_pas` (k rows of d weights), and as needed `transform`, `case` (i or ii, \
 for stiefel), `settings`, and `x_pas` (n records of d features in [0, 1]) for transforms that are fitted to them:
-{{\"schema\":1,\"kind\":\"transform\",\"transform\":\"negate\",\"w_pas\":[[0.5,1],[0,2]],\"x_pas\":[[0.2,0.9],[0.4,0.1]]}}.
-`expected` is accepted and never read. With another --transform than the case's, those of its settings count that the new one
+{{\"schema\":1,\"kind\":\"transform\",\"transform\":\"negate\",\"w_pas\":[[0.5,1],[0,2]],\"x_pas\":[[0.2,0.9],[0.4,0.1]]}}. \
+`expected` is accepted and never read. With another --transform than the case's, those of its settings count that the new one \
 knows.
 
-The output file holds `schema`, `transform`, `w_n` and `bias_shift`: what is released. The summary is for you alone, since it
-says how far from the true parameters that is: `g` (V (33)), with `x_pas` the errors `mse` of an adversary that has exact scores
+The output file holds `schema`, `transform`, `w_n` and `bias_shift`: what is released. The summary is for you alone, since it \
+says how far from the true parameters that is: `g` (V (33)), with `x_pas` the errors `mse` of an adversary that has exact scores \
 and takes the release for the true parameters, before and after, and where there was a search its `objective`.
 
 Transforms and their settings:{}",

@@ -12,7 +12,7 @@ use crate::state_folder::{FolderError, adopt};
 Example, of a passive party:
   passive-party adopt-state --config passive-party.toml --from state/passive-party
 
-The config names the database in [state]. It must hold no state yet. The service on the folder must be stopped; none serves from the
+The config names the database in [state]. It must hold no state yet. The service on the folder must be stopped; none serves from the \
 folder again. What was interrupted may be done again.")]
 pub struct AdoptArgs {
     /// The config file, which names the database.

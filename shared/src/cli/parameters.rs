@@ -67,7 +67,7 @@ A name that ends in .safetensors is written with the names and the layout of PyT
   mlp                 an nn.Sequential: 0.weight, 0.bias, 2.weight, … with the activation between the layers
   residual            conv.weight, bn.weight, stage1.block1.conv1.weight, …, linear.weight
   softmax_regression  an nn.Linear: weight, bias
-Its metadata say kind, settings, feature_names and class_names. A name that ends in .json is the file of a softmax regression that
+Its metadata say kind, settings, feature_names and class_names. A name that ends in .json is the file of a softmax regression that \
 import-parameters reads. Weights are of features normalised to [0, 1] by the ranges that the schema declares.
 
 Whoever has the file has the white box of this party's part. It is readable by its owner alone; the services do not send it.")]

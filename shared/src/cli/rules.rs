@@ -11,7 +11,7 @@ use super::{CliError, PartySettings};
 Example, of a passive party:
   passive-party replace-rules --config passive-party.toml
 
-Processes that share [state] serve under the same rules, or not at all. Those that serve under others than this file's end within
+Processes that share [state] serve under the same rules, or not at all. Those that serve under others than this file's end within \
 seconds; start them with the new ones.")]
 pub struct ReplaceRulesArgs {
     /// The config file (TOML), which names the database and has the new rules.

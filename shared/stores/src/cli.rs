@@ -27,7 +27,7 @@ enum SchemaCommand {
 /// `schema infer`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The guess is a beginning. A schema is public: the ranges observed are values of single records, and must be replaced by ranges
+The guess is a beginning. A schema is public: the ranges observed are values of single records, and must be replaced by ranges \
 that are known without the data. The file says so too.")]
 pub struct InferArgs {
     /// The file: Parquet if its name ends in .parquet, otherwise CSV with a header.
@@ -67,7 +67,7 @@ impl SchemaArgs {
 /// `load-features`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Fills the SQLite file that [data.sqlite] names. Every value is checked against the schema. The file appears when all of it is
+Fills the SQLite file that [data.sqlite] names. Every value is checked against the schema. The file appears when all of it is \
 written. A running service reads the new file after a restart.")]
 pub struct LoadArgs {
     /// The config file (TOML), whose [data] names the schema and `sqlite`.

@@ -64,8 +64,8 @@ Examples:
   coordinator defend --scores scores.csv --defense logit_noise --parameters case.json --set alpha=4 --out noisy.csv
   coordinator defend --scores scores.csv --defense 'temperature (temperature = 2.0) then rounding (decimals = 1)' --out -
 
-The output has the columns of the input in the same order: scores, ciphertexts as whole numbers, or for a label 1 in the
-column of the class and 0 in the others. Noise is keyed by the record's id; end a policy with `, fresh noise` to draw it by
+The output has the columns of the input in the same order: scores, ciphertexts as whole numbers, or for a label 1 in the \
+column of the class and 0 in the others. Noise is keyed by the record's id; end a policy with `, fresh noise` to draw it by \
 the record's place. Logarithms of the scores stand for logits; zero_floor (default 1e-300) stands for a score of 0 there.
 
 Defenses and their settings:{}",
