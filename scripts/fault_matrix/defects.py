@@ -2,18 +2,24 @@
 
 import re
 
-# Letter, the call, the words of the error, what is wrong with it.
-KNOWN: tuple[tuple[str, str, str, str], ...] = ()
-# Where an error speaks of none, or of the wrong one.
-OF_WORDS = "the error "
+# Letter, the call, the words of the error, how the reason begins, what is wrong.
+KNOWN: tuple[tuple[str, str, str, str, str], ...] = (
+    (
+        "D1",
+        "predict|stream",
+        "certificate not valid yet",
+        "with the same request again",
+        "a clock that was set back by more than `request_memory_h` dates the request so early that its id is forgotten when the clock is right again",
+    ),
+)
 
 
 def sort_out(call, words, wrong):
     """Takes what is known out of `wrong`, and gives its letters."""
     letters = []
-    for letter, of_call, of_words, _ in KNOWN:
+    for letter, of_call, of_words, begins, _ in KNOWN:
         if re.fullmatch(of_call, call) and re.search(of_words, words):
-            found = [reason for reason in wrong if reason.startswith(OF_WORDS)]
+            found = [reason for reason in wrong if reason.startswith(begins)]
             if found:
                 letters.append(letter)
                 wrong[:] = [reason for reason in wrong if reason not in found]
