@@ -3,15 +3,7 @@
 import re
 
 # Letter, the call, the words of the error, how the reason begins, what is wrong.
-KNOWN: tuple[tuple[str, str, str, str, str], ...] = (
-    (
-        "D1",
-        "predict|stream",
-        "certificate not valid yet",
-        "with the same request again",
-        "a clock that was set back by more than `request_memory_h` dates the request so early that its id is forgotten when the clock is right again",
-    ),
-)
+KNOWN: tuple[tuple[str, str, str, str, str], ...] = ()
 
 
 def sort_out(call, words, wrong):

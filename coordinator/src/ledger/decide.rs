@@ -33,6 +33,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) policy: i64,
     /// When, by the clock that the rate goes by.
     pub(crate) clock: Duration,
+    /// When, in Unix seconds, for the memory of its id: not before the requests of before, also if the clock was set back.
+    pub(crate) dated: i64,
 }
 
 /// Rows of one request that were granted.
@@ -156,7 +158,7 @@ impl<'a> PartyState<'a> {
         let spend = asked.spend;
         let now = seconds(spend.at);
         if let Some(before) = spend.request_id.as_deref().and_then(|id| self.remembered.get(id))
-            && now.saturating_sub(before.at) < i64::try_from(memory.as_secs()).unwrap_or(i64::MAX)
+            && asked.dated.saturating_sub(before.at) < i64::try_from(memory.as_secs()).unwrap_or(i64::MAX)
         {
             let same = before.body_hash == spend.body_hash && before.verdicts.len() == asked.records.len();
             return if same { Ok(before.verdicts.clone()) } else { Err(LedgerError::RequestIdReused) };
@@ -211,7 +213,7 @@ impl<'a> PartyState<'a> {
         total.first_at = total.first_at.min(now);
         total.last_at = total.last_at.max(now);
         if let Some(id) = spend.request_id.as_deref() {
-            let remembered = Remembered { body_hash: spend.body_hash, verdicts: verdicts.clone(), at: now };
+            let remembered = Remembered { body_hash: spend.body_hash, verdicts: verdicts.clone(), at: asked.dated };
             // An id that was remembered for long enough may be in the group twice: it is then written once.
             self.remembered.insert(id, remembered);
             if !self.to_remember.contains(&id) {

@@ -28,6 +28,9 @@ use crate::share::ShareHashKind;
 const GROUP_ROWS: usize = 262_144;
 /// Requests of one commit.
 const GROUP_REQUESTS: usize = 1024;
+/// By how much a clock may be set back, in seconds, without a request being dated before those of before: its id would be forgotten when the clock
+/// is right again. What is newer than that was dated by a clock that was wrong.
+const SET_BACK_S: i64 = 30 * 86_400;
 /// How often request ids that nobody needs to remember are deleted, in seconds of the requests' clock.
 const PURGE_EVERY_S: i64 = 60;
 /// Above about so many bytes of remembered requests, the older half of them is forgotten before its time.
@@ -52,6 +55,8 @@ struct Writer {
     open: Option<Open>,
     buckets: HashMap<String, Bucket>,
     purged_at: i64,
+    /// The date of the newest request, in Unix seconds.
+    newest: i64,
     marker: Marker,
     signer: Signer,
     /// What other writers of the ledger must agree on; `None`: there is no other.
@@ -114,6 +119,8 @@ impl Writer {
             let records = u64::try_from(records).map_err(|_| contradiction())?;
             config.meter.spent(Spent { party, records, exhausted: 0 }, &config.budgets);
         }
+        let newest = open.connection.row::<(i64,)>("SELECT coalesce(max(last_at), 0) FROM totals", &[]).await?;
+        let newest = newest.map_or(0, |(newest,)| newest);
         let open = Some(open);
         let (budgets, memory, buckets, purged_at) = (config.budgets, config.request_memory, HashMap::new(), 0);
         let terms = config.shared.then(|| begin::written(&config.terms())).transpose()?;
@@ -125,6 +132,7 @@ impl Writer {
             open,
             buckets,
             purged_at,
+            newest,
             marker,
             signer,
             terms,
@@ -231,13 +239,17 @@ impl Writer {
             Some(terms) => open.follow(terms).await?,
         };
         open.chain.follow(&mut open.connection).await?;
+        let (newest, mut dates) = (self.newest, 0);
         let mut asked = Vec::with_capacity(spends.len());
         for spend in spends {
+            let at = seconds(spend.at);
+            let dated = if (0..SET_BACK_S).contains(&newest.saturating_sub(at)) { newest } else { at };
+            dates = dated.max(dates);
             let (model, passive) = open.models.intern(&mut open.connection, &spend.model, &spend.passive).await?;
             let approved = open.models.approved(&spend.passive);
             let policy = open.policy(&spend.policy).await?;
             let (records, clock) = (open.erased.names(&spend.ids), open.clock.unwrap_or(spend.uptime));
-            asked.push(Asked { spend, records, model, passive, approved, policy, clock });
+            asked.push(Asked { spend, records, model, passive, approved, policy, clock, dated });
         }
         let mut by_party: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (position, asked) in asked.iter().enumerate() {
@@ -293,6 +305,7 @@ impl Writer {
         open.connection.commit().await?;
         if changed {
             open.mark = mark;
+            self.newest = dates;
         }
         // Of other writers too: theirs was durable before it could be read.
         self.marker.reach(open.mark, open.chain.fixed());

@@ -63,6 +63,28 @@ async fn an_id_is_forgotten_in_time(site: &Site) {
     ledger.close().await;
 }
 
+/// The clock is set back by two days, by more than an id is remembered, and is right again: also if the ledger was opened in between. A clock that
+/// was wrong by years is no reason to date everything by it.
+async fn an_id_is_remembered_when_the_clock_was_set_back(site: &Site) {
+    let (now, day) = (400 * 86_400, 86_400);
+    let ledger = site.open(Budgets::UNLIMITED).await;
+    ledger.spend(shares(later(request(["c"]), now), 1)).await.unwrap();
+    ledger.close().await;
+    let ledger = site.open(Budgets::UNLIMITED).await;
+    ledger.spend(named("one", 1, now - 2 * day)).await.unwrap();
+    ledger.spend(named("two", 1, now - 2 * day + 5)).await.unwrap();
+    for id in ["one", "two"] {
+        assert_eq!(ledger.spend(named(id, 2, now + 5)).await, Err(LedgerError::RequestIdReused));
+        assert_eq!(ledger.spend(named(id, 2, now - 2 * day)).await, Err(LedgerError::RequestIdReused));
+    }
+    assert_eq!(ledger.spend(named("one", 2, now + day)).await, Ok(vec![RowVerdict::ShareChanged; 2]));
+    ledger.spend(named("far", 1, now + 40 * day)).await.unwrap();
+    ledger.spend(named("near", 1, now + 2 * day)).await.unwrap();
+    assert_eq!(ledger.spend(named("near", 2, now + 2 * day + 5)).await, Err(LedgerError::RequestIdReused));
+    assert_eq!(ledger.spend(named("near", 2, now + 3 * day)).await, Ok(vec![RowVerdict::ShareChanged; 2]));
+    ledger.close().await;
+}
+
 async fn the_same_request_at_once_is_spent_once(site: &Site) {
     let ledger = std::sync::Arc::new(site.open(Budgets::UNLIMITED).await);
     let mut tasks = tokio::task::JoinSet::new();
@@ -95,6 +117,7 @@ crate::both_engines!(
     another_body_is_refused_and_another_party_is_not,
     a_refused_request_may_come_again_under_its_id,
     an_id_is_forgotten_in_time,
+    an_id_is_remembered_when_the_clock_was_set_back,
     the_same_request_at_once_is_spent_once,
     request_ids_are_short_texts,
 );
