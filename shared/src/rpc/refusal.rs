@@ -185,6 +185,9 @@ impl From<WireError> for Status {
     }
 }
 
+/// What our own side of a call says when its time is up.
+const TIME_IS_UP: &str = "Timeout expired";
+
 /// Turns a status that a peer answered with, or that stands for its silence, into a refusal that names the peer.
 ///
 /// `peer` is a phrase such as "passive party `bank-a` at 10.0.0.2:7101".
@@ -194,12 +197,16 @@ pub fn peer_failure(peer: &str, status: &Status) -> Refusal {
         // Our own reader says so of the peer's answer; what the peer says of our question comes without a source.
         return Refusal::internal(format!("{peer} answered with a message that cannot be read"));
     }
-    // A connection that broke comes with whatever code its last bytes suggest.
-    let lost = matches!(status.code(), Code::Unknown | Code::Internal) && broken(status);
+    // A connection that broke comes with whatever code its last bytes suggest, or as Cancelled, as the end of our own time does too.
+    let lost = match status.code() {
+        Code::Unknown | Code::Internal => broken(status),
+        Code::Cancelled => broken(status) && status.message() != TIME_IS_UP,
+        _ => false,
+    };
     let kind = if lost { RefusalKind::Unavailable } else { RefusalKind::from_code(status.code()) };
     let said = status.message();
     // What our own side of the call says when the time is up, and nothing else: a peer that answers may tell of another's silence.
-    let silent = std::error::Error::source(status).is_some() || said.is_empty() || said == "Timeout expired";
+    let silent = std::error::Error::source(status).is_some() || said.is_empty() || said == TIME_IS_UP;
     let message = match kind {
         RefusalKind::Unavailable => format!("{peer} is not reachable ({})", root_cause(status)),
         RefusalKind::DeadlineExceeded if silent => format!("{peer} did not answer in time"),
@@ -239,6 +246,22 @@ fn root_cause(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A process that is killed as a call sets out: the connection is gone, and nobody was silent.
+    #[test]
+    fn a_call_that_its_connection_cancelled_is_lost_and_one_without_time_is_late() {
+        let from = |message: &str| {
+            let mut status = Status::cancelled(message);
+            status.set_source(std::sync::Arc::new(std::io::Error::other(message.to_owned())));
+            peer_failure("passive party `p`", &status)
+        };
+        let lost = from("operation was canceled");
+        assert_eq!(lost.kind, RefusalKind::Unavailable);
+        assert_eq!(lost.message, "passive party `p` is not reachable (operation was canceled)");
+        let late = from(TIME_IS_UP);
+        assert_eq!(late.kind, RefusalKind::DeadlineExceeded);
+        assert_eq!(late.message, "passive party `p` did not answer in time");
+    }
 
     #[test]
     fn kinds_and_codes_are_inverse() {
