@@ -29,8 +29,7 @@ case "${1:-}" in
   --no-build) build=false ;;
   --binaries)
     [[ -n "${2:-}" ]] || die '--binaries needs a directory'
-    binaries=$(realpath -m "$called_from/$2")
-    [[ "$2" != /* ]] || binaries=$2
+    binaries=$(cd "$called_from" && realpath -m "$2")
     ;;
   *) die "unknown argument '$1' (known: --no-build, --binaries)" ;;
 esac

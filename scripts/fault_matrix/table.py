@@ -73,7 +73,7 @@ def markdown(cells, faults, columns, peaks):
         parts.append(_aligned([["error", "words"], *([letter, f"`` {words} ``"] for words, letter in errors.items())]))
     shown = {letter for cell in cells for letter in cell["known"]}
     if shown:
-        lines = [f"- **{letter}**: {what}." for letter, *_, what in defects.KNOWN if letter in shown]
+        lines = [f"- **{letter}**: {what}." for letter, _, _, what in defects.KNOWN if letter in shown]
         parts.append("Known defects:\n\n" + "\n".join(lines))
     wrong = [f"- {cell['fault']}, {cell['call']}: {reason}" for cell in cells for reason in cell["wrong"]]
     if wrong:
