@@ -1,4 +1,5 @@
-# One build, four images: `coordinator`, `passive-party`, `active-party`, and `lab` (certificates, data, audit).
+# One build, five images: `coordinator`, `passive-party`, `active-party`, `operator` (the active party's commands), and `lab`
+# (certificates, data, audit).
 #
 #   docker build --target coordinator -t cloison/coordinator .
 #
@@ -47,6 +48,8 @@ COPY . .
 RUN cargo build --profile "$PROFILE" --locked --workspace --bins \
     && mkdir /out \
     && for name in coordinator passive-party active-party cloison; do cp "target/$PROFILE/$name" /out/; done
+# Those of the Debian package, without what the builder trusts beside them.
+RUN cat /usr/share/ca-certificates/mozilla/*.crt > /out/ca-certificates.crt
 
 # ---- what every image shares ---------------------------------------------------------------------------------------
 FROM debian:bookworm-slim AS runtime
@@ -56,7 +59,8 @@ RUN groupadd --system --gid 10001 cloison \
     && useradd --system --uid 10001 --gid 10001 --home-dir /var/lib/cloison --no-create-home --shell /usr/sbin/nologin cloison \
     && install -d -m 0755 /etc/cloison \
     && install -d -m 0700 -o cloison -g cloison /etc/cloison/tls \
-    && install -d -m 0750 -o cloison -g cloison /var/lib/cloison /var/lib/cloison/state /var/lib/cloison/data /var/lib/cloison/ids
+    && install -d -m 0750 -o cloison -g cloison /var/lib/cloison /var/lib/cloison/state /var/lib/cloison/data /var/lib/cloison/ids \
+        /var/lib/cloison/report
 COPY LICENSE /usr/share/doc/cloison/LICENSE
 WORKDIR /var/lib/cloison
 STOPSIGNAL SIGTERM
@@ -83,15 +87,22 @@ EXPOSE 7102
 ENTRYPOINT ["active-party"]
 CMD ["serve", "--config", "/etc/cloison/active-party.toml"]
 
-# ---- one-shot jobs: certificates, data, operator, demo -------------------------------------------------------------------------
+# ---- one-shot jobs -------------------------------------------------------------------------------------------------
+FROM active-party AS operator
+COPY scripts/compose/operator /usr/local/lib/cloison/
+ENTRYPOINT ["/usr/local/lib/cloison/operator"]
+CMD []
+
 FROM runtime AS lab
-COPY --from=builder /out/cloison /out/active-party /usr/local/bin/
-COPY scripts/compose/certs scripts/compose/data scripts/compose/operator scripts/compose/demo /usr/local/lib/cloison/
+COPY --from=builder /out/cloison /usr/local/bin/
+# What an object store is checked against. SSL_CERT_FILE names another file.
+COPY --from=builder /out/ca-certificates.crt /etc/ssl/certs/
+COPY scripts/compose/certs scripts/compose/data scripts/compose/demo /usr/local/lib/cloison/
 RUN install -d -m 0700 -o cloison -g cloison \
         /var/lib/cloison/tls/ca /var/lib/cloison/tls/coordinator /var/lib/cloison/tls/passive-1 \
         /var/lib/cloison/tls/active /var/lib/cloison/tls/auditor /etc/cloison/tls-auditor \
     && install -d -m 0750 -o cloison -g cloison \
-        /var/lib/cloison/data/active /var/lib/cloison/data/passive-1 /var/lib/cloison/report
+        /var/lib/cloison/data/active /var/lib/cloison/data/passive-1
 USER 10001:10001
 ENTRYPOINT ["cloison"]
 CMD ["--help"]

@@ -15,7 +15,9 @@ use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::service::{Role, anonymous_channel};
 use vfl_shared::types::{PartyName, RecordIds};
 
-use super::support::{config, coordinator_client, credentials, dataset, score, spec, split, test_ids, training_ids};
+use super::support::{
+    config, coordinator_client, credentials, dataset, free_address, score, spec, split, test_ids, training_ids,
+};
 
 const PARTIES: [&str; 3] = ["coordinator", "passive-1", "active"];
 
@@ -28,15 +30,10 @@ struct Watched {
     ids: RecordIds,
 }
 
-/// An address that nobody listens on.
-pub async fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 /// Three parties whose active party may ask for each of 40 records twice.
 async fn watched() -> Watched {
     let dir = tempfile::tempdir().unwrap();
-    let (dataset, metrics) = (dataset(), [free().await, free().await, free().await]);
+    let (dataset, metrics) = (dataset(), [free_address(), free_address(), free_address()]);
     let mut spec = spec(dir.path(), &dataset, &split(&dataset, 1, 2));
     for (name, address) in PARTIES.into_iter().zip(metrics) {
         spec.monitoring.insert(PartyName::new(name).unwrap(), Monitoring { metrics: Some(address), traces: None });

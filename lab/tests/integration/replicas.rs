@@ -8,7 +8,6 @@ mod sessions;
 mod silence;
 mod turns;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ use vfl_shared::rpc::pb::{self, RowStatus};
 use vfl_shared::service::{Credentials, Peer, Role, channel, check_health};
 use vfl_shared::types::{LogitShare, RecordIds};
 
-use super::support::{config, dataset, spec, split, test_ids, training_ids};
+use super::support::{config, dataset, free_address, spec, split, test_ids, training_ids};
 
 /// How many connections of coordinators wait to write.
 const WAITING_WRITERS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
@@ -404,11 +403,6 @@ async fn another_configuration_does_not_start() {
     here.end().await;
 }
 
-/// A free port, for now.
-pub(super) async fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 /// Calls that go to a peer of several addresses find the one that is there, and find the next when that is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_goes_to_one_that_answers() {
@@ -417,7 +411,7 @@ async fn a_call_goes_to_one_that_answers() {
     let deployment = super::support::deploy(dir.path(), &dataset, &split(&dataset, 1, 2)).await;
     let there = deployment.passive_peers().remove(0);
     let credentials: Credentials = deployment.credentials(Role::Coordinator, "coordinator").unwrap();
-    let nobody = free_port().await;
+    let nobody = free_address();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     for (first, second) in [(nobody.to_string(), there.address.clone()), (there.address.clone(), nobody.to_string())] {
         let peer = Peer { address: format!("{first}, {second}"), ..there.clone() };

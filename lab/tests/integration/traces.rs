@@ -32,8 +32,8 @@ use vfl_shared::service::{Role, channel};
 use vfl_shared::types::{PartyName, RecordIds};
 
 use super::inference::{infer, question};
-use super::monitoring::{free, read, started, value};
-use super::support::{active_client, config, credentials, dataset, spec, split};
+use super::monitoring::{read, started, value};
+use super::support::{active_client, config, credentials, dataset, free_address, spec, split};
 
 const PARTIES: [&str; 4] = ["active", "coordinator", "passive-1", "passive-2"];
 /// What a span may say beside its name and times.
@@ -178,7 +178,7 @@ impl Traced {
         let mut spec = spec(dir.path(), &dataset, &split(&dataset, 2, 2));
         let mut metrics = BTreeMap::new();
         for party in PARTIES {
-            metrics.insert(party, free().await);
+            metrics.insert(party, free_address());
             let traces = table(party).and_then(|table| table.check().unwrap());
             let monitoring = Monitoring { metrics: Some(metrics[party]), traces };
             spec.monitoring.insert(PartyName::new(party).unwrap(), monitoring);
@@ -445,7 +445,7 @@ async fn a_share_of_none_traces_only_what_a_caller_traces_and_no_more_than_the_r
 async fn a_collector_that_is_silent_or_gone_fails_no_prediction() {
     // One takes connections and never says a word, the other is not there.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, gone) = (silent.local_addr().unwrap(), free().await);
+    let (address, gone) = (silent.local_addr().unwrap(), free_address());
     let held = AbortOnDropHandle::new(tokio::spawn(async move {
         let mut sockets = Vec::new();
         loop {

@@ -20,7 +20,7 @@ use vfl_shared::service::{Role, TlsPem};
 use vfl_shared::types::RecordIds;
 
 use super::{NAME, WIDTH, name, scored, site, two};
-use crate::support::{active_client, score, split, test_ids};
+use crate::support::{active_client, free_address, score, split, test_ids};
 
 /// Names the config file of a passive party that a test starts in a process of its own.
 const CHILD: &str = "CLOISON_PASSIVE_PROCESS";
@@ -160,7 +160,7 @@ impl Told {
 async fn callers_see_nothing_of_a_process_that_is_killed() {
     let seconds: Option<u64> = std::env::var("CLOISON_REPLICAS_S").ok().and_then(|s| s.parse().ok());
     let crash = std::env::var("CLOISON_POSTGRES_CRASH").ok().filter(|_| seconds.is_some());
-    let addresses = [crate::replicas::free_port().await, crate::replicas::free_port().await];
+    let addresses = [free_address(), free_address()];
     let Some(mut site) = site(&addresses).await else { return };
     put_tls(site.dir.path(), &site.deployment.pem(Role::PassiveParty, name().as_str()).unwrap());
     put_data(site.dir.path(), &site.dataset);

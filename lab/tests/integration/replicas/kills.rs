@@ -21,8 +21,8 @@ use vfl_shared::rpc::pb::{self, RowStatus};
 use vfl_shared::service::{Peer, Role};
 use vfl_shared::types::{PartyName, RecordIds};
 
-use super::{Shared, free_port, put_secret, question, shared};
-use crate::support::{config, dataset, test_ids, training_ids};
+use super::{Shared, put_secret, question, shared};
+use crate::support::{config, dataset, free_address, test_ids, training_ids};
 
 /// Names the config file of a coordinator that a test starts in a process of its own.
 const CHILD: &str = "CLOISON_REPLICA";
@@ -286,7 +286,7 @@ async fn nothing_is_lost_and_nothing_spent_twice() {
     let version = here.deployment.train(&config(1), &training_ids(&here.dataset), |_| ()).await.unwrap().version;
     let version = version.as_str().to_owned();
     let k = here.dataset.class_names().len();
-    let addresses = [free_port().await, free_port().await];
+    let addresses = [free_address(), free_address()];
     let names = ["one", "two"];
     let mut coordinators: Vec<Killed> =
         (0..2).map(|at| Killed::start(config_of(&here, names[at], addresses[at], &budgets))).collect();
