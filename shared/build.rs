@@ -18,6 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(out.join("descriptors.bin"), shown.encode_to_vec())?;
     tonic_prost_build::configure()
         .codec_path("crate::rpc::Codec")
+        // Written by hand: most of what a message of predictions has beside its matrix.
+        .extern_path(".vfl.v1.RecordIds", "crate::rpc::packed::RecordIds")
         .bytes(".vfl.v1.Matrix")
         .bytes(".vfl.v1.Ciphertexts")
         .bytes(".vfl.v1.AlignmentFrame")

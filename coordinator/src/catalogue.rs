@@ -140,7 +140,8 @@ impl Catalogue {
     pub async fn catch_up(&self, changes: u64) -> Result<bool, Refusal> {
         match &self.shared {
             Some(shared) if shared.seen.load(Ordering::Acquire) < changes => {
-                self.follow(changes).await.map_err(|e| unknown(&e)).map(|()| true)
+                // Boxed: every prediction asks, and hardly one has to.
+                Box::pin(self.follow(changes)).await.map_err(|e| unknown(&e)).map(|()| true)
             }
             _ => Ok(false),
         }
@@ -151,7 +152,7 @@ impl Catalogue {
     /// # Errors
     /// UNAVAILABLE if the database does not say.
     pub async fn look(&self) -> Result<(), Refusal> {
-        self.refresh().await.map_err(|e| unknown(&e))
+        Box::pin(self.refresh()).await.map_err(|e| unknown(&e))
     }
 
     /// Looks every second, for as long as this is polled.

@@ -204,14 +204,14 @@ impl Engine {
         }
         let session = match &request.audit_session {
             None => None,
-            Some(name) => Some(self.audits.find(name, caller.name(), &model, &self.policies).await?),
+            Some(name) => Some(Box::pin(self.audits.find(name, caller.name(), &model, &self.policies)).await?),
         };
         let mut status = vec![RowStatus::Ok; n];
         if let Some(session) = &session {
             if session.session().model_version != model.manifest.version {
                 return Err(replaced());
             }
-            let changes = session.spend(n as u64).await?;
+            let changes = Box::pin(session.spend(n as u64)).await?;
             if self.catalogue.catch_up(changes).await? {
                 self.model_if(&model.manifest.version)?;
             }
@@ -228,7 +228,7 @@ impl Engine {
             false => Vec::new(),
         };
         if let Some(session) = &session {
-            let bound = session.bind(&model.passive_fingerprint, &ids, &hashes).await?;
+            let bound = Box::pin(session.bind(&model.passive_fingerprint, &ids, &hashes)).await?;
             for (status, bound) in status.iter_mut().zip(bound) {
                 if !bound && *status == RowStatus::Ok {
                     *status = RowStatus::ShareChanged;
@@ -361,7 +361,8 @@ async fn release(
         work()?
     };
     if let Some(session) = &session {
-        session.measure(&ids, &scores, &released).await?;
+        // Boxed, like all that only a session does: the future of every prediction has room for it otherwise.
+        Box::pin(session.measure(&ids, &scores, &released)).await?;
     }
     Ok(released)
 }

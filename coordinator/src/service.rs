@@ -330,10 +330,11 @@ impl Coordinator for Service {
     async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request)?;
         let parent = Context::of(request.metadata());
-        let work = async {
+        // Boxed, here and below: it is handed on several times before it runs, and is large.
+        let work = Box::pin(async {
             let request = Prediction::try_from(request.into_inner())?;
             Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
-        };
+        });
         self.tracer.serve(traces::Name::Predict, parent, work).await
     }
 
@@ -354,10 +355,10 @@ impl Coordinator for Service {
                 async move {
                     let message = message?;
                     let answer = async move {
-                        let work = async {
+                        let work = Box::pin(async {
                             let request = Prediction::try_from(message)?;
                             Ok::<pb::PredictResponse, Status>(engine.predict(&caller, request).await?.into())
-                        };
+                        });
                         tracer.serve(traces::Name::Predict, parent, work).await
                     };
                     own_task(answer).await?

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
-use vfl_shared::data::{FeatureStore, Features, Found};
+use vfl_shared::data::{Features, Found};
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShareStore, StoreError, StoredShare};
 use vfl_shared::monitoring::traces;
@@ -62,8 +62,7 @@ impl LogitServer {
     pub async fn lookup(&self, ids: &RecordIds) -> Result<Found, Refusal> {
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         if let (Some(mapped), Some(table)) = (&self.mapped, self.features.memory()) {
-            let position = |(at, id)| table.position(id).map(|position| (at, position));
-            let (held, positions): (Vec<_>, Vec<_>) = ids.iter().enumerate().filter_map(position).unzip();
+            let (held, positions) = table.positions(ids);
             let rows = mapped.matrix().select_columns(&positions);
             let block = FeatureBlock::new(rows).map_err(|e: ShapeError| internal(&e))?;
             return Ok(Found { held, block, labels: None });

@@ -219,10 +219,10 @@ impl PassiveParty for Service {
         request: Request<pb::ComputeLogitsRequest>,
     ) -> Result<Response<pb::ComputeLogitsResponse>, Status> {
         let parent = Context::of(request.metadata());
-        let work = async {
+        let work = Box::pin(async {
             let request = ShareRequest::try_from(request.into_inner())?;
             Ok(Response::new(shares(&self.logits, &self.predictions, &request).await?.into()))
-        };
+        });
         self.tracer.serve(traces::Name::ComputeShares, parent, work).await
     }
 
@@ -251,10 +251,10 @@ impl PassiveParty for Service {
                 // The stream is of all predictions: each question names its own trace.
                 let parent = Context::from_wire(&message.trace_context);
                 let answer = async move {
-                    let shares = async {
+                    let shares = Box::pin(async {
                         let request = ShareRequest::try_from(message)?;
                         shares(&logits, &predictions, &request).await
-                    };
+                    });
                     tracer.serve(traces::Name::ComputeShares, parent, shares).await
                 };
                 let answered = own_task(answer).await.and_then(|answered| answered);

@@ -64,7 +64,9 @@ impl Output {
         match self {
             Self::Scores => n.saturating_mul(k).saturating_mul(8),
             Self::Label => n.saturating_mul(longest(&mut classes.iter().map(String::len))),
-            Self::RowStatus => n.saturating_mul(longest(&mut ALL_STATUSES.iter().map(|status| status.as_str().len()))),
+            Self::RowStatus => {
+                n.saturating_mul(longest(&mut RowStatus::ALL.iter().map(|status| status.as_str().len())))
+            }
             Self::ClassNames => classes.iter().map(|name| 4 + name.len() as u64).sum(),
         }
     }
@@ -151,17 +153,6 @@ fn rows<T: nalgebra::Scalar + Copy>(
     }
     Ok(bytes)
 }
-
-/// Every status.
-pub(super) const ALL_STATUSES: [RowStatus; 7] = [
-    RowStatus::Ok,
-    RowStatus::NotFound,
-    RowStatus::TrainingRecord,
-    RowStatus::NotInSession,
-    RowStatus::ShareChanged,
-    RowStatus::BudgetSpent,
-    RowStatus::ModelBudgetSpent,
-];
 
 #[cfg(test)]
 mod tests {

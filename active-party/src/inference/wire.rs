@@ -169,8 +169,8 @@ mod tests {
     use vfl_shared::rpc::pb::inference::InferTensorContents;
 
     use super::super::elements::join;
-    use super::super::output::ALL_STATUSES;
     use super::*;
+    use vfl_shared::types::RowStatus;
 
     fn raw(ids: &[&str]) -> ModelInferRequest {
         let shape = vec![ids.len() as i64];
@@ -208,11 +208,11 @@ mod tests {
     /// Statuses are those of the contract, in its words.
     #[test]
     fn statuses_have_the_names_of_the_contract() {
-        let names = ALL_STATUSES.map(|status| pb::RowStatus::from(status).as_str_name());
-        let words = ALL_STATUSES.map(|status| format!("ROW_STATUS_{}", status.as_str().to_uppercase()));
+        let names = RowStatus::ALL.map(|status| pb::RowStatus::from(status).as_str_name());
+        let words = RowStatus::ALL.map(|status| format!("ROW_STATUS_{}", status.as_str().to_uppercase()));
         assert_eq!(names, words.each_ref().map(String::as_str));
         let known = (1..).map_while(|status| pb::RowStatus::try_from(status).ok()).count();
-        assert_eq!(ALL_STATUSES.len(), known);
+        assert_eq!(RowStatus::ALL.len(), known);
     }
 
     #[test]

@@ -116,8 +116,10 @@ impl<'a> PartyState<'a> {
     /// Makes room for the records of the next request. Slots of those of which nothing is known yet go to `fresh`.
     pub(super) fn enter(&mut self, asked: &Asked<'_>, fresh: &mut Vec<usize>) {
         let mut slots = Vec::with_capacity(asked.records.len());
+        let mut before = None;
         for record in &asked.records {
-            let (slot, made) = self.records.enter(record);
+            let (slot, made) = self.records.enter(record, before);
+            before = Some(slot);
             if made {
                 fresh.push(slot);
             }

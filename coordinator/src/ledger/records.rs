@@ -48,8 +48,13 @@ impl Entry {
 }
 
 impl Records {
-    /// The slot of a record, made if there is none; `true`: it was made.
-    pub(super) fn enter(&mut self, record: &str) -> (usize, bool) {
+    /// The slot of a record, made if there is none; `true`: it was made. `before` is the slot of the record asked for before it: who
+    /// asks for all of his records asks in the order of last time, and the slot behind it is not far in memory.
+    pub(super) fn enter(&mut self, record: &str, before: Option<usize>) -> (usize, bool) {
+        let behind = before.map_or(0, |slot| slot + 1);
+        if self.0.get_index(behind).is_some_and(|(id, _)| **id == *record) {
+            return (behind, false);
+        }
         match self.0.get_index_of(record) {
             Some(slot) => (slot, false),
             None => (self.0.insert_full(record.into(), Entry::default()).0, true),

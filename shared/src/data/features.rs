@@ -275,13 +275,7 @@ impl Features {
 }
 
 fn in_memory(table: &FeatureTable, ids: &RecordIds) -> Result<Found, StoreError> {
-    let (mut held, mut positions) = (Vec::with_capacity(ids.len()), Vec::with_capacity(ids.len()));
-    for (at, id) in ids.iter().enumerate() {
-        if let Some(position) = table.position(id) {
-            held.push(at);
-            positions.push(position);
-        }
-    }
+    let (held, positions) = table.positions(ids);
     let labels = table.labels().map(|all| positions.iter().map(|&p| all[p]).collect());
     Ok(Found { held, block: table.fetch_at(&positions)?, labels })
 }

@@ -219,6 +219,14 @@ impl FeatureTable {
     }
 }
 
+impl FeatureTable {
+    /// The records of `asked` that are here, in that order: at which place of `asked` each stands, and its position.
+    #[must_use]
+    pub fn positions(&self, asked: &RecordIds) -> (Vec<usize>, Vec<usize>) {
+        self.index.positions(&self.ids, asked)
+    }
+}
+
 impl FeatureStore for FeatureTable {
     fn schema(&self) -> &FeatureSchema {
         &self.schema

@@ -6,6 +6,7 @@
 mod codec;
 mod convert;
 mod flat;
+pub(crate) mod packed;
 mod prediction;
 mod refusal;
 mod releasable;
@@ -22,6 +23,7 @@ pub use releasable::Releasable;
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
 pub mod pb {
     tonic::include_proto!("vfl.v1");
+    pub use super::packed::RecordIds;
 
     /// Code generated from `proto/inference`: the Open Inference Protocol.
     pub mod inference {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -56,7 +57,7 @@ impl RecordId {
     /// [`IdError`] with position 0 when the id is empty, too long or holds a control character or an invisible one.
     pub fn new(id: impl Into<Box<str>>) -> Result<Self, IdError> {
         let id = id.into();
-        check(&id, 0)?;
+        check(&id, 0, false)?;
         Ok(Self(id))
     }
 
@@ -86,9 +87,12 @@ impl std::borrow::Borrow<str> for RecordId {
 }
 
 /// A batch of distinct record ids in a fixed order, stored as one text and the end of each id in it
-/// (no allocation per id; the layout of the wire).
+/// (no allocation per id; the layout of the wire). Copies share their memory.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct RecordIds {
+pub struct RecordIds(Arc<Packed>);
+
+#[derive(Clone, PartialEq, Eq, Default)]
+struct Packed {
     text: String,
     ends: Vec<u32>,
 }
@@ -114,6 +118,8 @@ impl RecordIds {
     pub fn from_packed(text: String, ends: Vec<u32>) -> Result<Self, IdError> {
         let mut start = 0usize;
         let mut seen = Seen::with_room(ends.len().min(text.len()));
+        // One look at all of the text, which almost always settles what its characters are.
+        let plain = text.bytes().fold(true, |plain, byte| plain & (0x20..0x7f).contains(&byte));
         for (position, &end) in ends.iter().enumerate() {
             let end = end as usize;
             if end < start {
@@ -122,7 +128,7 @@ impl RecordIds {
             let id = text
                 .get(start..end)
                 .ok_or(IdError::Malformed { reason: "an end lies outside the text or inside a character" })?;
-            check(id, position)?;
+            check(id, position, plain)?;
             if seen.insert(&text, &ends[..=position]) {
                 return Err(IdError::Duplicate { position });
             }
@@ -131,34 +137,41 @@ impl RecordIds {
         if start != text.len() {
             return Err(IdError::Malformed { reason: "text is left over after the last id" });
         }
-        Ok(Self { text, ends })
+        Ok(Self(Arc::new(Packed { text, ends })))
     }
 
     /// How many ids there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.0.ends.len()
     }
 
     /// Whether there is no id.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.0.ends.is_empty()
     }
 
     /// The id at a position.
     #[must_use]
     pub fn get(&self, position: usize) -> Option<&str> {
-        let end = *self.ends.get(position)? as usize;
-        let start = if position == 0 { 0 } else { self.ends[position - 1] as usize };
-        self.text.get(start..end)
+        self.0.text.get(self.span(position)?)
+    }
+
+    /// Where in the text the id at a position stands, in bytes.
+    pub(crate) fn span(&self, position: usize) -> Option<std::ops::Range<usize>> {
+        let ends = &self.0.ends;
+        let end = *ends.get(position)? as usize;
+        let start = if position == 0 { 0 } else { ends[position - 1] as usize };
+        Some(start..end)
     }
 
     /// The ids in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + '_ {
+        let Packed { text, ends } = &*self.0;
         let mut start = 0usize;
-        self.ends.iter().map(move |&end| {
-            let id = &self.text[start..end as usize];
+        ends.iter().map(move |&end| {
+            let id = &text[start..end as usize];
             start = end as usize;
             id
         })
@@ -167,12 +180,12 @@ impl RecordIds {
     /// The ids at the given positions, in that order. Positions out of range are left out.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
-        let mut out = Self::default();
+        let mut out = Packed::default();
         for id in positions.iter().filter_map(|&p| self.get(p)) {
             out.text.push_str(id);
             out.ends.push(out.text.len() as u32);
         }
-        out
+        Self(Arc::new(out))
     }
 
     /// Consecutive ids `from..to` (clamped to the batch).
@@ -185,13 +198,14 @@ impl RecordIds {
     /// The packed form of the wire: all ids end to end, and where each one ends.
     #[must_use]
     pub fn packed(&self) -> (&str, &[u32]) {
-        (&self.text, &self.ends)
+        (&self.0.text, &self.0.ends)
     }
 
-    /// Gives the packed form away.
+    /// Gives the packed form away; copies it if there are others that share it.
     #[must_use]
     pub fn into_packed(self) -> (String, Vec<u32>) {
-        (self.text, self.ends)
+        let Packed { text, ends } = Arc::unwrap_or_clone(self.0);
+        (text, ends)
     }
 }
 
@@ -227,17 +241,20 @@ impl RecordIdsBuilder {
 /// Which ids came before, as positions by hash, at most two thirds full: 6 to 12 bytes an id, which is what ten million of them have room
 /// for. Seeded at random: ids come from peers, who must not be able to make them collide.
 struct Seen {
+    /// In the low `bits` a position, in the others as much of its hash as has room: most ids that are apart differ there.
     slots: Box<[u32]>,
+    bits: u32,
     hasher: RandomState,
 }
 
-/// Position 2³² - 1 is never taken: a list so long has no room in 4 GiB of text.
+/// All bits are one in no slot that is taken: there are more numbers of `bits` bits than positions, and position 2³² - 1 is not in 4 GiB of
+/// text.
 const FREE: u32 = u32::MAX;
 
 impl Seen {
     fn with_room(ids: usize) -> Self {
         let slots = vec![FREE; (ids + ids / 2 + 1).next_power_of_two()].into_boxed_slice();
-        Self { slots, hasher: RandomState::default() }
+        Self { slots, bits: (usize::BITS - ids.leading_zeros()).min(u32::BITS), hasher: RandomState::default() }
     }
 
     /// Whether the last of the ids is one of those before, which it belongs to from now on.
@@ -247,29 +264,32 @@ impl Seen {
             &text[start..ends[position] as usize]
         };
         let last = ends.len() - 1;
-        let mask = self.slots.len() - 1;
-        let mut slot = self.hasher.hash_one(id(last)) as usize & mask;
+        let (mask, positions) = (self.slots.len() - 1, ((1u64 << self.bits) - 1) as u32);
+        let hash = self.hasher.hash_one(id(last));
+        // The slot is taken from the low bits, the tag from the high ones.
+        let tag = (hash >> 32) as u32 & !positions;
+        let mut slot = hash as usize & mask;
         while self.slots[slot] != FREE {
-            if id(self.slots[slot] as usize) == id(last) {
+            let before = self.slots[slot];
+            if before & !positions == tag && id((before & positions) as usize) == id(last) {
                 return true;
             }
             slot = (slot + 1) & mask;
         }
-        self.slots[slot] = last as u32;
+        self.slots[slot] = tag | last as u32;
         false
     }
 }
 
-fn check(id: &str, position: usize) -> Result<(), IdError> {
+/// `plain`: all characters are known to be printable ones of ASCII.
+fn check(id: &str, position: usize, plain: bool) -> Result<(), IdError> {
     if id.is_empty() {
         return Err(IdError::Empty { position });
     }
     if id.len() > MAX_ID_BYTES {
         return Err(IdError::TooLong { position, bytes: id.len() });
     }
-    // Almost all ids are ASCII, where one pass over the bytes settles it.
-    let bad = if id.is_ascii() { id.bytes().any(|b| b < 0x20 || b == 0x7f) } else { id.chars().any(unseen) };
-    if bad { Err(IdError::Control { position }) } else { Ok(()) }
+    if !plain && id.chars().any(unseen) { Err(IdError::Control { position }) } else { Ok(()) }
 }
 
 /// Whether a character would let an id forge a line of a log or of a CSV file, or look like another id: control characters

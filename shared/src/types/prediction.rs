@@ -22,6 +22,17 @@ pub enum RowStatus {
 }
 
 impl RowStatus {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Ok,
+        Self::NotFound,
+        Self::TrainingRecord,
+        Self::NotInSession,
+        Self::ShareChanged,
+        Self::BudgetSpent,
+        Self::ModelBudgetSpent,
+    ];
+
     /// As metrics, the wire and the Python package write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -39,7 +50,9 @@ impl RowStatus {
     /// The positions of the records that are [`RowStatus::Ok`].
     #[must_use]
     pub fn positions_ok(statuses: &[Self]) -> Vec<usize> {
-        (0..statuses.len()).filter(|&at| statuses[at] == Self::Ok).collect()
+        let mut positions = Vec::with_capacity(statuses.len());
+        positions.extend((0..statuses.len()).filter(|&at| statuses[at] == Self::Ok));
+        positions
     }
 }
 
