@@ -48,8 +48,9 @@ COPY . .
 RUN cargo build --profile "$PROFILE" --locked --workspace --bins \
     && mkdir /out \
     && for name in coordinator passive-party active-party cloison; do cp "target/$PROFILE/$name" /out/; done
-# Those of the Debian package, without what the builder trusts beside them.
-RUN cat /usr/share/ca-certificates/mozilla/*.crt > /out/ca-certificates.crt
+# The CA certificates of Debian's package, without those that the builder itself trusts in addition.
+RUN cat /usr/share/ca-certificates/mozilla/*.crt > /out/ca-certificates.crt \
+    && cp /usr/share/doc/ca-certificates/copyright /out/ca-certificates.copyright
 
 # ---- what every image shares ---------------------------------------------------------------------------------------
 FROM debian:bookworm-slim AS runtime
@@ -97,6 +98,7 @@ FROM runtime AS lab
 COPY --from=builder /out/cloison /usr/local/bin/
 # What an object store is checked against. SSL_CERT_FILE names another file.
 COPY --from=builder /out/ca-certificates.crt /etc/ssl/certs/
+COPY --from=builder /out/ca-certificates.copyright /usr/share/doc/ca-certificates/copyright
 COPY scripts/compose/certs scripts/compose/data scripts/compose/demo /usr/local/lib/cloison/
 RUN install -d -m 0700 -o cloison -g cloison \
         /var/lib/cloison/tls/ca /var/lib/cloison/tls/coordinator /var/lib/cloison/tls/passive-1 \

@@ -10,6 +10,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = ["common", "alignment", "coordinator", "passive_party", "active_party"]
         .map(|name| format!("vfl/v1/{name}.proto"));
     let own = protox::compile(files, [&root])?;
+    // This message is written by hand (src/rpc/packed.rs): a field that is added to the contract is to be added there and here.
+    let ids = own.file.iter().flat_map(|file| &file.message_type).find(|message| message.name() == "RecordIds");
+    let fields = ids.into_iter().flat_map(|message| &message.field);
+    let fields = fields.map(|f| (f.number(), f.name(), f.r#type().as_str_name(), f.label().as_str_name()));
+    let by_hand = [(1, "text", "TYPE_STRING", "LABEL_OPTIONAL"), (2, "ends", "TYPE_UINT32", "LABEL_REPEATED")];
+    if !fields.eq(by_hand) {
+        return Err("vfl.v1.RecordIds has other fields than src/rpc/packed.rs".into());
+    }
     let open = protox::compile(["inference/open_inference.proto"], [&root])?;
     // What reflection shows: the files without comments and places.
     let mut shown = own.clone();

@@ -140,7 +140,7 @@ impl Catalogue {
     pub async fn catch_up(&self, changes: u64) -> Result<bool, Refusal> {
         match &self.shared {
             Some(shared) if shared.seen.load(Ordering::Acquire) < changes => {
-                // Boxed: every prediction asks, and hardly one has to.
+                // Boxed: every prediction comes by, and hardly one has to follow.
                 Box::pin(self.follow(changes)).await.map_err(|e| unknown(&e)).map(|()| true)
             }
             _ => Ok(false),

@@ -361,7 +361,7 @@ async fn release(
         work()?
     };
     if let Some(session) = &session {
-        // Boxed, like all that only a session does: the future of every prediction has room for it otherwise.
+        // Boxed, like all that only a session does: the future of every prediction would hold space for it.
         Box::pin(session.measure(&ids, &scores, &released)).await?;
     }
     Ok(released)

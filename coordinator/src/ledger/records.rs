@@ -48,8 +48,8 @@ impl Entry {
 }
 
 impl Records {
-    /// The slot of a record, made if there is none; `true`: it was made. `before` is the slot of the record asked for before it: who
-    /// asks for all of his records asks in the order of last time, and the slot behind it is not far in memory.
+    /// The slot of a record, made if there is none; `true`: it was made. `before` is the slot of the record asked for before it, if
+    /// there is one. The slot behind that is tried first: who asks for all of his records asks in the order of last time.
     pub(super) fn enter(&mut self, record: &str, before: Option<usize>) -> (usize, bool) {
         let behind = before.map_or(0, |slot| slot + 1);
         if self.0.get_index(behind).is_some_and(|(id, _)| **id == *record) {

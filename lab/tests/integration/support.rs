@@ -19,20 +19,21 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb};
 use vfl_shared::service::{Credentials, Peer, Role, channel};
 use vfl_shared::types::{PartyName, RecordIds};
 
-/// An address that nobody listens on. Its port is not of those that the system gives (32768 and up), which may be taken by a test beside
+/// An address that nobody listens on. Its port is not of those that the system gives (on Linux by default 32768 and up), which may be taken by a test beside
 /// this one before it is used here.
 pub fn free_address() -> SocketAddr {
     const PORTS: std::ops::Range<u16> = 10_240..32_768;
     static ASKED: AtomicU16 = AtomicU16::new(0);
     // Tests in another process begin elsewhere.
     let first = std::process::id() as u16;
-    loop {
+    for _ in PORTS {
         let step = first.wrapping_mul(61).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
         let address = SocketAddr::from(([127, 0, 0, 1], PORTS.start + step % PORTS.len() as u16));
         if std::net::TcpListener::bind(address).is_ok() {
             return address;
         }
     }
+    panic!("no port of {PORTS:?} can be bound");
 }
 
 pub fn dataset() -> Dataset {

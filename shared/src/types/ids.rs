@@ -241,14 +241,14 @@ impl RecordIdsBuilder {
 /// Which ids came before, as positions by hash, at most two thirds full: 6 to 12 bytes an id, which is what ten million of them have room
 /// for. Seeded at random: ids come from peers, who must not be able to make them collide.
 struct Seen {
-    /// In the low `bits` a position, in the others as much of its hash as has room: most ids that are apart differ there.
+    /// In the low `bits` a position, in the others as much of its hash as has room: most different ids differ there.
     slots: Box<[u32]>,
     bits: u32,
     hasher: RandomState,
 }
 
-/// All bits are one in no slot that is taken: there are more numbers of `bits` bits than positions, and position 2³² - 1 is not in 4 GiB of
-/// text.
+/// No slot that is taken has all its bits set: its low `bits` are a position, which is less than the number of ids, which is less than
+/// 2^`bits`. With 32 bits for a position, position 2³² - 1 is not in 4 GiB of text.
 const FREE: u32 = u32::MAX;
 
 impl Seen {

@@ -73,3 +73,23 @@ pub struct ShareAnswer {
     /// `w × m`: the shares of the `m` records it holds, in the order asked.
     pub share: LogitShare,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_statuses_are_all() {
+        // Whoever adds a status here adds it to the list.
+        let place = |status| match status {
+            RowStatus::Ok => 0,
+            RowStatus::NotFound => 1,
+            RowStatus::TrainingRecord => 2,
+            RowStatus::NotInSession => 3,
+            RowStatus::ShareChanged => 4,
+            RowStatus::BudgetSpent => 5,
+            RowStatus::ModelBudgetSpent => 6,
+        };
+        assert_eq!(RowStatus::ALL.map(place), [0, 1, 2, 3, 4, 5, 6]);
+    }
+}
