@@ -217,9 +217,7 @@ impl FeatureTable {
     pub fn labels(&self) -> Option<&[u32]> {
         self.labels.as_deref()
     }
-}
 
-impl FeatureTable {
     /// The records of `asked` that are here, in that order: at which place of `asked` each stands, and its position.
     #[must_use]
     pub fn positions(&self, asked: &RecordIds) -> (Vec<usize>, Vec<usize>) {
