@@ -2,6 +2,32 @@
 
 use prost::Message;
 
+/// Messages that are written by hand (src/rpc/packed.rs, src/rpc/rows.rs), with their fields: what is added to the contract is to be added there
+/// and here.
+const BY_HAND: &[(&str, &[Field])] = &[
+    ("RecordIds", &[(1, "text", "TYPE_STRING", "LABEL_OPTIONAL"), (2, "ends", "TYPE_UINT32", "LABEL_REPEATED")]),
+    (
+        "PredictResponse",
+        &[
+            (1, "model_version", "TYPE_STRING", "LABEL_OPTIONAL"),
+            (2, "row_status", "TYPE_ENUM", "LABEL_REPEATED"),
+            (3, "release", "TYPE_MESSAGE", "LABEL_OPTIONAL"),
+        ],
+    ),
+    (
+        "ComputeLogitsResponse",
+        &[
+            (1, "row_status", "TYPE_ENUM", "LABEL_REPEATED"),
+            (2, "logit_shares", "TYPE_MESSAGE", "LABEL_OPTIONAL"),
+            (3, "question", "TYPE_UINT64", "LABEL_OPTIONAL"),
+            (4, "refused", "TYPE_MESSAGE", "LABEL_OPTIONAL"),
+        ],
+    ),
+];
+
+/// Number, name, type and label.
+type Field = (i32, &'static str, &'static str, &'static str);
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Asked when it runs: a build script that was compiled elsewhere would read the contract there.
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../proto");
@@ -10,13 +36,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = ["common", "alignment", "coordinator", "passive_party", "active_party"]
         .map(|name| format!("vfl/v1/{name}.proto"));
     let own = protox::compile(files, [&root])?;
-    // This message is written by hand (src/rpc/packed.rs): a field that is added to the contract is to be added there and here.
-    let ids = own.file.iter().flat_map(|file| &file.message_type).find(|message| message.name() == "RecordIds");
-    let fields = ids.into_iter().flat_map(|message| &message.field);
-    let fields = fields.map(|f| (f.number(), f.name(), f.r#type().as_str_name(), f.label().as_str_name()));
-    let by_hand = [(1, "text", "TYPE_STRING", "LABEL_OPTIONAL"), (2, "ends", "TYPE_UINT32", "LABEL_REPEATED")];
-    if !fields.eq(by_hand) {
-        return Err("vfl.v1.RecordIds has other fields than src/rpc/packed.rs".into());
+    for (message, fields) in BY_HAND {
+        let files = own.file.iter().flat_map(|file| &file.message_type);
+        let in_contract = files.filter(|m| m.name() == *message).flat_map(|m| &m.field);
+        let in_contract =
+            in_contract.map(|f| (f.number(), f.name(), f.r#type().as_str_name(), f.label().as_str_name()));
+        if !in_contract.eq(fields.iter().copied()) {
+            return Err(format!("vfl.v1.{message} has other fields than its code in src/rpc").into());
+        }
     }
     let open = protox::compile(["inference/open_inference.proto"], [&root])?;
     // What reflection shows: the files without comments and places.
@@ -26,8 +53,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(out.join("descriptors.bin"), shown.encode_to_vec())?;
     tonic_prost_build::configure()
         .codec_path("crate::rpc::Codec")
-        // Written by hand: most of what a message of predictions has beside its matrix.
         .extern_path(".vfl.v1.RecordIds", "crate::rpc::packed::RecordIds")
+        .extern_path(".vfl.v1.PredictResponse", "crate::rpc::rows::PredictResponse")
+        .extern_path(".vfl.v1.ComputeLogitsResponse", "crate::rpc::rows::ComputeLogitsResponse")
         .bytes(".vfl.v1.Matrix")
         .bytes(".vfl.v1.Ciphertexts")
         .bytes(".vfl.v1.AlignmentFrame")

@@ -47,7 +47,7 @@ impl From<Question> for pb::PredictRequest {
         Self {
             model_version: question.version.as_str().to_owned(),
             ids: Some(question.ids.into()),
-            logit_shares: Some(question.share.to_wire()),
+            logit_shares: Some(question.share.into_wire()),
             audit_session: question.audit_session,
             request_id: question.request_id,
         }

@@ -188,7 +188,7 @@ impl ActiveParty for Service {
                 model_version: model.version.as_str().to_owned(),
                 class_names: model.class_names,
                 row_status: encode_statuses(&scored.row_status),
-                release: Some((&scored.released).into()),
+                release: Some(scored.released.into()),
             }))
         };
         self.predictor.traced(parent, work).await
@@ -201,7 +201,7 @@ impl ActiveParty for Service {
         let request = request.into_inner();
         let config = TrainingConfig::try_from(&require("config", request.config)?)?;
         let ids = match request.ids {
-            Some(ids) if !ids.ends.is_empty() => RecordIds::try_from(ids)?,
+            Some(ids) if !ids.is_empty() => RecordIds::try_from(ids)?,
             _ => self.scorer.features.ids().await.map_err(|e| e.refusal())?,
         };
         let labels = self.scorer.labels(&ids).await.map_err(|e| e.refusal())?.map_err(|missing| {

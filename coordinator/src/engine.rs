@@ -12,7 +12,7 @@ use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::max_batch;
 use vfl_shared::types::{
-    LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShareRequest,
+    LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError, ShareRequest,
 };
 
 use crate::account::{Account, Entry};
@@ -267,11 +267,10 @@ impl Engine {
         }
         let granted = settle(&mut status, &asked, &ok, &verdicts);
         if granted.contains(&false) {
-            logits = logits.select_columns(&positions_of(&granted));
+            logits = logits.select(&positions_of(&granted));
         }
         let released = status.iter().map(|s| *s == RowStatus::Ok).collect::<Vec<_>>();
         let ids = if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
-        let logits = Logits::new(logits).map_err(|e| Refusal::invalid(e.to_string()))?;
         let released = traces::within(traces::Name::Release, release(policy, logits, ids, session)).await?;
         Ok(Answer { version: model.manifest.version.clone(), status, released })
     }
@@ -293,11 +292,12 @@ impl Engine {
         model: &PublishedModel,
         ids: &RecordIds,
         share: LogitShare,
-    ) -> Result<(DMatrix<f64>, Vec<bool>), Refusal> {
+    ) -> Result<(Logits, Vec<bool>), Refusal> {
         let n = ids.len();
+        let wrong = |e: ShapeError| Refusal::invalid(e.to_string());
         let mut ok = vec![true; n];
         if n == 0 {
-            return Ok((DMatrix::zeros(model.classes(), 0), ok));
+            return Ok((Logits::new(DMatrix::zeros(model.classes(), 0)).map_err(wrong)?, ok));
         }
         let request = ShareRequest { version: model.manifest.version.clone(), ids: ids.clone() };
         let widths = model.head.widths().get(1..).unwrap_or_default();
@@ -308,17 +308,22 @@ impl Engine {
                 *ok &= *status == RowStatus::Ok;
             }
         }
-        let mut outputs = vec![if ok.contains(&false) { share.select(&positions_of(&ok)) } else { share }];
-        for answer in answers {
-            // Of the columns that this party sent, those of records that all parties hold.
-            let held = RowStatus::positions_ok(&answer.status);
-            let kept: Vec<usize> = (0..held.len()).filter(|&column| ok[held[column]]).collect();
-            outputs.push(if kept.len() == held.len() { answer.share } else { answer.share.select(&kept) });
-        }
+        let outputs = match ok.contains(&false) {
+            false => std::iter::once(share).chain(answers.into_iter().map(|answer| answer.share)).collect(),
+            true => {
+                let mut outputs = vec![share.select(&positions_of(&ok))];
+                for answer in answers {
+                    // Of the columns that this party sent, those of records that all parties hold.
+                    let held = RowStatus::positions_ok(&answer.status);
+                    let kept: Vec<usize> = (0..held.len()).filter(|&column| ok[held[column]]).collect();
+                    outputs.push(if kept.len() == held.len() { answer.share } else { answer.share.select(&kept) });
+                }
+                outputs
+            }
+        };
         let head = &*model.head;
-        let logits =
-            heavy(head.work() * n as u64, || head.combine(outputs)).map_err(|e| Refusal::invalid(e.to_string()))?;
-        Ok((logits.into_matrix(), ok))
+        let logits = heavy(head.work() * n as u64, || head.combine(outputs)).map_err(wrong)?;
+        Ok((logits, ok))
     }
 }
 
@@ -353,16 +358,22 @@ async fn release(
 ) -> Result<ReleasedScores, Refusal> {
     let large =
         logits.records() * logits.classes() > if policy.costly() { COSTLY_INLINE_SCORES } else { INLINE_SCORES };
-    let asked = ids.clone();
-    let work = move || policy.release(logits, &asked);
-    let Released { scores, released } = if large {
+    let (asked, measured) = (ids.clone(), session.is_some());
+    let work = move || -> Result<_, Refusal> {
+        if measured {
+            let Released { scores, released } = policy.release(logits, &asked)?;
+            return Ok((Some(scores), released));
+        }
+        Ok((None, policy.release_alone(logits, &asked)?))
+    };
+    let (scores, released) = if large {
         tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the defense failed"))??
     } else {
         work()?
     };
-    if let Some(session) = &session {
+    if let (Some(session), Some(scores)) = (&session, &scores) {
         // Boxed, like all that only a session does: the future of every prediction would hold space for it.
-        Box::pin(session.measure(&ids, &scores, &released)).await?;
+        Box::pin(session.measure(&ids, scores, &released)).await?;
     }
     Ok(released)
 }

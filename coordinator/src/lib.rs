@@ -44,4 +44,5 @@ pub mod service;
 pub mod sessions;
 pub mod share;
 pub mod training;
+mod window;
 mod wire;

@@ -8,7 +8,7 @@ use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
 use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::types::{Logits, ModelVersion, RecordIds};
+use vfl_shared::types::{Logits, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::client::PassiveParty;
 use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, Released};
@@ -50,20 +50,31 @@ impl ReadyPolicy {
         &self.pipeline
     }
 
-    /// Applies the policy to the logits of the records `ids`.
+    /// Applies the policy to the logits of the records `ids`, and keeps the undefended scores.
     ///
     /// # Errors
     /// INTERNAL where a defense does not apply to these records.
     pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<Released, Refusal> {
-        let noise = match self.policy.noise {
+        self.pipeline.release(logits, self.noise(ids)).map_err(|e| Refusal::internal(e.to_string()))
+    }
+
+    /// Applies the policy to the logits of the records `ids`.
+    ///
+    /// # Errors
+    /// As [`ReadyPolicy::release`].
+    pub fn release_alone(&self, logits: Logits, ids: &RecordIds) -> Result<ReleasedScores, Refusal> {
+        self.pipeline.release_alone(logits, self.noise(ids)).map_err(|e| Refusal::internal(e.to_string()))
+    }
+
+    fn noise<'a>(&'a self, ids: &'a RecordIds) -> Noise<'a> {
+        match self.policy.noise {
             NoiseMode::Keyed => Noise::keyed(&self.key, ids),
             NoiseMode::Fresh => {
                 let mut seed = [0; 32];
                 rand::rng().fill_bytes(&mut seed);
                 Noise::fresh(seed)
             }
-        };
-        self.pipeline.release(logits, noise).map_err(|e| Refusal::internal(e.to_string()))
+        }
     }
 }
 

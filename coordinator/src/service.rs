@@ -38,10 +38,8 @@ use crate::secret::{SecretError, noise_secret};
 use crate::sessions::{Sessions, SessionsError};
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
+use crate::window::{MESSAGES, Window};
 use crate::wire::described;
-
-/// Chunks of one bulk stream under way at once.
-const PIPELINE: usize = 16;
 
 /// Why the coordinator cannot start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -349,11 +347,20 @@ impl Coordinator for Service {
         let parent = Context::of(request.metadata());
         let (engine, tracer) = (self.engine.clone(), self.tracer.clone());
         // A stop shows in the answers as an error: an end without one would read as all of them.
+        let window = Window::default();
         let answers = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator")
-            .map(move |message| {
-                let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
+            .then(move |message| {
+                let window = window.clone();
                 async move {
                     let message = message?;
+                    let room = window.enter(&message).await?;
+                    Ok::<_, Status>((message, room))
+                }
+            })
+            .map(move |entered| {
+                let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
+                async move {
+                    let (message, room) = entered?;
                     let answer = async move {
                         let work = Box::pin(async {
                             let request = Prediction::try_from(message)?;
@@ -361,10 +368,12 @@ impl Coordinator for Service {
                         });
                         tracer.serve(traces::Name::Predict, parent, work).await
                     };
-                    own_task(answer).await?
+                    // An answer that waits for its turn, or for a reader, takes up the room still.
+                    Ok((own_task(answer).await??, room))
                 }
             })
-            .buffered(PIPELINE)
+            .buffered(MESSAGES)
+            .map(|answered| answered.map(|(answer, _)| answer))
             // The first error ends the stream: what follows it could not be told from an answer to it.
             .scan(false, |failed, answer: Result<_, Status>| {
                 let ended = *failed;

@@ -32,7 +32,7 @@ impl From<Answer> for pb::PredictResponse {
         Self {
             model_version: answer.version.as_str().to_owned(),
             row_status: encode_statuses(&answer.status),
-            release: Some((&answer.released).into()),
+            release: Some(answer.released.into()),
         }
     }
 }

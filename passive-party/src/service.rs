@@ -383,7 +383,7 @@ impl PassiveParty for Service {
         }
         let version = WireError::model_version(request.model_version)?;
         let lent = self.collusion.lend(&self.logits, &caller, &version, &ids).await?;
-        Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.to_wire()) }))
+        Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.into_wire()) }))
     }
 
     type EvaluateReconstructionStream = Responses<pb::EvaluateReconstructionResponse>;

@@ -130,7 +130,18 @@ impl Pipeline {
         }
         softmax_columns(&mut changed);
         self.keep_promises(&scores, &mut changed);
-        self.finish(scores, changed, noise)
+        Ok(Released { released: self.finish(changed, noise)?, scores })
+    }
+
+    /// [`Pipeline::release`] for whoever does not need the undefended scores.
+    ///
+    /// # Errors
+    /// As [`Pipeline::release`].
+    pub fn release_alone(&self, logits: Logits, noise: Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+        if self.at_logits.is_empty() {
+            return self.finish(ConfidenceScores::softmax(logits).into_matrix(), noise);
+        }
+        Ok(self.release(logits, noise)?.released)
     }
 
     /// Applies a policy without logit defenses to scores, which are then not put through logarithm and link function.
@@ -142,7 +153,7 @@ impl Pipeline {
             return Err(DefenseError::Needs { defense: "policy", what: "logits, not scores".into() });
         }
         let values = scores.matrix().clone();
-        self.finish(scores, values, noise)
+        Ok(Released { released: self.finish(values, noise)?, scores })
     }
 
     /// What the logit defenses promise of logits holds of scores up to round-off: a score may underflow, or differ by less
@@ -162,12 +173,7 @@ impl Pipeline {
         });
     }
 
-    fn finish(
-        &self,
-        scores: ConfidenceScores,
-        values: DMatrix<f64>,
-        noise: Noise<'_>,
-    ) -> Result<Released, DefenseError> {
+    fn finish(&self, values: DMatrix<f64>, noise: Noise<'_>) -> Result<ReleasedScores, DefenseError> {
         let mut released = ReleasedScores::Probabilities(values);
         for (position, defense) in self.at_scores.iter().enumerate() {
             released = match released {
@@ -179,6 +185,6 @@ impl Pipeline {
                 last => last,
             };
         }
-        Ok(Released { scores, released })
+        Ok(released)
     }
 }

@@ -41,7 +41,7 @@ fn messages() -> Vec<Seed> {
     // Every message, empty.
     let empty = |(at, (name, _)): (usize, &(&str, _))| ("messages", format!("{name}-empty"), vec![at as u8]);
     let mut seeds: Vec<Seed> = MESSAGES.iter().enumerate().map(empty).collect();
-    let ids = || Some(pb::RecordIds { text: "abcd-1é".into(), ends: vec![1, 3, 8] });
+    let ids = || Some(pb::RecordIds::new("abcd-1é", vec![1, 3, 8]));
     let shares = || Some(matrix(3, 2, &[0.5, -0.5, 1.0, 2.0, -3.0, 0.25]));
     let scores = matrix(2, 2, &[0.25, 0.75, 1.0, 0.0]);
     let policy = pb::Policy {
@@ -186,7 +186,7 @@ fn messages() -> Vec<Seed> {
                 .into(),
                 seed: 1,
                 queries: 3,
-                auxiliary_ids: Some(pb::RecordIds { text: "known".into(), ends: vec![5] }),
+                auxiliary_ids: Some(pb::RecordIds::new("known", vec![5])),
                 auxiliary_session: "1".repeat(32),
                 colluders: vec!["passive-2".into()],
             },
@@ -259,7 +259,7 @@ fn transform(text: &str) -> Option<pb::Transform> {
 /// The messages of scorings, noised and trusted.
 fn scorings() -> Vec<Seed> {
     use pb::evaluate_reconstruction_request::Message::{Estimates, Ids, Score};
-    let ids = || pb::RecordIds { text: "abcd-1é".into(), ends: vec![1, 3, 8] };
+    let ids = || pb::RecordIds::new("abcd-1é", vec![1, 3, 8]);
     let estimates = |control: bool| pb::Estimates { rows: Some(matrix(3, 2, &[0.5; 6])), more: !control, control };
     let metrics = vec!["values_within".to_owned(), "correlation".into()];
     let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01), metrics, moments: false };
@@ -331,7 +331,7 @@ fn publishing() -> Vec<Seed> {
             "LendSharesRequest",
             &pb::LendSharesRequest {
                 model_version: "m-0123abcd".into(),
-                ids: Some(pb::RecordIds { text: "ab".into(), ends: vec![1, 2] }),
+                ids: Some(pb::RecordIds::new("ab", vec![1, 2])),
             },
         ),
         message(

@@ -344,7 +344,7 @@ fn columns(wire: &pb::Matrix, records: usize) {
         assert!(columns.nrows() < 2, "a matrix of two rows or more is a logit share");
         return;
     };
-    same(&share.to_wire());
+    same(&share.clone().into_wire());
     assert!(LogitShare::from_wire("matrix", Some(wire), records + 1, entries).is_err());
     assert!(Logits::from_wire("matrix", Some(wire), records, entries.map(|k| k + 1)).is_err());
     // The sum may overflow, the link function of what did not is a score.
@@ -369,7 +369,7 @@ fn release(wire: &pb::Release) {
     let (records, classes) = (records as usize, classes as usize);
     let Ok(scores) = ReleasedScores::from_wire(Some(wire), records, classes) else { return };
     assert_eq!((scores.records(), scores.classes()), (records, classes));
-    assert_eq!(pb::Release::from(&scores), *wire);
+    assert_eq!(pb::Release::from(scores.clone()), *wire);
     let labels = scores.predicted_labels();
     assert_eq!(labels.len(), records);
     assert!(labels.iter().all(|label| (*label as usize) < classes.max(1)));
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_message_are_found() {
-        let ids = pb::RecordIds { text: "ab".into(), ends: vec![1, 2] };
+        let ids = pb::RecordIds::new("ab", vec![1, 2]);
         let matrix = pb::Matrix { rows: 2, columns: 1, values: vec![0; 16].into() };
         let wire =
             pb::PredictRequest { ids: Some(ids), logit_shares: Some(matrix), ..Default::default() }.encode_to_vec();

@@ -228,7 +228,7 @@ pub(super) fn request(all: &RecordIds, from: usize, to: usize, version: &str) ->
     pb::PredictRequest {
         model_version: version.to_owned(),
         ids: Some(ids.into()),
-        logit_shares: LogitShare::new(share).ok().map(|share| share.to_wire()),
+        logit_shares: LogitShare::new(share).ok().map(LogitShare::into_wire),
         audit_session: String::new(),
         request_id: String::new(),
     }

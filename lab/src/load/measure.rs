@@ -18,7 +18,7 @@ use vfl_shared::service::{Credentials, Peer, channel};
 use super::echo::{Payload, STREAM, UNARY};
 
 /// Messages of a stream under way at once.
-const WINDOW: usize = 16;
+const WINDOW: usize = 32;
 /// What is run before the clock starts.
 const WARM_UP: Duration = Duration::from_millis(300);
 

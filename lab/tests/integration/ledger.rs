@@ -22,7 +22,9 @@ async fn ask(here: &Trained, asked: Asked<'_>) -> Result<Vec<RowStatus>, Status>
     let request = pb::PredictRequest {
         model_version: here.version.clone(),
         ids: Some(asked.ids.into()),
-        logit_shares: Some(LogitShare::new(DMatrix::from_element(k, asked.ids.len(), asked.share)).unwrap().to_wire()),
+        logit_shares: Some(
+            LogitShare::new(DMatrix::from_element(k, asked.ids.len(), asked.share)).unwrap().into_wire(),
+        ),
         audit_session: String::new(),
         request_id: asked.name.into(),
     };

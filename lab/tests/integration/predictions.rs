@@ -153,7 +153,7 @@ async fn defenses_release_what_they_define() {
 /// One request of the coordinator's `Predict`, with the active party's shares left at 0.
 fn request(here: &Trained, from: usize, to: usize) -> pb::PredictRequest {
     let ids = test_ids(&here.dataset, from, to);
-    let shares = LogitShare::new(DMatrix::zeros(here.dataset.class_names().len(), ids.len())).unwrap().to_wire();
+    let shares = LogitShare::new(DMatrix::zeros(here.dataset.class_names().len(), ids.len())).unwrap().into_wire();
     pb::PredictRequest {
         model_version: here.version.clone(),
         ids: Some(ids.into()),

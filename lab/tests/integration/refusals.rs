@@ -128,7 +128,7 @@ type Bad<T> = (&'static str, T, &'static str);
 
 /// Every way of sending bad ids, with what the refusal says.
 fn bad_ids() -> Vec<Bad<Option<pb::RecordIds>>> {
-    let packed = |text: &str, ends: &[u32]| Some(pb::RecordIds { text: text.into(), ends: ends.to_vec() });
+    let packed = |text: &str, ends: &[u32]| Some(pb::RecordIds::new(text, ends.to_vec()));
     vec![
         ("ids missing", None, "`ids` is missing"),
         ("an empty id", packed("ab", &[1, 1, 2]), "position 1 is empty"),
@@ -630,7 +630,7 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
         vec![reply(Reply::Start(good.start(4))), reply(Reply::Labelled(pb::LabelledRecords { ids, labels }))]
     };
     for (bad, ids, says) in bad_ids() {
-        let labels = vec![0; ids.as_ref().map_or(0, |i| i.ends.len())];
+        let labels = vec![0; ids.as_ref().map_or(0, |i| i.len())];
         table.add(path, bad, listed(ids, labels), ARGUMENT, says);
     }
     let ids = || Some(good.ids.clone());
@@ -646,7 +646,7 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
     let beyond = vec![0, 1, 0, good.k as u32];
     table.add(path, "a label that is no class", listed(ids(), beyond), ARGUMENT, "`labels` is out of range");
     let twice = |text: &str| {
-        let ids = Some(pb::RecordIds { text: text.into(), ends: vec![1, 2] });
+        let ids = Some(pb::RecordIds::new(text, vec![1, 2]));
         reply(Reply::Labelled(pb::LabelledRecords { ids, labels: vec![0, 1] }))
     };
     let messages = vec![reply(Reply::Start(good.start(4))), twice("ab"), twice("ca")];
@@ -1179,7 +1179,7 @@ async fn sessions_are_for_one_party_and_their_records() {
     let ask = |session: &str, ids: &pb::RecordIds| pb::PredictRequest {
         audit_session: session.into(),
         ids: Some(ids.clone()),
-        logit_shares: Some(filled(ids.ends.len(), good.k)),
+        logit_shares: Some(filled(ids.len(), good.k)),
         ..good.predict()
     };
     let path = "/vfl.v1.Coordinator/Predict";

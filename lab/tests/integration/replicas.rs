@@ -221,7 +221,7 @@ fn question(version: &str, ids: &RecordIds, k: usize, name: &str, session: &str)
     pb::PredictRequest {
         model_version: version.to_owned(),
         ids: Some(ids.into()),
-        logit_shares: Some(LogitShare::new(share).unwrap().to_wire()),
+        logit_shares: Some(LogitShare::new(share).unwrap().into_wire()),
         audit_session: session.to_owned(),
         request_id: name.to_owned(),
     }
@@ -348,7 +348,7 @@ async fn a_session_is_served_by_all() {
     assert_eq!(one, two);
     // Another share is refused, whoever is asked.
     let mut changed = question(&version, &half, k, "", session);
-    changed.logit_shares = Some(LogitShare::new(DMatrix::from_element(k, 50, 7.0)).unwrap().to_wire());
+    changed.logit_shares = Some(LogitShare::new(DMatrix::from_element(k, 50, 7.0)).unwrap().into_wire());
     let refused = actives[1].predict(changed).await.unwrap().into_inner();
     assert!(refused.row_status.iter().all(|s| *s == RowStatus::ShareChanged as i32), "{refused:?}");
     actives[1].predict(question(&version, &rest, k, "", session)).await.unwrap();

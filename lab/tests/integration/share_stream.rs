@@ -49,7 +49,7 @@ impl Scripted {
             ..Default::default()
         };
         let first = stream == 1;
-        match request.ids.as_ref().unwrap().text.as_str() {
+        match request.ids.as_ref().unwrap().text() {
             "unknown code" => vec![Ok(refused(99, "x"))],
             "no code" => vec![Ok(refused(0, "x"))],
             "long text" => vec![Ok(refused(9, &"a\n".repeat(5000)))],

@@ -87,7 +87,7 @@ impl Conduct {
 
     async fn share(&self, share: DMatrix<f64>) {
         let shares = LogitShare::new(share).unwrap();
-        let shares = pb::BatchShares { step: self.step, shares: Some(shares.to_wire()) };
+        let shares = pb::BatchShares { step: self.step, shares: Some(shares.into_wire()) };
         self.reply(Reply::Shares(shares)).await;
     }
 }

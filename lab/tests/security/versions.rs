@@ -91,7 +91,7 @@ impl Attack {
                     let (rows, columns) = (shares.rows as usize, shares.columns as usize);
                     let mut moved = decode_columns("shares", shares, rows, Some(columns)).unwrap();
                     moved.row_mut(0).add_scalar_mut(shift);
-                    batch.shares = Some(LogitShare::new(moved).unwrap().to_wire());
+                    batch.shares = Some(LogitShare::new(moved).unwrap().into_wire());
                 }
                 reply
             });
@@ -122,7 +122,7 @@ impl Attack {
         let request = pb::PredictRequest {
             model_version: version.as_str().into(),
             ids: Some(ids.into()),
-            logit_shares: Some(LogitShare::new(shares).unwrap().to_wire()),
+            logit_shares: Some(LogitShare::new(shares).unwrap().into_wire()),
             ..Default::default()
         };
         let answer = coordinator_client(&self.deployment, Role::ActiveParty).predict(request).await.unwrap();

@@ -96,9 +96,7 @@ impl Found {
     /// A status for each of the `asked` records of the request.
     #[must_use]
     pub fn status(&self, asked: usize) -> Vec<RowStatus> {
-        let mut status = vec![RowStatus::NotFound; asked];
-        self.held.iter().for_each(|&at| status[at] = RowStatus::Ok);
-        status
+        RowStatus::of_held(&self.held, asked)
     }
 }
 

@@ -239,16 +239,10 @@ impl FeatureStore for FeatureTable {
     }
 
     fn fetch_at(&self, positions: &[usize]) -> Result<FeatureBlock, StoreError> {
-        let d = self.schema.len();
-        let all = self.block.matrix().as_slice();
-        let mut values = Vec::with_capacity(d * positions.len());
-        for (item, &position) in positions.iter().enumerate() {
-            if position >= self.ids.len() {
-                return Err(StoreError::OutOfRange { item, records: self.ids.len() });
-            }
-            values.extend_from_slice(&all[position * d..(position + 1) * d]);
+        match positions.iter().position(|position| *position >= self.ids.len()) {
+            None => Ok(self.block.select(positions)),
+            Some(item) => Err(StoreError::OutOfRange { item, records: self.ids.len() }),
         }
-        Ok(FeatureBlock::new(DMatrix::from_vec(d, positions.len(), values))?)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prost::Message;
 use tonic::Status;
-use tonic::codec::{BufferSettings, DecodeBuf, Decoder};
+use tonic::codec::{BufferSettings, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 /// The message is not one of the type that the call takes. The source of the status that a service answers with, and that a
@@ -21,7 +21,7 @@ pub(super) fn undecodable(reason: &str) -> Status {
 }
 
 /// tonic's codec for protobuf, except that bytes which are no message are INVALID_ARGUMENT: tonic says INTERNAL, as if the
-/// service had failed.
+/// service had failed. It makes room for a message before it writes it: what is written would be copied each time the buffer grows.
 #[derive(Debug, Clone)]
 pub struct Codec<T, U>(ProstCodec<T, U>);
 
@@ -38,15 +38,33 @@ where
 {
     type Encode = T;
     type Decode = U;
-    type Encoder = ProstEncoder<T>;
+    type Encoder = Writer<T>;
     type Decoder = Reader<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        self.0.encoder()
+        Writer(self.0.encoder())
     }
 
     fn decoder(&mut self) -> Self::Decoder {
         Reader(self.0.decoder())
+    }
+}
+
+/// Writes messages of one type.
+#[derive(Debug)]
+pub struct Writer<T>(ProstEncoder<T>);
+
+impl<T: Message> Encoder for Writer<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn encode(&mut self, item: T, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.reserve(item.encoded_len());
+        self.0.encode(item, to)
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.0.buffer_settings()
     }
 }
 

@@ -1,13 +1,15 @@
 //! From wire messages to domain types and back. Every refusal of malformed input that does not need state happens here.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use nalgebra::DMatrix;
 
 use super::pb;
 use super::releasable::Releasable;
 use crate::types::{
-    ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError, PartyName, RecordIds,
-    ReleasedScores, ShapeError, SimplexError,
+    ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError, PackedIds, PartyName,
+    RecordIds, ReleasedScores, ShapeError, SimplexError, all_finite,
 };
 
 /// The most records of one prediction message.
@@ -137,12 +139,26 @@ const NARROW: usize = 4;
 
 /// Only for [`Releasable`] types and released scores.
 fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
-    let values = columns.as_slice();
-    let mut bytes = vec![0u8; 8 * values.len()];
-    for (to, v) in bytes.chunks_exact_mut(8).zip(values) {
-        to.copy_from_slice(&v.to_le_bytes());
+    encode_owned(columns.clone())
+}
+
+/// [`encode`] without a copy: the numbers are sent from the memory that they are in.
+fn encode_owned(columns: DMatrix<f64>) -> pb::Matrix {
+    let (rows, width) = (columns.ncols() as u32, columns.nrows() as u32);
+    let mut values: Vec<f64> = columns.data.into();
+    if cfg!(target_endian = "big") {
+        values.iter_mut().for_each(|v| *v = f64::from_bits(v.to_bits().to_le()));
     }
-    pb::Matrix { rows: columns.ncols() as u32, columns: columns.nrows() as u32, values: Bytes::from(bytes) }
+    pb::Matrix { rows, columns: width, values: Bytes::from_owner(Numbers(values)) }
+}
+
+/// Numbers as the bytes that they are, of little-endian order.
+struct Numbers(Vec<f64>);
+
+impl AsRef<[u8]> for Numbers {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
 }
 
 /// Reads a wire matrix (one record per row) into a block (one record per column), with as many records and, if given,
@@ -151,6 +167,21 @@ fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
 /// # Errors
 /// [`WireError`] when the sizes are wrong or contradict the bytes, or a value is not finite.
 pub fn decode_columns(
+    field: &'static str,
+    matrix: &pb::Matrix,
+    records: usize,
+    entries: Option<usize>,
+) -> Result<DMatrix<f64>, WireError> {
+    let columns = read_columns(field, matrix, records, entries)?;
+    if !all_finite(columns.as_slice()) {
+        let at = columns.iter().position(|v| !v.is_finite()).unwrap_or(0);
+        return Err(WireError::NotFinite { field, row: at / columns.nrows().max(1) });
+    }
+    Ok(columns)
+}
+
+/// [`decode_columns`] for a type that looks itself whether all values are finite.
+fn read_columns(
     field: &'static str,
     matrix: &pb::Matrix,
     records: usize,
@@ -179,10 +210,6 @@ pub fn decode_columns(
         true => matrix.values.as_chunks().0.iter().map(|v| f64::from_le_bytes(*v)).collect(),
         false => matrix.values.as_chunks().0.iter().map(|v| f64::from(f32::from_le_bytes(*v))).collect(),
     };
-    if !values.iter().fold(true, |ok, v| ok & v.is_finite()) {
-        let at = values.iter().position(|v| !v.is_finite()).unwrap_or(0);
-        return Err(WireError::NotFinite { field, row: at / columns.max(1) });
-    }
     Ok(DMatrix::from_vec(columns, rows, values))
 }
 
@@ -203,22 +230,20 @@ impl TryFrom<pb::RecordIds> for RecordIds {
     type Error = WireError;
 
     fn try_from(ids: pb::RecordIds) -> Result<Self, WireError> {
-        let pb::RecordIds { text, ends } = ids;
+        let PackedIds { text, ends } = Arc::unwrap_or_clone(ids.0);
         RecordIds::from_packed(text, ends).map_err(|source| WireError::Ids { field: "ids", source })
     }
 }
 
 impl From<&RecordIds> for pb::RecordIds {
     fn from(ids: &RecordIds) -> Self {
-        let (text, ends) = ids.packed();
-        Self { text: text.to_owned(), ends: ends.to_vec() }
+        Self(ids.share_packed())
     }
 }
 
 impl From<RecordIds> for pb::RecordIds {
     fn from(ids: RecordIds) -> Self {
-        let (text, ends) = ids.into_packed();
-        Self { text, ends }
+        Self(ids.share_packed())
     }
 }
 
@@ -261,7 +286,7 @@ macro_rules! from_wire {
                 records: usize,
                 entries: Option<usize>,
             ) -> Result<Self, WireError> {
-                let columns = decode_optional_columns(field, matrix, records, entries)?;
+                let columns = read_columns(field, require(field, matrix)?, records, entries)?;
                 Self::new(columns).map_err(|e| WireError::shape(field, e))
             }
         }
@@ -290,11 +315,11 @@ impl LogitShare {
     /// The wire form: one row per record. If all numbers are 32-bit ones, as those of a residual network are, they travel as such; what is
     /// read is the same to the bit.
     #[must_use]
-    pub fn to_wire(&self) -> pb::Matrix {
-        let columns = self.matrix();
+    pub fn into_wire(self) -> pb::Matrix {
+        let columns = self.into_matrix();
         let narrow = |v: &f64| f64::from(*v as f32).to_bits() == v.to_bits();
         if !columns.iter().all(narrow) {
-            return encode_columns(self);
+            return encode_owned(columns);
         }
         let mut bytes = vec![0u8; NARROW * columns.len()];
         for (to, v) in bytes.chunks_exact_mut(NARROW).zip(columns.iter()) {
@@ -304,15 +329,13 @@ impl LogitShare {
     }
 }
 
-impl From<&ReleasedScores> for pb::Release {
-    fn from(scores: &ReleasedScores) -> Self {
+impl From<ReleasedScores> for pb::Release {
+    fn from(scores: ReleasedScores) -> Self {
         use pb::release::Kind;
         let kind = match scores {
-            ReleasedScores::Probabilities(m) => Kind::Probabilities(encode(m)),
-            ReleasedScores::Numbers(m) => Kind::Numbers(encode(m)),
-            ReleasedScores::Labels { classes, labels } => {
-                Kind::Labels(pb::Labels { classes: *classes as u32, labels: labels.clone() })
-            }
+            ReleasedScores::Probabilities(m) => Kind::Probabilities(encode_owned(m)),
+            ReleasedScores::Numbers(m) => Kind::Numbers(encode_owned(m)),
+            ReleasedScores::Labels { classes, labels } => Kind::Labels(pb::Labels { classes: classes as u32, labels }),
             ReleasedScores::Ciphertexts(m) => Kind::Ciphertexts(pb::Ciphertexts {
                 rows: m.ncols() as u32,
                 columns: m.nrows() as u32,
@@ -334,7 +357,7 @@ impl ReleasedScores {
         let field = "release";
         match require(field, release.and_then(|r| r.kind.as_ref()))? {
             Kind::Probabilities(m) => {
-                let columns = decode_columns(field, m, records, Some(classes))?;
+                let columns = read_columns(field, m, records, Some(classes))?;
                 let scores = ConfidenceScores::new(columns).map_err(|e| match e {
                     SimplexError::Shape(e) => WireError::shape(field, e),
                     e @ SimplexError::OffSimplex { .. } => WireError::Content { field, reason: e.to_string() },
@@ -426,7 +449,7 @@ mod tests {
         assert!(read(Kind::Labels(pb::Labels { classes: 3, labels: vec![1] })).is_err());
         assert!(read(Kind::Labels(pb::Labels { classes: 2, labels: vec![] })).is_err());
         let sealed = ReleasedScores::Ciphertexts(DMatrix::from_vec(2, 1, vec![7, u64::MAX]));
-        let wire = pb::Release::from(&sealed);
+        let wire = pb::Release::from(sealed.clone());
         assert_eq!(ReleasedScores::from_wire(Some(&wire), 1, 2).unwrap(), sealed);
         assert_eq!(sealed.predicted_labels(), vec![1]);
         for (records, classes) in [(2, 2), (1, 3), (1, 1)] {
@@ -442,7 +465,7 @@ mod tests {
     fn shares_of_32_bit_numbers_travel_as_such() {
         let sample = [0.5f32, -0.0, 1.0 / 3.0, f32::MIN_POSITIVE / 4.0, f32::MAX, -7.25].map(f64::from);
         let narrow = LogitShare::new(DMatrix::from_column_slice(3, 2, &sample)).unwrap();
-        let wire = narrow.to_wire();
+        let wire = narrow.clone().into_wire();
         assert_eq!(wire.values.len(), 4 * 6);
         let back = LogitShare::from_wire("m", Some(&wire), 2, Some(3)).unwrap();
         let bits = |share: &LogitShare| share.matrix().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
@@ -452,7 +475,7 @@ mod tests {
             let mut sample = sample;
             sample[5] = other;
             let wide = LogitShare::new(DMatrix::from_column_slice(3, 2, &sample)).unwrap();
-            let wire = wide.to_wire();
+            let wire = wide.clone().into_wire();
             assert_eq!(wire.values.len(), 8 * 6, "{other}");
             assert_eq!(bits(&LogitShare::from_wire("m", Some(&wire), 2, Some(3)).unwrap()), bits(&wide));
         }

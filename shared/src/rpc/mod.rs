@@ -10,8 +10,9 @@ pub(crate) mod packed;
 mod prediction;
 mod refusal;
 mod releasable;
+pub(crate) mod rows;
 
-pub use codec::{Codec, Reader};
+pub use codec::{Codec, Reader, Writer};
 pub use convert::MAX_PREDICTION_ROWS;
 pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require};
 pub use flat::{FlatCodec, FlatReader};
@@ -24,6 +25,7 @@ pub use releasable::Releasable;
 pub mod pb {
     tonic::include_proto!("vfl.v1");
     pub use super::packed::RecordIds;
+    pub use super::rows::{ComputeLogitsResponse, PredictResponse};
 
     /// Code generated from `proto/inference`: the Open Inference Protocol.
     pub mod inference {

@@ -1,6 +1,9 @@
 //! Record ids on the wire: the message `vfl.v1.RecordIds`, written by hand. The bytes are those that generated code writes. Generated code
 //! handles the end of each id separately, which showed in profiles of bulk predictions at all three parties.
 
+use std::fmt;
+use std::sync::Arc;
+
 use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{
     DecodeContext, WireType, decode_varint, encode_key, encode_varint, encoded_len_varint, key_len, skip_field, string,
@@ -8,29 +11,60 @@ use prost::encoding::{
 };
 use prost::{DecodeError, Message};
 
+use crate::types::PackedIds;
+
 const TEXT: u32 = 1;
 const ENDS: u32 = 2;
 /// Numbers that are encoded together.
 const GROUP: usize = 128;
 
-/// Distinct record ids in a fixed order, as a message.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct RecordIds {
+/// Record ids in a fixed order, as a message; nothing about them is checked. Copies share their memory.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct RecordIds(pub(crate) Arc<PackedIds>);
+
+impl RecordIds {
+    /// A message of ids that stand end to end in `text`, where `ends[i]` is the byte at which id i ends.
+    #[must_use]
+    pub fn new(text: impl Into<String>, ends: Vec<u32>) -> Self {
+        Self(Arc::new(PackedIds { text: text.into(), ends }))
+    }
+
     /// The ids, end to end.
-    pub text: String,
-    /// `ends[i]` is the byte of `text` at which id i ends.
-    pub ends: Vec<u32>,
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    /// How many ids the message says it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.ends.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.ends.is_empty()
+    }
+}
+
+/// Their number: ids belong to customers.
+impl fmt::Debug for RecordIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RecordIds({})", self.len())
+    }
 }
 
 impl Message for RecordIds {
     fn encode_raw(&self, buf: &mut impl BufMut) {
-        if !self.text.is_empty() {
-            string::encode(TEXT, &self.text, buf);
+        let PackedIds { text, ends } = &*self.0;
+        if !text.is_empty() {
+            string::encode(TEXT, text, buf);
         }
-        if !self.ends.is_empty() {
+        if !ends.is_empty() {
             encode_key(ENDS, WireType::LengthDelimited, buf);
-            encode_varint(packed_len(&self.ends) as u64, buf);
-            put_packed(&self.ends, buf);
+            encode_varint(packed_len(ends) as u64, buf);
+            put_packed(ends, buf);
         }
     }
 
@@ -47,38 +81,38 @@ impl Message for RecordIds {
                 error
             }
         };
+        let PackedIds { text, ends } = Arc::make_mut(&mut self.0);
         match tag {
-            TEXT => string::merge(wire_type, &mut self.text, buf, ctx).map_err(within("text")),
-            ENDS if wire_type == WireType::LengthDelimited => {
-                take_packed(&mut self.ends, buf, ctx).map_err(within("ends"))
-            }
+            TEXT => string::merge(wire_type, text, buf, ctx).map_err(within("text")),
+            ENDS if wire_type == WireType::LengthDelimited => take_packed(ends, buf, ctx).map_err(within("ends")),
             // Each number as a field of its own.
-            ENDS => uint32::merge_repeated(wire_type, &mut self.ends, buf, ctx).map_err(within("ends")),
+            ENDS => uint32::merge_repeated(wire_type, ends, buf, ctx).map_err(within("ends")),
             _ => skip_field(wire_type, tag, buf, ctx),
         }
     }
 
     fn encoded_len(&self) -> usize {
-        let text = if self.text.is_empty() { 0 } else { string::encoded_len(TEXT, &self.text) };
-        let ends = if self.ends.is_empty() {
+        let PackedIds { text, ends } = &*self.0;
+        let text = if text.is_empty() { 0 } else { string::encoded_len(TEXT, text) };
+        let ends = if ends.is_empty() {
             0
         } else {
-            let packed = packed_len(&self.ends);
+            let packed = packed_len(ends);
             key_len(ENDS) + encoded_len_varint(packed as u64) + packed
         };
         text + ends
     }
 
     fn clear(&mut self) {
-        self.text.clear();
-        self.ends.clear();
+        *self = Self::default();
     }
 }
 
 /// Bytes of the numbers as varints.
 fn packed_len(numbers: &[u32]) -> usize {
-    let more = |bits: u32| numbers.iter().filter(|number| **number >> bits != 0).count();
-    numbers.len() + more(7) + more(14) + more(21) + more(28)
+    let all = numbers.iter().fold(0, |all, number| all | number);
+    let longer = [7, 14, 21, 28].into_iter().take_while(|bits| all >> bits != 0);
+    longer.fold(numbers.len(), |len, bits| len + numbers.iter().filter(|number| **number >> bits != 0).count())
 }
 
 fn put_packed(numbers: &[u32], buf: &mut impl BufMut) {
@@ -151,7 +185,7 @@ mod tests {
         let (ours, theirs) = (RecordIds::decode(bytes), Generated::decode(bytes));
         assert_eq!(ours.is_ok(), theirs.is_ok(), "{ours:?} {theirs:?}");
         if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
-            assert_eq!((ours.text, ours.ends), (theirs.text, theirs.ends));
+            assert_eq!(ours, RecordIds::new(theirs.text, theirs.ends));
         }
     }
 
@@ -166,7 +200,7 @@ mod tests {
             ends in proptest::collection::vec(number(), 0..300),
             cut in any::<prop::sample::Index>(),
         ) {
-            let ours = RecordIds { text: text.clone(), ends: ends.clone() };
+            let ours = RecordIds::new(text.clone(), ends.clone());
             let bytes = Generated { text: text.clone(), ends: ends.clone() }.encode_to_vec();
             prop_assert_eq!(ours.encoded_len(), bytes.len());
             prop_assert_eq!(&ours.encode_to_vec(), &bytes);

@@ -11,7 +11,7 @@ use crate::types::{LogitShare, RecordIds, RowStatus, ShareAnswer, ShareRequest};
 /// [`WireError::Rows`] unless there are 1 to [`MAX_PREDICTION_ROWS`].
 pub fn prediction_ids(ids: Option<pb::RecordIds>) -> Result<RecordIds, WireError> {
     let ids = require("ids", ids)?;
-    match ids.ends.len() {
+    match ids.len() {
         1..=MAX_PREDICTION_ROWS => RecordIds::try_from(ids),
         got => Err(WireError::Rows { got }),
     }
@@ -86,7 +86,7 @@ impl From<ShareRequest> for pb::ComputeLogitsRequest {
 
 impl From<ShareAnswer> for pb::ComputeLogitsResponse {
     fn from(answer: ShareAnswer) -> Self {
-        let logit_shares = Some(answer.share.to_wire());
+        let logit_shares = Some(answer.share.into_wire());
         Self { row_status: encode_statuses(&answer.status), logit_shares, question: 0, refused: None }
     }
 }

@@ -153,7 +153,7 @@ impl From<Reply> for pb::TrainingReply {
                 Wire::Ready(pb::TrainingReady { features, sub_model: sub_model.as_ref().map(Into::into) })
             }
             Reply::Shares(BatchShares { step, share }) => {
-                Wire::Shares(pb::BatchShares { step, shares: Some(share.to_wire()) })
+                Wire::Shares(pb::BatchShares { step, shares: Some(share.into_wire()) })
             }
             Reply::Stored(stored) => Wire::Stored(stored.into()),
             Reply::Published => Wire::Published(pb::SharePublished {}),

@@ -89,12 +89,13 @@ impl std::borrow::Borrow<str> for RecordId {
 /// A batch of distinct record ids in a fixed order, stored as one text and the end of each id in it
 /// (no allocation per id; the layout of the wire). Copies share their memory.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct RecordIds(Arc<Packed>);
+pub struct RecordIds(Arc<PackedIds>);
 
-#[derive(Clone, PartialEq, Eq, Default)]
-struct Packed {
-    text: String,
-    ends: Vec<u32>,
+/// Ids end to end, and where each one ends.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct PackedIds {
+    pub(crate) text: String,
+    pub(crate) ends: Vec<u32>,
 }
 
 impl RecordIds {
@@ -137,7 +138,7 @@ impl RecordIds {
         if start != text.len() {
             return Err(IdError::Malformed { reason: "text is left over after the last id" });
         }
-        Ok(Self(Arc::new(Packed { text, ends })))
+        Ok(Self(Arc::new(PackedIds { text, ends })))
     }
 
     /// How many ids there are.
@@ -168,7 +169,7 @@ impl RecordIds {
 
     /// The ids in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + '_ {
-        let Packed { text, ends } = &*self.0;
+        let PackedIds { text, ends } = &*self.0;
         let mut start = 0usize;
         ends.iter().map(move |&end| {
             let id = &text[start..end as usize];
@@ -180,7 +181,7 @@ impl RecordIds {
     /// The ids at the given positions, in that order. Positions out of range are left out.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
-        let mut out = Packed::default();
+        let mut out = PackedIds::default();
         for id in positions.iter().filter_map(|&p| self.get(p)) {
             out.text.push_str(id);
             out.ends.push(out.text.len() as u32);
@@ -195,17 +196,15 @@ impl RecordIds {
         self.select(&(from.min(to)..to).collect::<Vec<_>>())
     }
 
+    /// The packed form of the wire, in the same memory.
+    pub(crate) fn share_packed(&self) -> Arc<PackedIds> {
+        self.0.clone()
+    }
+
     /// The packed form of the wire: all ids end to end, and where each one ends.
     #[must_use]
     pub fn packed(&self) -> (&str, &[u32]) {
         (&self.0.text, &self.0.ends)
-    }
-
-    /// Gives the packed form away; copies it if there are others that share it.
-    #[must_use]
-    pub fn into_packed(self) -> (String, Vec<u32>) {
-        let Packed { text, ends } = Arc::unwrap_or_clone(self.0);
-        (text, ends)
     }
 }
 
@@ -358,8 +357,8 @@ mod tests {
             for (i, id) in ids.iter().enumerate() {
                 prop_assert_eq!(batch.get(i), Some(id.as_str()));
             }
-            let (text, ends) = batch.clone().into_packed();
-            prop_assert_eq!(RecordIds::from_packed(text, ends).unwrap(), batch);
+            let (text, ends) = batch.packed();
+            prop_assert_eq!(RecordIds::from_packed(text.to_owned(), ends.to_vec()).unwrap(), batch);
         }
 
         #[test]

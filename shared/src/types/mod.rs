@@ -14,8 +14,10 @@ mod prediction;
 mod scores;
 mod version;
 
+pub(crate) use ids::PackedIds;
 pub use ids::{IdError, MAX_ID_BYTES, RecordId, RecordIds, RecordIdsBuilder};
 pub use outgoing::{Estimates, OutputGradient, ReleasedWeights};
 pub use prediction::{RowStatus, ShareAnswer, ShareRequest};
+pub(crate) use scores::all_finite;
 pub use scores::{ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores, ShapeError, SimplexError};
 pub use version::{ModelVersion, NameError, PartyName};

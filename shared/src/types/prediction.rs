@@ -47,6 +47,21 @@ impl RowStatus {
         }
     }
 
+    /// A status for each of the `asked` records of a request, of which those at the places `held` are held.
+    ///
+    /// # Panics
+    /// For a place that is not below `asked`.
+    #[must_use]
+    pub fn of_held(held: &[usize], asked: usize) -> Vec<Self> {
+        if held.len() == asked {
+            // Places are distinct.
+            return vec![Self::Ok; asked];
+        }
+        let mut statuses = vec![Self::NotFound; asked];
+        held.iter().for_each(|&at| statuses[at] = Self::Ok);
+        statuses
+    }
+
     /// The positions of the records that are [`RowStatus::Ok`].
     #[must_use]
     pub fn positions_ok(statuses: &[Self]) -> Vec<usize> {
@@ -77,6 +92,14 @@ pub struct ShareAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_held_is_ok() {
+        use RowStatus::{NotFound, Ok};
+        assert_eq!(RowStatus::of_held(&[0, 2], 4), [Ok, NotFound, Ok, NotFound]);
+        assert_eq!(RowStatus::of_held(&[0, 1], 2), [Ok, Ok]);
+        assert_eq!(RowStatus::of_held(&[], 0), []);
+    }
 
     #[test]
     fn all_statuses_are_all() {

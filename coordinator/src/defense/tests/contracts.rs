@@ -45,6 +45,19 @@ fn check(name: &str, contract: &Contract, c: &DMatrix<f64>, released: &ReleasedS
     }
 }
 
+#[test]
+fn what_is_released_does_not_depend_on_whether_the_scores_are_kept() {
+    let ground = Ground::new(5);
+    let logits = random_scores(5, 200, 3).map(|c| if c > 0.0 { c.ln() } else { -2000.0 });
+    let logits = vfl_shared::types::Logits::new(logits).unwrap();
+    for config in configs(5) {
+        let (pipeline, noise) = (ground.build(&config), Noise::fresh([4; 32]));
+        let kept = pipeline.release(logits.clone(), noise).unwrap().released;
+        let alone = pipeline.release_alone(logits.clone(), noise).unwrap();
+        assert_eq!(columns(&alone), columns(&kept), "{config}");
+    }
+}
+
 fn contracts_hold(classes: &[(usize, usize)]) {
     for &(k, n) in classes {
         let ground = Ground::new(k);
