@@ -5,28 +5,31 @@ use prost::Message;
 /// Messages that are written by hand (src/rpc/packed.rs, src/rpc/rows.rs), with their fields: what is added to the contract is to be added there
 /// and here.
 const BY_HAND: &[(&str, &[Field])] = &[
-    ("RecordIds", &[(1, "text", "TYPE_STRING", "LABEL_OPTIONAL"), (2, "ends", "TYPE_UINT32", "LABEL_REPEATED")]),
+    (
+        "RecordIds",
+        &[(1, "text", "TYPE_STRING", "LABEL_OPTIONAL", ""), (2, "ends", "TYPE_UINT32", "LABEL_REPEATED", "")],
+    ),
     (
         "PredictResponse",
         &[
-            (1, "model_version", "TYPE_STRING", "LABEL_OPTIONAL"),
-            (2, "row_status", "TYPE_ENUM", "LABEL_REPEATED"),
-            (3, "release", "TYPE_MESSAGE", "LABEL_OPTIONAL"),
+            (1, "model_version", "TYPE_STRING", "LABEL_OPTIONAL", ""),
+            (2, "row_status", "TYPE_ENUM", "LABEL_REPEATED", ".vfl.v1.RowStatus"),
+            (3, "release", "TYPE_MESSAGE", "LABEL_OPTIONAL", ".vfl.v1.Release"),
         ],
     ),
     (
         "ComputeLogitsResponse",
         &[
-            (1, "row_status", "TYPE_ENUM", "LABEL_REPEATED"),
-            (2, "logit_shares", "TYPE_MESSAGE", "LABEL_OPTIONAL"),
-            (3, "question", "TYPE_UINT64", "LABEL_OPTIONAL"),
-            (4, "refused", "TYPE_MESSAGE", "LABEL_OPTIONAL"),
+            (1, "row_status", "TYPE_ENUM", "LABEL_REPEATED", ".vfl.v1.RowStatus"),
+            (2, "logit_shares", "TYPE_MESSAGE", "LABEL_OPTIONAL", ".vfl.v1.Matrix"),
+            (3, "question", "TYPE_UINT64", "LABEL_OPTIONAL", ""),
+            (4, "refused", "TYPE_MESSAGE", "LABEL_OPTIONAL", ".vfl.v1.ShareRefusal"),
         ],
     ),
 ];
 
-/// Number, name, type and label.
-type Field = (i32, &'static str, &'static str, &'static str);
+/// Number, name, type, label, and the name of the type of a message or an enum.
+type Field = (i32, &'static str, &'static str, &'static str, &'static str);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Asked when it runs: a build script that was compiled elsewhere would read the contract there.
@@ -39,9 +42,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (message, fields) in BY_HAND {
         let files = own.file.iter().flat_map(|file| &file.message_type);
         let in_contract = files.filter(|m| m.name() == *message).flat_map(|m| &m.field);
-        let in_contract =
-            in_contract.map(|f| (f.number(), f.name(), f.r#type().as_str_name(), f.label().as_str_name()));
-        if !in_contract.eq(fields.iter().copied()) {
+        let in_contract = in_contract
+            .map(|f| (f.number(), f.name(), f.r#type().as_str_name(), f.label().as_str_name(), f.type_name()));
+        // A field with presence would be another one in Rust.
+        let presence = own.file.iter().flat_map(|file| &file.message_type).filter(|m| m.name() == *message);
+        let presence = presence.flat_map(|m| &m.field).any(|f| f.proto3_optional());
+        if presence || !in_contract.eq(fields.iter().copied()) {
             return Err(format!("vfl.v1.{message} has other fields than its code in src/rpc").into());
         }
     }

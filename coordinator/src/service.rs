@@ -39,7 +39,7 @@ use crate::sessions::{Sessions, SessionsError};
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
 use crate::window::{MESSAGES, Window};
-use crate::wire::described;
+use crate::wire::{bytes_of, described};
 
 /// Why the coordinator cannot start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -353,7 +353,7 @@ impl Coordinator for Service {
                 let window = window.clone();
                 async move {
                     let message = message?;
-                    let room = window.enter(&message).await?;
+                    let room = window.enter(bytes_of(&message)).await?;
                     Ok::<_, Status>((message, room))
                 }
             })

@@ -10,6 +10,14 @@ use crate::ledger::Summary;
 /// The longest name of a request, in bytes.
 const MAX_REQUEST_ID: usize = 128;
 
+/// About how many bytes of a message's fields are in memory.
+pub(crate) fn bytes_of(request: &pb::PredictRequest) -> usize {
+    let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } = request;
+    let ids = ids.as_ref().map_or(0, |ids| ids.text().len() + 4 * ids.len());
+    let shares = logit_shares.as_ref().map_or(0, |shares| shares.values.len());
+    ids + shares + model_version.len() + audit_session.len() + request_id.len()
+}
+
 impl TryFrom<pb::PredictRequest> for Prediction {
     type Error = WireError;
 
@@ -83,5 +91,24 @@ pub(crate) fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse 
             models_per_record: summary.budgets.models_per_record,
         }),
         parties: summary.parties.into_iter().map(party).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_fields_of_a_request_count() {
+        let text = |bytes: usize| "x".repeat(bytes);
+        let request = pb::PredictRequest {
+            model_version: text(1),
+            ids: Some(pb::RecordIds::new(text(20), vec![5, 20])),
+            logit_shares: Some(pb::Matrix { rows: 0, columns: 0, values: vec![0; 300].into() }),
+            audit_session: text(4000),
+            request_id: text(50_000),
+        };
+        assert_eq!(bytes_of(&request), 54_329);
+        assert_eq!(bytes_of(&pb::PredictRequest::default()), 0);
     }
 }

@@ -20,17 +20,25 @@ use crate::transform::{FeatureMap, TransformError};
 /// The most records of one message.
 pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
 
-/// Multiplications a record up to which a model takes less time than the gathering of its features.
+/// Multiplications a record up to which the time goes to memory, and not to arithmetic.
 const LIGHT: u64 = 4096;
-/// Records that are gathered, and go through a light model, together: few enough to stay in the processor's cache.
-const GATHERED: usize = 64;
+/// Numbers that are gathered, and go through a light model, together: they stay in the processor's cache.
+const GATHERED: usize = 4096;
+/// The most records that go through together, and the fewest.
+const SOME_RECORDS: (usize, usize) = (64, 8);
 
 /// The outputs of a model for the records at some positions of a block, which are gathered a few at a time.
 fn outputs_at(model: &dyn SubModel, block: &FeatureBlock, positions: &[usize]) -> Result<LogitShare, ShapeError> {
     let width = model.spec().width() as usize;
     let mut outputs = Vec::with_capacity(width * positions.len());
-    for some in positions.chunks(GATHERED) {
-        outputs.extend_from_slice(model.outputs(block.select(some).matrix())?.matrix().as_slice());
+    let (most, fewest) = SOME_RECORDS;
+    let together = (GATHERED / block.features().max(1)).clamp(fewest, most);
+    for (group, some) in positions.chunks(together).enumerate() {
+        let part = model.outputs(block.select(some).matrix()).map_err(|e| match e {
+            ShapeError::NotFinite { what, record } => ShapeError::NotFinite { what, record: group * together + record },
+            other => other,
+        })?;
+        outputs.extend_from_slice(part.matrix().as_slice());
     }
     LogitShare::new(DMatrix::from_vec(width, positions.len(), outputs))
 }
@@ -174,7 +182,8 @@ impl LogitServer {
             let ids = &request.ids;
             let places = async { Ok::<_, Refusal>(table.positions(ids)) };
             let (held, positions) = traces::within(traces::Name::StoreLookUp, places).await?;
-            let share = outputs_at(model, block, &positions).map_err(internal)?;
+            let work = model.work() * positions.len() as u64;
+            let share = heavy(work, || outputs_at(model, block, &positions)).map_err(internal)?;
             return Ok(ShareAnswer { status: RowStatus::of_held(&held, ids.len()), share });
         }
         let found = traces::within(traces::Name::StoreLookUp, self.lookup(&request.ids)).await?;

@@ -68,7 +68,7 @@ impl IdIndex {
             for (span, first) in spans.iter_mut().zip(&first[..some]) {
                 *span = ids.span(*first as usize).unwrap_or_default();
             }
-            // Likewise the texts, before any is compared.
+            // The texts are read together too, before any is compared.
             let text = ids.packed().0;
             let starts = spans[..some].iter().filter_map(|span| text.as_bytes().get(span.start));
             std::hint::black_box(starts.fold(0, |seen, byte| seen ^ byte));

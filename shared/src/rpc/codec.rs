@@ -1,4 +1,4 @@
-//! How messages are read: what cannot be decoded is the fault of whoever sent it.
+//! How messages are read and written: what cannot be decoded is the fault of whoever sent it.
 
 use std::sync::Arc;
 

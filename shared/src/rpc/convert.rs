@@ -142,7 +142,7 @@ fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
     encode_owned(columns.clone())
 }
 
-/// [`encode`] without a copy: the numbers are sent from the memory that they are in.
+/// [`encode`] without a copy of its own: the message has the memory of the numbers.
 fn encode_owned(columns: DMatrix<f64>) -> pb::Matrix {
     let (rows, width) = (columns.ncols() as u32, columns.nrows() as u32);
     let mut values: Vec<f64> = columns.data.into();
@@ -211,19 +211,6 @@ fn read_columns(
         false => matrix.values.as_chunks().0.iter().map(|v| f64::from(f32::from_le_bytes(*v))).collect(),
     };
     Ok(DMatrix::from_vec(columns, rows, values))
-}
-
-/// [`decode_columns`] for a field that must be present.
-///
-/// # Errors
-/// [`WireError::Missing`], otherwise as [`decode_columns`].
-pub fn decode_optional_columns(
-    field: &'static str,
-    matrix: Option<&pb::Matrix>,
-    records: usize,
-    entries: Option<usize>,
-) -> Result<DMatrix<f64>, WireError> {
-    decode_columns(field, require(field, matrix)?, records, entries)
 }
 
 impl TryFrom<pb::RecordIds> for RecordIds {
@@ -425,7 +412,7 @@ mod tests {
             let not_finite = decode_columns("m", &matrix(2, 2, &[0.0, 0.0, 0.0, bad]), 2, None);
             assert_eq!(not_finite, Err(WireError::NotFinite { field: "m", row: 1 }));
         }
-        assert_eq!(decode_optional_columns("m", None, 1, None), Err(WireError::Missing { field: "m" }));
+        assert_eq!(LogitShare::from_wire("m", None, 1, None), Err(WireError::Missing { field: "m" }));
         let one = matrix(2, 1, &[0.0, 0.0]);
         assert!(Logits::from_wire("m", Some(&one), 2, None).is_err(), "one class");
         let share = LogitShare::from_wire("m", Some(&one), 2, None).unwrap();

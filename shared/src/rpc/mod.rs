@@ -14,7 +14,7 @@ pub(crate) mod rows;
 
 pub use codec::{Codec, Reader, Writer};
 pub use convert::MAX_PREDICTION_ROWS;
-pub use convert::{WireError, decode_columns, decode_optional_columns, encode_columns, require};
+pub use convert::{WireError, decode_columns, encode_columns, require};
 pub use flat::{FlatCodec, FlatReader};
 pub use prediction::{decode_statuses, encode_statuses, prediction_ids, select_ok, stream_answer, stream_refusal};
 pub use refusal::{MAX_REASON_BYTES, Refusal, RefusalKind, broken, is_worth_again, peer_failure, rough};

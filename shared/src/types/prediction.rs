@@ -53,10 +53,6 @@ impl RowStatus {
     /// For a place that is not below `asked`.
     #[must_use]
     pub fn of_held(held: &[usize], asked: usize) -> Vec<Self> {
-        if held.len() == asked {
-            // Places are distinct.
-            return vec![Self::Ok; asked];
-        }
         let mut statuses = vec![Self::NotFound; asked];
         held.iter().for_each(|&at| statuses[at] = Self::Ok);
         statuses

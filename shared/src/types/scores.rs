@@ -125,7 +125,7 @@ impl FeatureBlock {
     /// The features of the records at `positions`, in that order.
     ///
     /// # Panics
-    /// For a position that is not below the number of records.
+    /// For a position that is not below the number of records, unless there are no features.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
         let (d, all) = (self.0.nrows(), self.0.as_slice());
