@@ -32,8 +32,6 @@
 
 use std::fmt;
 
-use nalgebra::DMatrix;
-
 use super::index::IdIndex;
 use super::schema::FeatureSchema;
 use crate::types::{FeatureBlock, RecordIds, ShapeError};
@@ -297,6 +295,8 @@ pub enum AssembleError {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use nalgebra::DMatrix;
+
     use super::*;
     use crate::data::schema::{FeatureSpec, LabelSpec};
 
