@@ -61,7 +61,7 @@ async fn train_and_keep(
                 }
                 if !step.batch.is_empty() {
                     let share = learner.shares(&step.batch, step.evaluation).unwrap();
-                    let answer = pb::BatchShares { step: step.step, shares: Some(share.into_wire()) };
+                    let answer = pb::BatchShares { step: step.step, shares: Some(share.clone().into_wire()) };
                     if !step.evaluation {
                         pending = Some((step.batch, share.matrix().clone()));
                     }
