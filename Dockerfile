@@ -18,6 +18,7 @@ ENV CARGO_PROFILE_RELEASE_STRIP=debuginfo CARGO_PROFILE_DIST_STRIP=debuginfo CAR
 
 # Dependencies first: this layer is reused until a manifest or the lock file changes. Cargo wants every declared target
 # to exist, hence the empty stand-ins (also for benches and tests a manifest names).
+# `scripts/ci-containers.sh --programs` replaces what is from here to the certificates.
 COPY Cargo.toml Cargo.lock ./
 COPY shared/Cargo.toml shared/
 COPY shared/numerics/Cargo.toml shared/numerics/
@@ -29,8 +30,9 @@ COPY active-party/Cargo.toml active-party/
 COPY lab/Cargo.toml lab/
 COPY lab/structure/Cargo.toml lab/structure/
 COPY fuzz/targets/Cargo.toml fuzz/targets/
+COPY examples/extension/Cargo.toml examples/extension/
 RUN set -eu; \
-    for crate in shared shared/numerics shared/postgres shared/stores coordinator passive-party active-party lab lab/structure fuzz/targets; do \
+    for crate in shared shared/numerics shared/postgres shared/stores coordinator passive-party active-party lab lab/structure fuzz/targets examples/extension; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \
@@ -42,7 +44,8 @@ RUN set -eu; \
         done; \
     done; \
     cargo build --profile "$PROFILE" --locked --workspace --lib --bins; \
-    rm -rf shared coordinator passive-party active-party lab fuzz "target/$PROFILE/.fingerprint/"vfl-*
+    rm -rf shared coordinator passive-party active-party lab fuzz examples "target/$PROFILE/.fingerprint/"vfl-* \
+        "target/$PROFILE/.fingerprint/"cloison-*
 
 COPY . .
 RUN cargo build --profile "$PROFILE" --locked --workspace --bins \

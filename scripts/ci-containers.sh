@@ -6,8 +6,9 @@
 # Makes the base images first where they are missing and cannot be pulled. Removes the containers, volumes and images
 # of its own project afterwards.
 #
-#   usage: scripts/ci-containers.sh [--no-build | --binaries DIR]
+#   usage: scripts/ci-containers.sh [--no-build | --programs DIR | --binaries DIR]
 #     --no-build       the images cloison/*:$CLOISON_TAG of the services without a profile exist already, and the base images
+#     --programs DIR   put the programs in DIR into the images, and compile nothing, unless these programs do not start in an image
 #     --binaries DIR   only build the images, and put their programs into DIR; the images stay
 set -euo pipefail
 called_from=$PWD
@@ -23,15 +24,17 @@ die() {
 }
 
 build=true
+programs=
 binaries=
 case "${1:-}" in
   '') ;;
   --no-build) build=false ;;
-  --binaries)
-    [[ -n "${2:-}" ]] || die '--binaries needs a directory'
-    binaries=$(cd "$called_from" && realpath -m "$2")
+  --programs | --binaries)
+    [[ -n "${2:-}" ]] || die "$1 needs a directory"
+    directory=$(cd "$called_from" && realpath -m "$2")
+    if [[ "$1" == --programs ]]; then programs=$directory; else binaries=$directory; fi
     ;;
-  *) die "unknown argument '$1' (known: --no-build, --binaries)" ;;
+  *) die "unknown argument '$1' (known: --no-build, --programs, --binaries)" ;;
 esac
 
 profiles=()
@@ -43,21 +46,50 @@ else
   die "neither 'docker compose' nor 'docker-compose' is installed"
 fi
 
-build_images() {
-  local image build_log
+base_images() {
+  local image
   for image in $(scripts/ci-base-images.sh --list); do
     docker image inspect "$image" >/dev/null 2>&1 || timeout 120 docker pull --quiet "$image" >/dev/null 2>&1 || {
       scripts/ci-base-images.sh
       break
     }
   done
-  say 'building the images'
+}
+
+compose_build() { # directory of the compose file and the context
+  local build_log
   build_log=$(mktemp)
-  timeout 2400 bash -c "$(declare -f compose); profiles=(); compose build" >"$build_log" 2>&1 || {
+  timeout 2400 bash -c "$(declare -f compose); profiles=(); cd '$1' && compose build" >"$build_log" 2>&1 || {
     tail -n 60 "$build_log"
     die "the images could not be built"
   }
   rm -f "$build_log"
+}
+
+build_images() {
+  base_images
+  say 'building the images'
+  compose_build .
+}
+
+# The same images, with programs that are there already in place of those that the builder compiles.
+context=
+images_of() { # directory of the programs
+  local from='# Dependencies first' to='# The CA certificates' name
+  for name in "$from" "$to"; do grep -q "^$name" Dockerfile || die "no line of the Dockerfile begins with '$name'"; done
+  base_images
+  say "putting the programs in $1 into the images"
+  context=$(mktemp -d)
+  sed "/^$from/,/^$to/c COPY programs /out/" Dockerfile >"$context/Dockerfile"
+  mkdir -p "$context/programs" "$context/scripts"
+  for name in coordinator passive-party active-party cloison; do cp "$1/$name" "$context/programs/"; done
+  cp -r scripts/compose "$context/scripts/"
+  cp LICENSE docker-compose.yml "$context/"
+  compose_build "$context"
+  docker run --rm --network none --read-only "cloison/coordinator:$CLOISON_TAG" --version || {
+    say 'they do not start there'
+    build_images
+  }
 }
 
 opened=''
@@ -101,7 +133,7 @@ clean() {
   else
     docker image rm "${twins[@]}" >/dev/null 2>&1 || true
   fi
-  rm -rf "$CLOISON_OUT"
+  rm -rf "$CLOISON_OUT" "$context"
 }
 twins=()
 trap clean EXIT
@@ -118,7 +150,7 @@ compose config -q
 compose --profile postgres --profile observed config -q
 say "compose file is valid for $(compose version --short 2>/dev/null || echo compose)"
 
-if $build; then build_images; fi
+if [[ -n "$programs" ]]; then images_of "$programs"; elif $build; then build_images; fi
 for name in coordinator passive-party active-party; do
   docker run --rm --network none --read-only "cloison/$name:$CLOISON_TAG" --help >/dev/null ||
     die "cloison/$name does not answer --help"
