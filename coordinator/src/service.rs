@@ -38,7 +38,7 @@ use crate::secret::{SecretError, noise_secret};
 use crate::sessions::{Sessions, SessionsError};
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
-use crate::window::{MESSAGES, Window};
+use crate::window::answers;
 use crate::wire::{bytes_of, described};
 
 /// Why the coordinator cannot start, or stopped.
@@ -347,39 +347,18 @@ impl Coordinator for Service {
         let parent = Context::of(request.metadata());
         let (engine, tracer) = (self.engine.clone(), self.tracer.clone());
         // A stop shows in the answers as an error: an end without one would read as all of them.
-        let window = Window::default();
-        let answers = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator")
-            .then(move |message| {
-                let window = window.clone();
-                async move {
-                    let message = message?;
-                    let room = window.enter(bytes_of(&message)).await?;
-                    Ok::<_, Status>((message, room))
-                }
-            })
-            .map(move |entered| {
-                let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
-                async move {
-                    let (message, room) = entered?;
-                    let answer = async move {
-                        let work = Box::pin(async {
-                            let request = Prediction::try_from(message)?;
-                            Ok::<pb::PredictResponse, Status>(engine.predict(&caller, request).await?.into())
-                        });
-                        tracer.serve(traces::Name::Predict, parent, work).await
-                    };
-                    // An answer that waits for its turn, or for a reader, takes up the room still.
-                    Ok((own_task(answer).await??, room))
-                }
-            })
-            .buffered(MESSAGES)
-            .map(|answered| answered.map(|(answer, _)| answer))
-            // The first error ends the stream: what follows it could not be told from an answer to it.
-            .scan(false, |failed, answer: Result<_, Status>| {
-                let ended = *failed;
-                *failed |= answer.is_err();
-                futures_util::future::ready((!ended).then_some(answer))
-            });
+        let messages = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator");
+        let answers = answers(messages, bytes_of, move |message| {
+            let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
+            let answer = async move {
+                let work = Box::pin(async {
+                    let request = Prediction::try_from(message)?;
+                    Ok::<pb::PredictResponse, Status>(engine.predict(&caller, request).await?.into())
+                });
+                tracer.serve(traces::Name::Predict, parent, work).await
+            };
+            async move { own_task(answer).await? }
+        });
         Ok(Response::new(Box::pin(answers)))
     }
 

@@ -1,18 +1,22 @@
 //! What of one bulk stream is under way at once: so many messages, and so many bytes.
 
+use std::future::ready;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_stream::Stream;
+use tonic::Status;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
 
 /// Messages of one stream under way at once.
-pub(crate) const MESSAGES: usize = 32;
+const MESSAGES: usize = 32;
 /// Their bytes as they were sent, in KiB: those of the largest message. [`MESSAGES`] of 1024 records and 6 classes have 2 MiB.
 const KIB: u32 = (MAX_MESSAGE_BYTES / 1024) as u32;
 
 /// The bytes of one stream that are under way.
 #[derive(Clone)]
-pub(crate) struct Window(Arc<Semaphore>);
+struct Window(Arc<Semaphore>);
 
 impl Default for Window {
     fn default() -> Self {
@@ -25,15 +29,53 @@ impl Window {
     ///
     /// # Errors
     /// Never: the window is not closed.
-    pub(crate) async fn enter(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+    async fn enter(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
         let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(KIB).min(KIB);
         self.0.clone().acquire_many_owned(kib).await.map_err(|_| Refusal::internal("the stream's window is closed"))
     }
 }
 
+/// The answers to the messages of one stream, in their order. A message waits until there is room for it, and takes up room until its
+/// answer has gone to the reader. The first error, of a message or of an answer, is the last item: what follows it could not be told from
+/// an answer to it.
+pub(crate) fn answers<M, A, F: Future<Output = Result<A, Status>>>(
+    messages: impl Stream<Item = Result<M, Status>>,
+    bytes_of: fn(&M) -> usize,
+    answer: impl Fn(M) -> F,
+) -> impl Stream<Item = Result<A, Status>> {
+    let window = Window::default();
+    messages
+        .then(move |message| {
+            let window = window.clone();
+            async move {
+                let message = message?;
+                let room = window.enter(bytes_of(&message)).await?;
+                Ok::<_, Status>((message, room))
+            }
+        })
+        .map(move |entered| {
+            let work = entered.map(|(message, room)| (answer(message), room));
+            async move {
+                let (answer, room) = work?;
+                // An answer that waits for its turn, or for a reader, takes up the room still.
+                Ok::<_, Status>((answer.await?, room))
+            }
+        })
+        .buffered(MESSAGES)
+        .map(|answered| answered.map(|(answer, _)| answer))
+        .scan(false, |failed, answer: Result<_, Status>| {
+            let ended = *failed;
+            *failed |= answer.is_err();
+            ready((!ended).then_some(answer))
+        })
+}
+
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
+    use std::cell::Cell;
+    use std::task::Poll;
+
+    use futures_util::{FutureExt, poll};
 
     use super::*;
 
@@ -52,5 +94,77 @@ mod tests {
         assert!(enters(&window, 0).is_none());
         drop(alone);
         assert!(enters(&window, usize::MAX).is_some());
+    }
+    /// How many of the messages have begun after a reader took so many answers and then stopped, by messages of so many bytes.
+    async fn begun(answers_taken: usize, bytes: usize) -> usize {
+        let begun = Cell::new(0);
+        let messages = tokio_stream::iter((0..1000).map(|_| Ok(bytes)));
+        let mut stream = std::pin::pin!(answers(
+            messages,
+            |bytes| *bytes,
+            |_| {
+                begun.set(begun.get() + 1);
+                ready(Ok(begun.get()))
+            }
+        ));
+        for turn in 1..=answers_taken {
+            assert_eq!(stream.next().await.unwrap().unwrap(), turn, "in order");
+        }
+        begun.get()
+    }
+
+    /// Each answer is there at once: what bounds the messages that have begun is the reader.
+    #[tokio::test]
+    async fn an_answer_that_nobody_has_read_takes_up_its_room() {
+        for (bytes, at_once) in [(0, MESSAGES), (67_000, MESSAGES), ((1 << 20) - 1, 16), (MAX_MESSAGE_BYTES, 1)] {
+            for taken in [1, 2, 50] {
+                // With an answer that was taken, its message has left.
+                assert_eq!(begun(taken, bytes).await, taken - 1 + at_once, "{bytes} bytes, {taken} answers taken");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_error_is_the_last_item() {
+        let refused = || Status::invalid_argument("as a test");
+        let of_answer =
+            answers(tokio_stream::iter((0..9).map(Ok)), |_| 0, |m| ready(if m == 4 { Err(refused()) } else { Ok(m) }));
+        let of_message = answers(
+            tokio_stream::iter((0..9).map(|m| if m == 4 { Err(refused()) } else { Ok(m) })),
+            |_| 0,
+            |m| ready(Ok(m)),
+        );
+        for items in [of_answer.collect::<Vec<_>>().await, of_message.collect().await] {
+            assert_eq!(items.len(), 5);
+            assert!(items[..4].iter().enumerate().all(|(i, item)| *item.as_ref().unwrap() == i));
+            assert_eq!(items[4].as_ref().unwrap_err().message(), "as a test");
+        }
+    }
+
+    /// A message in the middle that takes long holds up the answers after it, not their work.
+    #[tokio::test]
+    async fn a_slow_answer_keeps_its_place() {
+        let (release, wait) = tokio::sync::oneshot::channel::<()>();
+        let (wait, begun) = (Cell::new(Some(wait)), Cell::new(0));
+        let mut stream = std::pin::pin!(answers(
+            tokio_stream::iter((0..9).map(Ok)),
+            |_| 0,
+            |m| {
+                begun.set(begun.get() + 1);
+                let wait = if m == 1 { wait.take() } else { None };
+                async move {
+                    if let Some(wait) = wait {
+                        let _ = wait.await;
+                    }
+                    Ok(m)
+                }
+            }
+        ));
+        assert_eq!(stream.next().await.unwrap().unwrap(), 0);
+        assert!(matches!(poll!(stream.next()), Poll::Pending));
+        assert_eq!(begun.get(), 9);
+        release.send(()).unwrap();
+        let rest: Vec<i32> = stream.map(Result::unwrap).collect().await;
+        assert_eq!(rest, (1..9).collect::<Vec<_>>());
     }
 }

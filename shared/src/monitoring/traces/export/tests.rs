@@ -12,7 +12,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::DuplexStream;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response};
@@ -86,14 +86,16 @@ async fn a_collector_that_is_not_there_is_counted_logged_once_and_found_again() 
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
     let _logged = tracing::subscriber::set_default(subscriber);
-    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // Bound, so that nobody else takes the port; it refuses connections until it listens.
+    let collector = TcpSocket::new_v4().unwrap();
+    collector.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let monitor = Monitor::new("coordinator", "c");
-    let traces = open(address, &monitor);
+    let traces = open(collector.local_addr().unwrap(), &monitor);
     // Three messages, none of which is taken.
     spans(&traces, 3 * BATCH).await;
     reaches(&monitor, "spans_dropped_total{reason=\"export\"} 1536").await;
     assert_eq!((log.times("spans are dropped"), log.times("takes spans again")), (1, 0));
-    let listener = TcpListenerStream::new(TcpListener::bind(address).await.unwrap());
+    let listener = TcpListenerStream::new(collector.listen(16).unwrap());
     let server = tonic::transport::Server::builder().add_service(TraceServiceServer::new(Picky));
     let server = AbortOnDropHandle::new(tokio::spawn(server.serve_with_incoming(listener)));
     spans(&traces, 2 * BATCH).await;
