@@ -10,6 +10,8 @@
 #     --no-build       the images cloison/*:$CLOISON_TAG of the services without a profile exist already, and the base images
 #     --programs DIR   put the programs in DIR into the images, and compile nothing, unless these programs do not start in an image
 #     --binaries DIR   only build the images, and put their programs into DIR; the images stay
+#
+#   environment: CLOISON_BUILD_SECONDS   how long a build may take (default: 2400); ends with status 124 when it takes longer
 set -euo pipefail
 called_from=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -59,10 +61,15 @@ base_images() {
 compose_build() { # directory of the compose file and the context
   local build_log
   build_log=$(mktemp)
-  timeout 2400 bash -c "$(declare -f compose); profiles=(); cd '$1' && compose build" >"$build_log" 2>&1 || {
+  local status=0
+  timeout "${CLOISON_BUILD_SECONDS:-2400}" bash -c "$(declare -f compose); profiles=(); cd '$1' && compose build" >"$build_log" 2>&1 || status=$?
+  if ((status == 124)); then
+    say "the images are not built after ${CLOISON_BUILD_SECONDS:-2400} s"
+    exit 124
+  elif ((status != 0)); then
     tail -n 60 "$build_log"
     die "the images could not be built"
-  }
+  fi
   rm -f "$build_log"
 }
 
@@ -82,14 +89,17 @@ images_of() { # directory of the programs
   context=$(mktemp -d)
   sed "/^$from/,/^$to/c COPY programs /out/" Dockerfile >"$context/Dockerfile"
   mkdir -p "$context/programs" "$context/scripts"
-  for name in coordinator passive-party active-party cloison; do cp "$1/$name" "$context/programs/"; done
+  for name in coordinator passive-party active-party cloison; do install -m 0755 "$1/$name" "$context/programs/"; done
   cp -r scripts/compose "$context/scripts/"
   cp LICENSE docker-compose.yml "$context/"
   compose_build "$context"
-  docker run --rm --network none --read-only "cloison/coordinator:$CLOISON_TAG" --version || {
-    say 'they do not start there'
-    build_images
-  }
+  for name in coordinator passive-party active-party demo; do
+    docker run --rm --network none --read-only "cloison/$name:$CLOISON_TAG" --version || {
+      say "the program in cloison/$name does not start there"
+      build_images
+      break
+    }
+  done
 }
 
 opened=''

@@ -243,7 +243,7 @@ store=s3://sweeps/killed
 cloison reproduce --all --quick --threads 1 --cards "$out/cards" --out "$out/run/killed" --shard 1/1 --store "$store" \
   >"$out/killed.log" 2>&1 &
 task=$!
-await 60 'the second card' has_finished killed 2
+await 180 'the second card' has_finished killed 2
 stop "$task" KILL
 task=''
 kept=$(s3 list killed/cards/ | wc -l)
@@ -271,7 +271,7 @@ say 'a cut object and one of another card were computed again and replaced'
 store=s3://sweeps/lost
 cloison reproduce --all --quick --threads 1 --cards "$out/cards" --out "$out/run/survived" --store "$store" >"$out/survived.log" 2>&1 &
 task=$!
-await 60 'the second card' has_finished survived 2
+await 180 'the second card' has_finished survived 2
 stop "$server" KILL
 server=''
 ! wait "$task" || die "a run whose store was lost ended well; see $out/survived.log"

@@ -14,6 +14,7 @@ usage: slurm-test.sh [--out DIR]
 
 environment:
   CLOISON_BIN_DIR   the directory of the binary `cloison` (default: target/release, which is built)
+  CLOISON_STEPS     how long each card takes, in steps of its attack (default: 5000; a debug build takes 1000)
 
 Needs slurmctld, slurmd, sbatch and munged (Debian: slurmctld slurmd slurm-client munge). The daemons are this script's own, with
 ports, keys and folders of their own, and end with it.
@@ -173,7 +174,7 @@ setup = "Of no paper."
 [full]
 windows = 9
 dimensions = [5, 7]
-inversion = ["steps=5000"]
+inversion = ["steps=${CLOISON_STEPS:-5000}"]
 inversion_records = $((100 + i))
 
 [quick]
@@ -215,7 +216,7 @@ state() { scontrol show job "${job}_$1" | sed -n 's/.*JobState=\([A-Z]*\).*/\1/p
 
 not_running() { [[ ! $(state "$1") =~ ^(RUNNING|COMPLETING|PENDING)$ ]]; }
 
-await 60 "the first card of task $killed" one_finished
+await 180 "the first card of task $killed" one_finished
 scancel --full --signal=KILL "${job}_$killed"
 await 20 "the end of task $killed" not_running "$killed"
 [[ $(state "$killed") =~ ^(CANCELLED|FAILED)$ ]] || die "task $killed ended as $(state "$killed") although it was killed"
@@ -227,7 +228,7 @@ say "task $killed was killed: ${#kept[@]} of its $((cells / tasks)) cards are th
 scontrol requeue "${job}_$killed"
 
 all_done() { [[ -z $(squeue --noheader --job "$job" 2>/dev/null) ]]; }
-await 100 'the end of the array' all_done
+await 300 'the end of the array' all_done
 for ((task = 0; task < tasks; task++)); do
   [[ $(state "$task") == COMPLETED ]] || die "task $task ended as $(state "$task"); see $out/task-$task.log"
 done
@@ -276,12 +277,12 @@ say "done in $((SECONDS - began)) s"
 job=$(CLOISON_OUT="$out/audit" sbatch --parsable --array=0-1 --cpus-per-task=1 --mem=0 \
   --output="$out/audit-%a.log" "$root/examples/slurm/audit.sbatch" "${audit[@]}")
 second_piece() { grep -qs 'piece 2 of 3' "$out/audit-1.log"; }
-await 60 'the second piece of a task' second_piece
+await 180 'the second piece of a task' second_piece
 scancel --full --signal=KILL "${job}_1"
 await 20 'the end of the task' not_running 1
 [[ $(state 1) =~ ^(CANCELLED|FAILED)$ ]] || die "the task ended as $(state 1) although it was killed"
 scontrol requeue "${job}_1"
-await 100 'the end of the audit' all_done
+await 300 'the end of the audit' all_done
 for task in 0 1; do
   [[ $(state "$task") == COMPLETED ]] || die "task $task of the audit ended as $(state "$task"); see $out/audit-$task.log"
 done

@@ -95,31 +95,38 @@ mod tests {
         drop(alone);
         assert!(enters(&window, usize::MAX).is_some());
     }
-    /// How many of the messages have begun after a reader took so many answers and then stopped, by messages of so many bytes.
-    async fn begun(answers_taken: usize, bytes: usize) -> usize {
-        let begun = Cell::new(0);
-        let messages = tokio_stream::iter((0..1000).map(|_| Ok(bytes)));
-        let mut stream = std::pin::pin!(answers(
-            messages,
-            |bytes| *bytes,
-            |_| {
-                begun.set(begun.get() + 1);
-                ready(Ok(begun.get()))
-            }
-        ));
-        for turn in 1..=answers_taken {
-            assert_eq!(stream.next().await.unwrap().unwrap(), turn, "in order");
-        }
-        begun.get()
-    }
 
-    /// Each answer is there at once: what bounds the messages that have begun is the reader.
-    #[tokio::test]
-    async fn an_answer_that_nobody_has_read_takes_up_its_room() {
+    /// Every answer but the first is there at once, and waits for its turn behind it. Outside of a runtime, so that no budget of tasks
+    /// ends a poll.
+    #[test]
+    fn an_answer_that_waits_for_its_turn_keeps_its_room() {
         for (bytes, at_once) in [(0, MESSAGES), (67_000, MESSAGES), ((1 << 20) - 1, 16), (MAX_MESSAGE_BYTES, 1)] {
-            for taken in [1, 2, 50] {
-                // With an answer that was taken, its message has left.
-                assert_eq!(begun(taken, bytes).await, taken - 1 + at_once, "{bytes} bytes, {taken} answers taken");
+            let begun = Cell::new(0);
+            let (release, first) = tokio::sync::oneshot::channel();
+            let first = Cell::new(Some(first));
+            let messages = futures_util::stream::iter((0..1000).map(|_| Ok(bytes)));
+            let mut stream = std::pin::pin!(answers(
+                messages,
+                |bytes| *bytes,
+                |_| {
+                    let (turn, wait) = (begun.replace(begun.get() + 1), first.take());
+                    async move {
+                        if let Some(wait) = wait {
+                            wait.await.map_err(|_| Status::cancelled("as a test"))?;
+                        }
+                        Ok(turn)
+                    }
+                }
+            ));
+            for _ in 0..100 {
+                assert!(stream.next().now_or_never().is_none());
+            }
+            assert_eq!(begun.get(), at_once, "{bytes} bytes");
+            release.send(()).unwrap();
+            for taken in 0..100 {
+                assert_eq!(stream.next().now_or_never().unwrap().unwrap().unwrap(), taken, "in order");
+                // Each answer that is taken lets one more message in.
+                assert!(begun.get() <= taken + at_once, "{bytes} bytes: {} have begun, {taken} are taken", begun.get());
             }
         }
     }

@@ -3,7 +3,7 @@
 //! - [`NearestToMean`] is an attack: the solution of A x = b' nearest to means of the features that the adversary knows.
 //! - [`Floor`] is a defense: scores below a threshold become 0, and the others are scaled to sum to 1.
 //!
-//! `cargo run` in this directory runs the attack on exact scores and on defended ones.
+//! `cargo run --example compare` in this directory runs the attack on exact scores and on defended ones.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
