@@ -325,8 +325,14 @@ class Parties:
 
     def fill_disk(self, name):
         """No byte is left where the party keeps its state: the disk is made as small as what is on it."""
-        disk = os.statvfs(os.path.join(self.directory(name), "state"))
-        self._resize_disk(name, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
+        for attempt in range(20, 0, -1):
+            disk = os.statvfs(os.path.join(self.directory(name), "state"))
+            try:
+                return self._resize_disk(name, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
+            except subprocess.CalledProcessError:
+                # The party wrote something in between.
+                if attempt == 1:
+                    raise
 
     def disk_has_room(self, name):
         """Whether a byte can be written where the party keeps its state."""
