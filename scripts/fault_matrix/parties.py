@@ -152,6 +152,7 @@ class Parties:
         self.peaks = dict.fromkeys(NAMES, 0)
         self.environments = {}
         self._slow = None
+        self._full = None
         self._seed = 7
         self._make_files()
 
@@ -323,31 +324,51 @@ class Parties:
         state = os.path.join(self.directory(name), "state")
         subprocess.run(["mount", "-o", f"remount,size={size}", state], check=True, timeout=20, capture_output=True)
 
+    def _fill_up(self, name):
+        """Makes the disk as small as what is on it. Not done if the party writes something in between."""
+        disk = os.statvfs(os.path.join(self.directory(name), "state"))
+        if disk.f_bfree == 0:
+            return
+        try:
+            self._resize_disk(name, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
+        except subprocess.CalledProcessError:
+            pass
+
     def fill_disk(self, name):
-        """No byte is left where the party keeps its state: the disk is made as small as what is on it."""
-        for attempt in range(20, 0, -1):
-            disk = os.statvfs(os.path.join(self.directory(name), "state"))
-            try:
-                return self._resize_disk(name, (disk.f_blocks - disk.f_bfree) * disk.f_frsize)
-            except subprocess.CalledProcessError:
-                # The party wrote something in between.
-                if attempt == 1:
-                    raise
+        """No byte is left where the party keeps its state, also when the party frees some."""
+        end = threading.Event()
+
+        def keep_full():
+            while not end.is_set():
+                self._fill_up(name)
+                time.sleep(0.002)
+
+        self._fill_up(name)
+        thread = threading.Thread(target=keep_full, daemon=True)
+        thread.start()
+        self._full = (end, thread)
 
     def disk_has_room(self, name):
-        """Whether a byte can be written where the party keeps its state."""
+        """Whether a byte can be written where the party keeps its state, a second long."""
         probe = os.path.join(self.directory(name), "state", "probe")
-        try:
-            _write(probe, "x")
-        except OSError:
-            return False
-        finally:
-            if os.path.exists(probe):
-                os.remove(probe)
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            try:
+                _write(probe, "x")
+            except OSError:
+                return False
+            finally:
+                if os.path.exists(probe):
+                    os.remove(probe)
+            time.sleep(0.02)
         return True
 
     def free_disk(self, name):
         """Ends `fill_disk`."""
+        if self._full:
+            self._full[0].set()
+            self._full[1].join(timeout=25)
+            self._full = None
         self._resize_disk(name, _STATE)
 
     @staticmethod
