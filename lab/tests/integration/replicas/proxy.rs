@@ -45,9 +45,11 @@ async fn carry(mut client: TcpStream, server: SocketAddr, mut line: watch::Recei
     let mut state = *line.borrow_and_update();
     let mut server = TcpStream::connect(server).await.unwrap();
     if state == Line::Open {
+        // A change comes first: what is said after it is not carried.
         tokio::select! {
-            _ = copy_bidirectional(&mut client, &mut server) => return,
+            biased;
             _ = line.changed() => state = *line.borrow_and_update(),
+            _ = copy_bidirectional(&mut client, &mut server) => return,
         }
     }
     if state == Line::Silent {
