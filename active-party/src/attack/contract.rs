@@ -130,6 +130,11 @@ pub enum Status {
     Regression,
     /// The solution nearest to the middle, layer by layer of a network: one rank does not tell of it.
     LayerByLayer,
+    /// The point of the grid of the features that satisfies the equations, where one was found.
+    GridPoint {
+        /// Rank of the system.
+        rank: usize,
+    },
     /// Where a descent on the scores ended.
     Descent,
     /// Nothing was solved: the spread of the records' values was put on [0, 1].
@@ -150,6 +155,7 @@ impl Status {
             Self::Posterior { .. } => "posterior",
             Self::Regression => "regression",
             Self::LayerByLayer => "layer_by_layer",
+            Self::GridPoint { .. } => "grid_point",
             Self::Descent => "descent",
             Self::Scaled => "scaled",
         }
@@ -212,6 +218,9 @@ pub struct Reconstruction {
     pub solved: Option<Solved>,
     /// One per record for methods that work record by record, else empty.
     pub outcomes: Vec<RecordOutcome>,
+    /// For each record, whether its estimate is certain: no other value of the features gives these scores. Empty for methods that
+    /// do not say.
+    pub certain: Vec<bool>,
     /// What the attack has to say in words: which transform it undid, and on what evidence. Never a feature value or a score.
     pub remarks: Vec<String>,
     /// What the scores say of the features, as the adversary knows it: for estimators that add what they know beforehand.
@@ -231,6 +240,7 @@ impl Reconstruction {
             status,
             solved: None,
             outcomes: Vec::new(),
+            certain: Vec::new(),
             remarks: Vec::new(),
             evidence: Evidence::Nothing,
             questions: None,

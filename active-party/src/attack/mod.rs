@@ -28,6 +28,7 @@ mod in_ranges;
 mod informed;
 mod knowledge;
 mod known_model;
+mod lattice;
 mod layerwise;
 mod least_squares;
 mod network;
@@ -70,6 +71,7 @@ pub use half_star::HalfStar;
 pub use in_ranges::InRanges;
 pub use knowledge::{FeatureKnowledge, KnowledgeError, StatedKnowledge};
 pub use known_model::KnownModel;
+pub use lattice::Lattice;
 pub use layerwise::Layerwise;
 pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
@@ -195,7 +197,7 @@ impl Method {
     /// Whether what it works out of the scores can be put together with moments of the features: it knows the parameters, runs
     /// on one release, and is not made upon another.
     fn has_evidence(self) -> bool {
-        matches!(self.0.build, Build::Alone(_)) && self.is_base()
+        matches!(self.0.build, Build::Alone(_)) && self.is_base() && self != Self::Lattice
     }
 
     /// The attack that a setting chooses (`base` or `evidence`), for one that runs another.
@@ -386,6 +388,7 @@ register! {
     Rcc2 = constrained::RCC2,
     GradientInversion = gradient_inversion::GRADIENT_INVERSION,
     GenerativeRegression = generative_regression::GENERATIVE_REGRESSION,
+    Lattice = lattice::LATTICE,
     HalfStarLayerwise = layerwise::HALF_STAR_LAYERWISE,
     OneFeature = one_feature::ONE_FEATURE,
     ChebyshevExact = chebyshev_exact::CHEBYSHEV_EXACT,
@@ -406,6 +409,7 @@ register! {
     ConditionalMean = prior::posterior::CONDITIONAL_MEAN,
     Gaussian = prior::posterior::GAUSSIAN,
     PosteriorMean = prior::posterior::POSTERIOR_MEAN,
+    InformedLattice = lattice::INFORMED_LATTICE,
     KernelImputation = prior::regression::KERNEL_IMPUTATION,
     KernelRidge = prior::regression::KERNEL_RIDGE,
 }

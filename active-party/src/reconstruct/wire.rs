@@ -155,6 +155,7 @@ fn outcome(status: Status) -> wire::Outcome {
         Status::Posterior { .. } => wire::Outcome::Posterior,
         Status::Regression => wire::Outcome::Regression,
         Status::LayerByLayer => wire::Outcome::LayerByLayer,
+        Status::GridPoint { .. } => wire::Outcome::GridPoint,
     }
 }
 

@@ -13,6 +13,7 @@ mod golden;
 mod gradient_inversion;
 mod informed;
 mod knowledge;
+mod lattice;
 mod networks;
 mod properties;
 mod purified;

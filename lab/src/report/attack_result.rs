@@ -157,6 +157,13 @@ pub enum Status {
         /// Unknowns d.
         unknowns: usize,
     },
+    /// The point of the grid of the features that satisfies the equations, where one was found.
+    GridPoint {
+        /// Independent equations r.
+        rank: usize,
+        /// Unknowns d.
+        unknowns: usize,
+    },
     /// A regression on records that the adversary knows whole.
     Regression,
     /// The solution nearest to the middle, layer by layer of a network.

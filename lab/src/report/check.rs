@@ -243,6 +243,7 @@ fn one_of_many(status: Status) -> Option<(&'static str, usize, usize)> {
         | Status::BestFit { .. }
         | Status::Centre { .. }
         | Status::Posterior { .. }
+        | Status::GridPoint { .. }
         | Status::Regression
         | Status::LayerByLayer
         | Status::Descent

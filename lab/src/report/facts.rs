@@ -323,6 +323,7 @@ fn how(status: Status) -> String {
         Status::BestFit { rank, unknowns } => format!("best fit, {rank} of {unknowns}"),
         Status::Centre { rank, unknowns } => format!("centre, {rank} of {unknowns}"),
         Status::Posterior { rank, unknowns } => format!("posterior, {rank} of {unknowns}"),
+        Status::GridPoint { rank, unknowns } => format!("grid point, {rank} of {unknowns}"),
         Status::Regression => "regression on known records".into(),
         Status::LayerByLayer => "nearest the middle, layer by layer".into(),
         Status::Descent => "end of a descent".into(),

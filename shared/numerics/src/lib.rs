@@ -22,6 +22,8 @@
 //!   [`SampleMoments`]: mean and covariance of a sample, shrunk where it is small;
 //! - [`KernelRidge`]: regression, linear or not, that chooses kernel and penalty by leaving records out;
 //! - [`WaterFilling`]: the least error that a number of bits leaves of a Gaussian vector;
+//! - [`GridLattice`]: the points of a grid that satisfy equations known to many digits, by lattice reduction, and [`Matching`]: the same
+//!   for choices out of lists;
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
 //! - [`GaussianSampling`]: what a training with noise (DP-SGD) spends of (ε, δ), and the noise for a wanted ε;
@@ -67,6 +69,7 @@ mod difference;
 mod digits;
 mod gaussian;
 mod kernel_ridge;
+mod lattice;
 mod lbfgs;
 mod linear_svm;
 mod moments;
@@ -81,6 +84,7 @@ pub use difference::row_differences;
 pub use digits::three_significant_digits;
 pub use gaussian::{ConfinedGaussian, ConfinedMean, FactoredCovariance, GaussianError, GaussianSystem};
 pub use kernel_ridge::KernelRidge;
+pub use lattice::{GridLattice, GridPoint, LatticeError, Listing, Match, Matching, MatchingError};
 pub use lbfgs::{Lbfgs, Minimum};
 pub use linear_svm::{LinearSvm, SvmError, SvmSettings};
 pub use moments::SampleMoments;

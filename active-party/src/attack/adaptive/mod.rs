@@ -140,7 +140,7 @@ impl KnownPolicy {
     }
 
     /// The settings that state it.
-    const SETTINGS: &'static [&'static dyn AnySetting] = &[&POLICY, &SIGMA_KNOWN, &CENTRE];
+    pub(in crate::attack) const SETTINGS: &'static [&'static dyn AnySetting] = &[&POLICY, &SIGMA_KNOWN, &CENTRE];
 
     /// The defenses at the logits, and those at the scores.
     fn stages(&self) -> (Vec<&DefenseConfig>, Vec<&DefenseConfig>) {
@@ -150,7 +150,7 @@ impl KnownPolicy {
 
     /// The factor that makes differences of logits out of those of what is left after temperature and scheme 3; `None` for
     /// other defenses at the logits, and for parameters out of range.
-    fn stretch(&self) -> Option<f64> {
+    pub(in crate::attack) fn stretch(&self) -> Option<f64> {
         self.stages().0.into_iter().try_fold(1.0, |factor, defense| {
             let by = match defense {
                 DefenseConfig::Temperature { temperature } => *temperature,

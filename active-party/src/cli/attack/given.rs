@@ -47,6 +47,12 @@ pub(super) struct Case {
     /// `auxiliary` records count.
     #[serde(default)]
     prior: Option<Moments>,
+    /// The grid that the passive features lie on, in units of their ranges.
+    #[serde(default)]
+    grid: Option<Grid>,
+    /// Passive columns of which exactly one is 1, side by side.
+    #[serde(default)]
+    groups: Vec<Vec<usize>>,
     /// For scoring. [`Case::split`] takes it away before an attack is run.
     #[serde(default)]
     truth: Option<Vec<TruthRecord>>,
@@ -65,6 +71,13 @@ struct CaseRecord {
     /// The features of colluding parties, in the order of `colluders`.
     #[serde(default)]
     x_colluders: Vec<f64>,
+}
+
+/// The distance of neighbouring values of each passive feature; 0 where it is not known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grid {
+    step: Vec<f64>,
 }
 
 /// The passive features of a record.
@@ -139,6 +152,31 @@ pub(super) struct Given {
     auxiliary: Option<AuxiliaryRecords>,
     colluders: Option<Colluders>,
     prior: Option<Prior>,
+    /// The settings that state the grid.
+    grid: Vec<(&'static str, String)>,
+}
+
+/// The settings that state a grid and groups of columns.
+fn stated(grid: Option<&Grid>, groups: &[Vec<usize>]) -> Result<Vec<(&'static str, String)>, String> {
+    let mut pairs = Vec::new();
+    if let Some(grid) = grid {
+        let steps: Vec<String> = grid.step.iter().map(f64::to_string).collect();
+        pairs.push(("step", steps.join(",")));
+    }
+    let mut ranges = Vec::with_capacity(groups.len());
+    for (at, columns) in groups.iter().enumerate() {
+        let (Some(first), Some(last)) = (columns.first(), columns.last()) else {
+            return Err(format!("group {at} of `groups` has no column"));
+        };
+        if columns.windows(2).any(|pair| pair[1] != pair[0].saturating_add(1)) {
+            return Err(format!("the columns of group {at} of `groups` are expected side by side, in rising order"));
+        }
+        ranges.push(format!("{first}-{last}"));
+    }
+    if !ranges.is_empty() {
+        pairs.push(("groups", ranges.join(",")));
+    }
+    Ok(pairs)
 }
 
 impl Case {
@@ -194,12 +232,17 @@ impl Given {
             (None, Some(records)) => Some(records.prior().map_err(|e| e.to_string())?),
             (None, None) => None,
         };
-        Ok(Self { ids, model, active, y, released, training, seen, auxiliary, colluders, prior })
+        let grid = stated(case.grid.as_ref(), &case.groups)?;
+        Ok(Self { ids, model, active, y, released, training, seen, auxiliary, colluders, prior, grid })
     }
 
     /// Runs an attack.
     pub(super) fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Reconstruction, String> {
         let told = |e: AttackError| e.to_string();
+        // What the case says comes first, so that a setting of the same name counts.
+        let grid: Vec<(&str, &str)> = self.grid.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let stated = settings.pairs().collect::<Vec<(&str, &str)>>();
+        let settings = &Settings::read(grid.into_iter().chain(stated)).map_err(|e| format!("`grid`: {e}"))?;
         let attack = method.build(settings);
         let view = match (attack.needs().release, &self.released) {
             (Need::Yes, Err(at)) => {

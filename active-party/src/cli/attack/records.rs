@@ -75,6 +75,9 @@ struct Estimate {
     iterations: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<f64>,
+    /// Whether no other value of the features gives these scores, where the attack says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certain: Option<bool>,
 }
 
 /// Runs the attacks.
@@ -100,6 +103,7 @@ pub(super) fn run(text: &str, methods: &[Method], settings: &Settings, seed: u64
             ended: found.outcomes.get(i).map(|o| o.ended.as_str()),
             iterations: found.outcomes.get(i).map(|o| o.iterations),
             objective: found.outcomes.get(i).map(|o| o.objective),
+            certain: found.certain.get(i).copied(),
         });
         said.extend(found.remarks.iter().map(|remark| format!("{method}: {remark}")));
         attacks.push(AttackOutput {

@@ -184,6 +184,7 @@ fn status(result: &pb::AttackResult) -> Status {
         Outcome::Posterior => Status::Posterior { rank, unknowns },
         Outcome::Regression => Status::Regression,
         Outcome::LayerByLayer => Status::LayerByLayer,
+        Outcome::GridPoint => Status::GridPoint { rank, unknowns },
     }
 }
 

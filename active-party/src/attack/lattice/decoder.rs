@@ -1,0 +1,264 @@
+//! Decodes the records of a view on one grid.
+
+use std::f64::consts::TAU;
+
+use nalgebra::{Cholesky, DMatrix, DVector};
+use rayon::prelude::*;
+use vfl_shared::numerics::{GridLattice, GridPoint, LatticeError, Matching};
+
+use super::axes::Axes;
+use super::equations::ScoreEquations;
+
+/// A record is certain if fewer than so many wrong grid points are expected to fit as well as the
+/// one that was found.
+const CERTAIN: f64 = 1e-6;
+/// Steps of a search for one record.
+const NODES: u64 = 30_000;
+/// The same in lists of combinations.
+const COMPARISONS: u64 = 20_000_000;
+/// Points of one record that are weighed against each other.
+const MOST_POINTS: usize = 20_000;
+/// Combinations up to which lists are matched in the middle, as a logarithm (10¹¹).
+const LN_MATCHED: f64 = 25.3;
+/// Beyond the best point so far, one may be as much less likely: e to minus half of this.
+const BESIDE: f64 = 24.0;
+
+/// What is known of the coordinates of each record beforehand.
+pub(super) struct CoordinateMoments {
+    /// p × n.
+    pub(super) means: DMatrix<f64>,
+    /// p × p.
+    pub(super) covariance: DMatrix<f64>,
+}
+
+/// The result of decoding one record.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Decoded {
+    /// The likeliest coordinates, if a point of the grid was found.
+    pub(super) t: Option<Vec<i64>>,
+    /// Whether no other point of the grid fits.
+    pub(super) certain: bool,
+    /// How likely the point is among those that fit; 1 if it is certain.
+    pub(super) probability: f64,
+    /// The mean over all points that fit, if they were listed to the last.
+    pub(super) mean: Option<DVector<f64>>,
+    /// ‖D (A t − b)‖² of the point.
+    pub(super) misfit: f64,
+}
+
+impl Decoded {
+    const NOTHING: Self = Self { t: None, certain: false, probability: 0.0, mean: None, misfit: f64::INFINITY };
+}
+
+/// The search for the points of one grid.
+pub(super) struct Decoder<'a> {
+    axes: &'a Axes,
+    equations: &'a ScoreEquations,
+    moments: Option<&'a CoordinateMoments>,
+    /// In the metric of the grid itself.
+    even: GridLattice,
+    centre: Vec<f64>,
+    /// In the metric of the moments.
+    informed: Option<GridLattice>,
+    matching: Option<(Matching, Vec<Vec<Vec<i64>>>)>,
+    /// Whether all records have the precision that the lattices were reduced for.
+    alike: bool,
+    /// ln of the expected number of wrong points that fit, for the precision of all records.
+    ln_false: f64,
+    /// The covariance of A t over the grid.
+    image: DMatrix<f64>,
+    /// Grids tried for these records.
+    tries: f64,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reduces the lattices. `tries` is the number of grids that are tried in all.
+    pub(super) fn new(
+        axes: &'a Axes,
+        equations: &'a ScoreEquations,
+        moments: Option<&'a CoordinateMoments>,
+        tries: usize,
+    ) -> Result<Self, LatticeError> {
+        let (centre, metric, covariance) = axes.spread();
+        let (weights, alike) = equations.common_weights();
+        let image = &equations.a * covariance * equations.a.transpose();
+        let even = GridLattice::new(&equations.a, &weights, &metric)?;
+        let informed = match moments.and_then(|known| inverse_root(&known.covariance)) {
+            Some(root) => Some(GridLattice::new(&equations.a, &weights, &root)?),
+            None => None,
+        };
+        let few = if axes.ln_points() <= LN_MATCHED { axes.options(2000.0) } else { None };
+        let matching = few.and_then(|options| Some((matching(&options, axes, &equations.a)?, options)));
+        let tries = tries.max(1) as f64;
+        let mut decoder =
+            Self { axes, equations, moments, even, centre, informed, matching, alike, ln_false: 0.0, image, tries };
+        decoder.ln_false = decoder.ln_false_points(&weights);
+        Ok(decoder)
+    }
+
+    /// ln of the number of grid points that fit by chance: those of the grid, times the share of the
+    /// space of scores that fits, taken as Gaussian with the grid's own covariance.
+    fn ln_false_points(&self, weights: &DMatrix<f64>) -> f64 {
+        let radius = self.equations.reach().sqrt();
+        let spread = weights * &self.image * weights.transpose();
+        let share: f64 = spread
+            .symmetric_eigen()
+            .eigenvalues
+            .iter()
+            .map(|variance| (2.0 * radius / (TAU * variance.max(1e-300)).sqrt()).min(1.0).ln())
+            .sum();
+        self.axes.ln_points() + share + self.tries.ln()
+    }
+
+    /// Whether even the typical record has more points than its scores can tell apart.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.ln_false >= CERTAIN.ln()
+    }
+
+    /// Decodes the first records.
+    pub(super) fn decode(&self, records: usize) -> Vec<Decoded> {
+        (0..records).into_par_iter().map(|record| self.record(record)).collect()
+    }
+
+    fn record(&self, record: usize) -> Decoded {
+        if let Some(decoded) = self.matched(record) {
+            return decoded;
+        }
+        if self.alike {
+            return self.searched(record, &self.even, self.informed.as_ref(), self.ln_false);
+        }
+        let weights = self.equations.weights(record);
+        let ln_false = self.ln_false_points(&weights);
+        let own = |lattice: &GridLattice| lattice.with_weights(&weights);
+        match (own(&self.even), self.informed.as_ref().map(own).transpose()) {
+            (Ok(even), Ok(informed)) => self.searched(record, &even, informed.as_ref(), ln_false),
+            _ => Decoded::NOTHING,
+        }
+    }
+
+    /// All combinations of few options that fit, by meeting in the middle.
+    fn matched(&self, record: usize) -> Option<Decoded> {
+        let (matching, options) = self.matching.as_ref()?;
+        let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
+        let off = self.equations.off(record);
+        let found = matching.matches(&b, &off, MOST_POINTS, COMPARISONS)?;
+        let coordinates = |choices: &[usize]| -> Vec<i64> {
+            choices.iter().zip(options).flat_map(|(&choice, list)| list[choice].iter().copied()).collect()
+        };
+        let reach = self.equations.reach();
+        let lattice = if self.alike { None } else { self.even.with_weights(&self.equations.weights(record)).ok() };
+        let measured = lattice.as_ref().unwrap_or(&self.even);
+        let points = found.iter().map(|m| {
+            let t = coordinates(&m.choices);
+            let (misfit, _) = measured.distances(&b, &self.centre, &t);
+            let away = self.away(record, &t);
+            GridPoint { t, misfit, away }
+        });
+        let points: Vec<GridPoint> = points.filter(|point| point.misfit <= reach).collect();
+        let ln_false = if self.alike { self.ln_false } else { self.ln_false_points(&self.equations.weights(record)) };
+        Some(self.weighed(&points, true, ln_false))
+    }
+
+    /// By what is known beforehand: minus twice the logarithm of the density of a point.
+    fn away(&self, record: usize, t: &[i64]) -> f64 {
+        match (&self.informed, self.moments) {
+            (Some(lattice), Some(known)) => {
+                let mean: Vec<f64> = known.means.column(record).iter().copied().collect();
+                let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
+                lattice.distances(&b, &mean, t).1
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// The points of the lattice that fit.
+    fn searched(&self, record: usize, even: &GridLattice, informed: Option<&GridLattice>, ln_false: f64) -> Decoded {
+        let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
+        let reach = self.equations.reach();
+        let fits = |point: &GridPoint| point.misfit <= reach && self.axes.contains(&point.t);
+        if ln_false < CERTAIN.ln() {
+            // Every point that fits lies in the ball around the grid: where the list is complete,
+            // one point alone is a proof.
+            let square = reach + self.axes.reach();
+            let list = even.points_near(&b, &self.centre, square, NODES, |p| fits(p).then_some(square));
+            if list.complete || !list.points.is_empty() {
+                let points: Vec<GridPoint> = list
+                    .points
+                    .into_iter()
+                    .map(|point| GridPoint { away: self.away(record, &point.t), ..point })
+                    .collect();
+                return self.weighed(&points, list.complete, ln_false);
+            }
+        }
+        match (informed, self.moments) {
+            (Some(lattice), Some(known)) => {
+                let mean: Vec<f64> = known.means.column(record).iter().copied().collect();
+                self.likeliest(&b, &mean, lattice, self.axes.coordinates() as f64, ln_false)
+            }
+            _ => self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false),
+        }
+    }
+
+    /// The likeliest points around a centre.
+    fn likeliest(&self, b: &[f64], centre: &[f64], lattice: &GridLattice, typical: f64, ln_false: f64) -> Decoded {
+        let reach = self.equations.reach();
+        let square = reach + typical + 4.0 * (2.0 * typical).sqrt() + BESIDE;
+        let mut best = f64::INFINITY;
+        let list = lattice.points_near(b, centre, square, NODES, |point| {
+            if point.misfit > reach || !self.axes.contains(&point.t) {
+                return None;
+            }
+            best = best.min(point.away);
+            Some((best + BESIDE + reach).min(square))
+        });
+        let mut decoded = self.weighed(&list.points, list.complete, ln_false);
+        if !list.complete && decoded.t.is_some() {
+            // The rest of the ball was not looked at: as many points as its volume holds.
+            let expected = lattice.points_expected(best + decoded.misfit);
+            decoded.probability = decoded.probability.min(1.0 / (1.0 + expected));
+        }
+        decoded.certain &= list.complete;
+        decoded
+    }
+
+    /// Weighs points by what is known beforehand.
+    fn weighed(&self, points: &[GridPoint], complete: bool, ln_false: f64) -> Decoded {
+        let Some(best) = points.iter().min_by(|a, b| a.away.total_cmp(&b.away)) else { return Decoded::NOTHING };
+        let weight = |point: &GridPoint| (-0.5 * (point.away - best.away)).exp();
+        let total: f64 = points.iter().map(weight).sum();
+        let mean = complete.then(|| {
+            let sum = points.iter().map(|p| self.axes.features(&p.t) * weight(p)).reduce(|a, b| a + b);
+            sum.map(|sum| sum / total)
+        });
+        let certain = complete && points.len() == 1 && ln_false < CERTAIN.ln();
+        Decoded {
+            t: Some(best.t.clone()),
+            certain,
+            probability: 1.0 / total,
+            mean: mean.flatten(),
+            misfit: best.misfit,
+        }
+    }
+}
+
+/// The inverse of a square root of a covariance; `None` if it has none.
+fn inverse_root(covariance: &DMatrix<f64>) -> Option<DMatrix<f64>> {
+    let root = Cholesky::new(covariance.clone())?.l();
+    let identity = DMatrix::identity(root.nrows(), root.ncols());
+    root.solve_lower_triangular(&identity)
+}
+
+/// The lists of options as sums of the equations; `None` if they are too many.
+fn matching(options: &[Vec<Vec<i64>>], axes: &Axes, a: &DMatrix<f64>) -> Option<Matching> {
+    let lists: Vec<Vec<Vec<f64>>> = options
+        .iter()
+        .zip(axes.ranges())
+        .map(|(list, range)| {
+            let sum = |t: &Vec<i64>| {
+                (0..a.nrows()).map(|m| range.clone().zip(t).map(|(c, t)| a[(m, c)] * *t as f64).sum()).collect()
+            };
+            list.iter().map(sum).collect()
+        })
+        .collect();
+    Matching::new(&lists).ok()
+}

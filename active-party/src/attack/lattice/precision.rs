@@ -1,0 +1,117 @@
+//! The precision with which scores were released, read off the scores themselves.
+
+use nalgebra::DMatrix;
+
+/// Half of the distance between 1 and the next double above it.
+const HALF_ULP: f64 = 1.110_223_024_625_156_5e-16;
+/// Half the width of ln c where a score says nothing: no score of a model is so far from another.
+const OPEN: f64 = 60.0;
+/// The most decimals and significant digits that are looked for.
+const MOST_DIGITS: i32 = 12;
+
+/// The form of released scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Precision {
+    /// Doubles as they were computed.
+    Double,
+    /// Doubles that went through 32 bits.
+    Single,
+    /// Rounded to so many decimals.
+    Decimals(i32),
+    /// Rounded to so many significant digits.
+    Digits(i32),
+}
+
+impl Precision {
+    /// The coarsest form that all scores have: whoever takes rounded scores for exact decodes
+    /// nothing, and whoever takes exact ones for rounded decodes less.
+    pub(super) fn of(scores: &DMatrix<f64>) -> Self {
+        let decimals = (0..=MOST_DIGITS).map(Self::Decimals).find(|form| form.fits(scores));
+        let digits = (1..=MOST_DIGITS).map(Self::Digits).find(|form| form.fits(scores));
+        let single = Some(Self::Single).filter(|form| form.fits(scores));
+        let forms = [decimals, digits, single].into_iter().flatten();
+        let width = |form: &Self| scores.iter().map(|c| form.half_width(*c).ln()).sum::<f64>();
+        forms.max_by(|a, b| width(a).total_cmp(&width(b))).unwrap_or(Self::Double)
+    }
+
+    fn fits(self, scores: &DMatrix<f64>) -> bool {
+        scores.iter().all(|&c| {
+            let rounded = match self {
+                Self::Double => c,
+                Self::Single => f64::from(c as f32),
+                Self::Decimals(decimals) => (c * 10f64.powi(decimals)).round() / 10f64.powi(decimals),
+                Self::Digits(digits) => {
+                    let Some(unit) = unit(c, digits) else { return true };
+                    (c / unit).round() * unit
+                }
+            };
+            (rounded - c).abs() <= 4.0 * HALF_ULP * c.abs()
+        })
+    }
+
+    /// How far ln c may be from that of the score before it was rounded, at most.
+    pub(super) fn half_width(self, c: f64) -> f64 {
+        if c <= 0.0 {
+            return OPEN;
+        }
+        let half = match self {
+            Self::Double => c * HALF_ULP,
+            Self::Single => c * 2f64.powi(-24) + 1e-45,
+            Self::Decimals(decimals) => 0.5 * 10f64.powi(-decimals),
+            Self::Digits(digits) => 0.5 * unit(c, digits).unwrap_or(c),
+        };
+        let least = c - half;
+        if least > 0.0 { (c / least).ln().clamp(HALF_ULP, OPEN) } else { OPEN }
+    }
+}
+
+/// The unit of the last of so many significant digits of c; `None` for 0.
+fn unit(c: f64, digits: i32) -> Option<f64> {
+    (c > 0.0).then(|| 10f64.powi(c.log10().floor() as i32 + 1 - digits))
+}
+
+/// How far the logits of a model may be from exact ones when they are computed in doubles: `terms`
+/// is the sum of the absolute values of what is added up.
+pub(super) fn arithmetic(terms: f64, ln_score: f64) -> f64 {
+    // The sums lose half a unit of the largest partial sum for each addition, with either sign; the
+    // exponential, the quotient and the logarithm one unit each.
+    HALF_ULP * (4.0 + 2.0 * terms + 2.0 * ln_score.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_scores_is_recognised() {
+        let exact = DMatrix::from_fn(3, 40, |i, j| {
+            let z = [(0.37 * j as f64).sin(), (1.1 * j as f64).cos(), 0.2];
+            z[i].exp() / z.iter().map(|z: &f64| z.exp()).sum::<f64>()
+        });
+        assert_eq!(Precision::of(&exact), Precision::Double);
+        assert_eq!(Precision::of(&exact.map(|c| f64::from(c as f32))), Precision::Single);
+        for decimals in [1, 2, 5, 9] {
+            let rounded = exact.map(|c| (c * 10f64.powi(decimals)).round() / 10f64.powi(decimals));
+            assert_eq!(Precision::of(&rounded), Precision::Decimals(decimals));
+        }
+        for digits in [2, 3, 6] {
+            let text = exact.map(|c| format!("{c:.*e}", digits as usize - 1).parse::<f64>().unwrap());
+            assert_eq!(Precision::of(&text), Precision::Digits(digits));
+        }
+    }
+
+    #[test]
+    fn widths_hold_what_was_rounded() {
+        for form in [Precision::Single, Precision::Decimals(3), Precision::Digits(3)] {
+            for c in [0.7312345678912345_f64, 0.0521234567, 0.00123456] {
+                let released = match form {
+                    Precision::Decimals(_) => (c * 1e3).round() / 1e3,
+                    Precision::Digits(_) => format!("{c:.2e}").parse().unwrap(),
+                    _ => f64::from(c as f32),
+                };
+                assert!((released.ln() - c.ln()).abs() <= form.half_width(released), "{form:?} {c}");
+            }
+        }
+        assert_eq!(Precision::Decimals(2).half_width(0.0), OPEN);
+    }
+}
