@@ -1,9 +1,16 @@
 //! The attack `lattice`: golden cases decoded to their true grid points, and what it may never say.
 
+use nalgebra::{DMatrix, DVector};
 use serde_json::{Value, json};
-use vfl_active_party::attack::Settings;
+use vfl_active_party::attack::{
+    AdversaryView, AuxiliaryRecords, KnownModel, Method, Prior, Reconstruction, Replacement, Settings, SideInformation,
+    run as run_attack,
+};
 use vfl_active_party::cli::attack_case;
 use vfl_shared::testing::golden_cases;
+use vfl_shared::types::{FeatureBlock, ReleasedScores};
+
+use crate::fixture::{Published, Window, robot, satellite, scores};
 
 /// The answer of the attack on a case.
 fn decode(case: &Value, settings: &[(&str, &str)]) -> Value {
@@ -67,4 +74,185 @@ fn a_wrong_grid_makes_nothing_certain() {
             assert_eq!(certain, 0, "{file}, steps {by} times as wide");
         }
     }
+}
+
+/// The number of steps of each feature (d × n, in [0, 1]): one over the least gap between two values.
+fn counts(x: &DMatrix<f64>) -> Vec<f64> {
+    let of = |row: Vec<f64>| {
+        let mut values = row;
+        values.sort_by(f64::total_cmp);
+        let gaps = values.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 1e-9);
+        (1.0 / gaps.fold(1.0, f64::min)).round()
+    };
+    x.row_iter().map(|row| of(row.iter().copied().collect())).collect()
+}
+
+fn listed(values: impl IntoIterator<Item = f64>) -> String {
+    values.into_iter().map(|v| v.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// The first `n` records of a window of a published model.
+struct Subject {
+    window: Window,
+    scores: DMatrix<f64>,
+    counts: Vec<f64>,
+}
+
+impl Subject {
+    fn new(published: &Published, k0: usize, d: usize, n: usize) -> Self {
+        let whole = published.window(k0, d);
+        let scores = published.scores().matrix().columns(0, n).into_owned();
+        let counts = counts(&whole.truth);
+        let active = FeatureBlock::new(whole.active.matrix().columns(0, n).into_owned()).unwrap();
+        let window = Window { active, truth: whole.truth.columns(0, n).into_owned(), model: whole.model };
+        Self { window, scores, counts }
+    }
+
+    fn steps(&self) -> String {
+        listed(self.counts.iter().map(|n| 1.0 / n))
+    }
+
+    /// (exact, certain, certain and wrong) of the attack on scores that were changed like this.
+    fn attacked(&self, release: impl Fn(f64) -> f64, settings: &[(&str, &str)]) -> (usize, usize, usize) {
+        let released = ReleasedScores::Numbers(self.scores.map(release));
+        let settings = Settings::read(settings.iter().copied()).unwrap();
+        let attack = Method::Lattice.build(&settings);
+        let found = run_attack(&*attack, &self.window.view(&released), 1).unwrap();
+        self.tally(&found)
+    }
+
+    fn tally(&self, found: &Reconstruction) -> (usize, usize, usize) {
+        let right: Vec<bool> = (0..self.scores.ncols())
+            .map(|j| (found.estimates.column(j) - self.window.truth.column(j)).amax() <= 1e-9)
+            .collect();
+        let wrong = found.certain.iter().zip(&right).filter(|(certain, right)| **certain && !**right).count();
+        let count = |of: &[bool]| of.iter().filter(|v| **v).count();
+        (count(&right), count(&found.certain), wrong)
+    }
+}
+
+fn digits(digits: usize) -> impl Fn(f64) -> f64 {
+    move |c| format!("{c:.*e}", digits - 1).parse().unwrap()
+}
+
+/// Ranges and grid are known, nothing else; the papers' attacks err by half of the spread there.
+#[test]
+fn exact_scores_of_published_models_give_back_all_features() {
+    for (published, k0, d) in [(satellite(), 0, 6), (satellite(), 18, 18), (satellite(), 3, 24), (robot(), 0, 4)] {
+        let subject = Subject::new(published, k0, d, 60);
+        let known = subject.attacked(|c| c, &[("step", &subject.steps())]);
+        assert_eq!(known, (60, 60, 0), "{d} features from {k0}");
+        // The schema has ranges in the features' own units and no step: whole numbers, and thousandths.
+        let unit = if published.w.nrows() == 4 { 0.001 } else { 1.0 };
+        let widths = listed(subject.counts.iter().map(|n| n * unit));
+        let sought = subject.attacked(|c| c, &[("width", &widths)]);
+        assert_eq!(sought, (60, 60, 0), "{d} features from {k0}, grid not known");
+    }
+}
+
+/// Fewer digits tell fewer bits: what the grid alone leaves open, means and covariances of 200 other records may decide. Nothing
+/// that is certain is wrong at any precision.
+#[test]
+fn rounded_scores_give_back_as_much_as_their_digits_tell() {
+    let subject = Subject::new(satellite(), 18, 18, 60);
+    let steps = subject.steps();
+    let whole = satellite().window(18, 18);
+    let others = |m: &DMatrix<f64>| m.columns(1000, 200).into_owned();
+    let prior = Prior::of_records(&others(&whole.truth), &others(whole.active.matrix())).unwrap();
+    for (kept, least, informed_least) in [(8, 55, 55), (6, 0, 55), (5, 0, 30), (3, 0, 0)] {
+        let (alone, _, wrong) = subject.attacked(digits(kept), &[("step", &steps)]);
+        let released = ReleasedScores::Numbers(subject.scores.map(digits(kept)));
+        let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
+        let attack = Method::InformedLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+        let view = subject.window.view(&released).with_side_information(side);
+        let (informed, certain, false_claims) = subject.tally(&run_attack(&*attack, &view, 1).unwrap());
+        println!("18 features, {kept} digits: {alone} of 60 exact, {informed} with moments, {certain} certain");
+        assert!(alone >= least && informed >= informed_least, "{kept} digits: {alone}, {informed}");
+        assert_eq!((wrong, false_claims), (0, 0), "{kept} digits");
+        assert!(kept > 3 || (alone, informed) == (0, 0), "three digits tell too little");
+    }
+    let single = Subject::new(satellite(), 0, 12, 60);
+    let (exact, _, wrong) = single.attacked(|c| f64::from(c as f32), &[("step", &single.steps())]);
+    println!("12 features, 32-bit floats: {exact} of 60 exact");
+    assert!(exact >= 55 && wrong == 0, "32-bit floats: {exact} exact");
+}
+
+/// A temperature changes no bit of what the scores tell whoever knows it.
+#[test]
+fn a_temperature_protects_nothing() {
+    let mut subject = Subject::new(satellite(), 18, 18, 60);
+    let steps = subject.steps();
+    for mut c in subject.scores.column_iter_mut() {
+        let cooled = c.map(|c| (c.ln() / 4.0).exp());
+        c.copy_from(&(&cooled / cooled.sum()));
+    }
+    let policy = "temperature (temperature = 4.0)";
+    assert_eq!(subject.attacked(|c| c, &[("step", &steps), ("policy", policy)]), (60, 60, 0));
+    let (_, certain, _) = subject.attacked(|c| c, &[("step", &steps)]);
+    assert_eq!(certain, 0, "whoever takes them for the model's own scores decodes nothing");
+}
+
+/// 25 records known whole give the weights to all digits, and those all other records.
+#[test]
+fn known_records_serve_in_place_of_the_weights() {
+    let subject = Subject::new(satellite(), 18, 18, 100);
+    let part = |m: &DMatrix<f64>, from: usize, n: usize| m.columns(from, n).into_owned();
+    let (y, x) = (subject.window.active.matrix(), &subject.window.truth);
+    let known = AuxiliaryRecords::new(
+        FeatureBlock::new(part(y, 0, 25)).unwrap(),
+        FeatureBlock::new(part(x, 0, 25)).unwrap(),
+        ReleasedScores::Numbers(part(&subject.scores, 0, 25)),
+        Replacement::default(),
+    )
+    .unwrap();
+    let model = &subject.window.model;
+    let hidden = KnownModel::black_box(model.active_weights().clone(), model.bias().clone(), 18).unwrap();
+    let active = FeatureBlock::new(part(y, 25, 75)).unwrap();
+    let released = ReleasedScores::Numbers(part(&subject.scores, 25, 75));
+    let side = SideInformation { auxiliary: Some(&known), ..SideInformation::default() };
+    let view = AdversaryView::new(&hidden, &active, &released, Replacement::default()).unwrap();
+    let settings = Settings::read([("base", "lattice"), ("step", subject.steps().as_str())]).unwrap();
+    let attack = Method::ShadowModel.build(&settings);
+    let found = run_attack(&*attack, &view.with_side_information(side), 1).unwrap();
+    let right = |j: &usize| (found.estimates.column(*j) - x.column(j + 25)).amax() <= 1e-9;
+    let exact = (0..75).filter(right).count();
+    let wrong = (0..75).filter(|j| found.certain[*j] && !right(j)).count();
+    println!("weights from 25 records: {exact} of 75 exact, {:?}", found.remarks);
+    assert!(exact >= 70 && wrong == 0, "{exact} exact, {wrong} wrong");
+}
+
+/// Features of full precision lie on no grid that is tried.
+#[test]
+fn features_off_every_grid_are_never_certain() {
+    let mut subject = Subject::new(satellite(), 18, 18, 60);
+    let widths = listed(subject.counts.clone());
+    let off = DMatrix::from_fn(18, 60, |i, j| 0.004 * (1.0 + (7.3 * i as f64 + 1.7 * j as f64).sin()));
+    subject.window.truth = (&subject.window.truth * 0.99) + &off;
+    let mut all = subject.window.model.passive_weights().unwrap() * &subject.window.truth;
+    all += subject.window.model.active_weights() * subject.window.active.matrix();
+    for mut z in all.column_iter_mut() {
+        z += subject.window.model.bias();
+        let e = z.map(f64::exp);
+        z.copy_from(&(&e / e.sum()));
+    }
+    subject.scores = all;
+    for settings in [[("width", widths.as_str())], [("step", subject.steps().as_str())]] {
+        let (_, certain, _) = subject.attacked(|c| c, &settings);
+        assert_eq!(certain, 0, "{settings:?}");
+    }
+}
+
+/// Two features with the same weights can change places: the scores do not tell which is which.
+#[test]
+fn features_that_can_change_places_are_not_certain() {
+    let w = DMatrix::from_row_slice(2, 3, &[0.31, 0.31, -0.73, -0.31, -0.31, 0.73]);
+    let model = KnownModel::white_box(DMatrix::zeros(2, 0), DVector::zeros(2), w.clone()).unwrap();
+    let x = DMatrix::from_column_slice(3, 2, &[0.1, 0.4, 0.7, 0.2, 0.2, 0.5]);
+    let scores = scores(&w, &DVector::zeros(2), &x).matrix().clone();
+    let released = ReleasedScores::Numbers(scores);
+    let active = FeatureBlock::new(DMatrix::zeros(0, 2)).unwrap();
+    let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
+    let settings = Settings::read([("step", "0.1")]).unwrap();
+    let found = run_attack(&*Method::Lattice.build(&settings), &view, 1).unwrap();
+    assert_eq!(found.certain, [false, false]);
 }

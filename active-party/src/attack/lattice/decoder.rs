@@ -190,13 +190,15 @@ impl<'a> Decoder<'a> {
                 return self.weighed(&points, list.complete, ln_false);
             }
         }
-        match (informed, self.moments) {
-            (Some(lattice), Some(known)) => {
-                let mean: Vec<f64> = known.means.column(record).iter().copied().collect();
-                self.likeliest(&b, &mean, lattice, self.axes.coordinates() as f64, ln_false)
+        if let (Some(lattice), Some(known)) = (informed, self.moments) {
+            let mean: Vec<f64> = known.means.column(record).iter().copied().collect();
+            let decoded = self.likeliest(&b, &mean, lattice, self.axes.coordinates() as f64, ln_false);
+            if decoded.t.is_some() {
+                return decoded;
             }
-            _ => self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false),
+            // A record far from what is usual may still be the only one that fits.
         }
+        self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false)
     }
 
     /// The likeliest points around a centre.
