@@ -71,7 +71,7 @@ impl Attack for Collusion {
         side.prior = prior.as_ref();
         let view = view.with_active(&reduced, &y)?.with_side_information(side);
         let found = match &self.knowledge {
-            nothing if *nothing == StatedKnowledge::default() => self.inner.reconstruct(&view, rng)?,
+            nothing if nothing.leaves_attacks() => self.inner.reconstruct(&view, rng)?,
             stated => {
                 let of_others = stated.about(features.len())?.select(&others);
                 of_others.inform(&*self.inner, stated.exact, &view, rng)?

@@ -46,6 +46,29 @@ static DISCRETE: Setting<bool> = Setting {
         _ => None,
     },
 };
+static STEP: Setting<Vec<f64>> = Setting {
+    key: "step",
+    takes: "the distance of neighbouring values of each passive feature, as a share of its range: one number for all, or one for each, \
+            with commas; 0 is not known (default)",
+    read: |value| numbers(value, ','),
+};
+static GROUPS: Setting<Vec<(usize, usize)>> = Setting {
+    key: "groups",
+    takes: "columns of which exactly one is 1: first-last of each group, with commas (as 0-3,4-9)",
+    read: |value| {
+        let group = |text: &str| {
+            let (first, last) = text.split_once('-')?;
+            Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+        };
+        value.split(',').map(group).collect()
+    },
+};
+static WIDTH: Setting<Vec<f64>> = Setting {
+    key: "width",
+    takes: "the width of each feature's declared range in its own units, for grids that have to be found: one number for all, or one \
+            for each, with commas; 0 is not known (default)",
+    read: |value| numbers(value, ','),
+};
 
 impl From<&Settings> for StatedKnowledge {
     fn from(settings: &Settings) -> Self {
@@ -55,6 +78,9 @@ impl From<&Settings> for StatedKnowledge {
             binary: settings.get(&BINARY),
             levels: settings.get(&LEVELS).unwrap_or_default(),
             exact: settings.get(&DISCRETE).unwrap_or_default(),
+            step: settings.get(&STEP).unwrap_or_default(),
+            groups: settings.get(&GROUPS).unwrap_or_default(),
+            width: settings.get(&WIDTH).unwrap_or_default(),
         }
     }
 }
@@ -67,12 +93,15 @@ impl StatedKnowledge {
     }
 
     /// The settings that state it.
-    pub(super) const SETTINGS: &'static [&'static dyn AnySetting] = &[&LOWER, &UPPER, &BINARY, &LEVELS, &DISCRETE];
+    pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
+        &[&LOWER, &UPPER, &BINARY, &LEVELS, &DISCRETE, &STEP, &GROUPS, &WIDTH];
 
-    /// An attack that makes use of it; `attack` itself if nothing is stated.
+    /// An attack that makes use of it; `attack` itself if nothing is stated of the ranges and
+    /// levels. Grids, groups and widths do not change an attack that does not look at them, so
+    /// that those of the papers give what they give without.
     #[must_use]
     pub fn wrap(&self, attack: Box<dyn Attack>) -> Box<dyn Attack> {
-        if *self == Self::default() { attack } else { Box::new(Informed { attack, stated: self.clone() }) }
+        if self.leaves_attacks() { attack } else { Box::new(Informed { attack, stated: self.clone() }) }
     }
 }
 

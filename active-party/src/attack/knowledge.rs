@@ -1,5 +1,8 @@
-//! What the adversary knows of the passive features beyond [0, 1]: other ranges, and values of which there are only a few
-//! (R section IX: "sparse values").
+//! What the adversary knows of the passive features beyond [0, 1]: other ranges, values of which
+//! there are only a few (R section IX: "sparse values"), and the grids and one-hot groups of a
+//! public schema.
+
+use std::ops::Range;
 
 /// Why a statement about the features was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -36,6 +39,35 @@ pub enum KnowledgeError {
         /// Its greatest.
         upper: f64,
     },
+    /// A step that is not one.
+    #[error(
+        "the step of feature {feature} is {got}, expected a share of its range: above 0, at most 1, with 1/step a whole number \
+         (0 in the setting where it is not known)"
+    )]
+    Step {
+        /// Position of the feature.
+        feature: usize,
+        /// What came.
+        got: f64,
+    },
+    /// A width that is not one.
+    #[error(
+        "the width of feature {feature} is {got}, expected a finite number above 0 (0 in the setting where it is not known)"
+    )]
+    Width {
+        /// Position of the feature.
+        feature: usize,
+        /// What came.
+        got: f64,
+    },
+    /// A group without a column, or with columns of another one.
+    #[error("group {first}-{last} has no column or shares one with another group: give first-last of each, apart")]
+    Group {
+        /// Position of its first column.
+        first: usize,
+        /// Position of its last one.
+        last: usize,
+    },
     /// A position behind the last feature.
     #[error("feature {got} is named, expected 0 to {} ({features} features)", .features.saturating_sub(1))]
     Position {
@@ -46,12 +78,17 @@ pub enum KnowledgeError {
     },
 }
 
-/// What is known of d passive features: the range of each, and for some the values they take.
+/// What is known of d passive features: the range of each, for some the values they take or the
+/// grid they lie on, and which of them are the columns of one category.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureKnowledge {
     ranges: Vec<(f64, f64)>,
     /// In rising order, without repeats.
     levels: Vec<Option<Vec<f64>>>,
+    steps: Vec<Option<f64>>,
+    /// In rising order, apart.
+    groups: Vec<Range<usize>>,
+    widths: Vec<Option<f64>>,
 }
 
 impl FeatureKnowledge {
@@ -77,7 +114,52 @@ impl FeatureKnowledge {
                 levels.dedup();
             }
         }
-        Ok(Self { ranges, levels })
+        let unknown = vec![None; ranges.len()];
+        Ok(Self { ranges, levels, steps: unknown.clone(), groups: Vec::new(), widths: unknown })
+    }
+
+    /// The same with grids. `steps` has, for each feature, the distance of neighbouring values as
+    /// a share of its range, in (0, 1] and 1 over a whole number (to 1e-9); `groups` the columns
+    /// of each category, exactly one of which is 1 in a record; `widths` the width of each
+    /// declared range in the units of the feature's owner, above 0, for grids that have to be
+    /// found.
+    ///
+    /// # Errors
+    /// [`KnowledgeError`] if `steps` or `widths` are of another number of features, or for a step, a width or a group that
+    /// cannot be: columns behind the last feature, no column, or one in two groups.
+    pub fn with_grid(
+        self,
+        steps: Vec<Option<f64>>,
+        mut groups: Vec<Range<usize>>,
+        widths: Vec<Option<f64>>,
+    ) -> Result<Self, KnowledgeError> {
+        let features = self.features();
+        for (what, got) in [("steps", steps.len()), ("widths", widths.len())] {
+            if got != features {
+                return Err(KnowledgeError::Length { what, expected: features, got });
+            }
+        }
+        for (feature, (step, width)) in steps.iter().zip(&widths).enumerate() {
+            if let Some(got) = step.filter(|step| !divides_range(*step)) {
+                return Err(KnowledgeError::Step { feature, got });
+            }
+            if let Some(got) = width.filter(|width| !(*width > 0.0 && width.is_finite())) {
+                return Err(KnowledgeError::Width { feature, got });
+            }
+        }
+        groups.sort_by_key(|group| group.start);
+        let mut free = 0;
+        for group in &groups {
+            let (first, last) = (group.start, group.end.saturating_sub(1));
+            if group.is_empty() || first < free {
+                return Err(KnowledgeError::Group { first, last });
+            }
+            if group.end > features {
+                return Err(KnowledgeError::Position { got: last, features });
+            }
+            free = group.end;
+        }
+        Ok(Self { steps, groups, widths, ..self })
     }
 
     /// Number of features, d.
@@ -98,28 +180,71 @@ impl FeatureKnowledge {
         &self.levels
     }
 
+    /// The distance of neighbouring values of each feature as a share of its range, where it is
+    /// known.
+    #[must_use]
+    pub fn steps(&self) -> &[Option<f64>] {
+        &self.steps
+    }
+
+    /// The columns of each category, in rising order and apart: exactly one column of each is 1 in
+    /// a record.
+    #[must_use]
+    pub fn groups(&self) -> &[Range<usize>] {
+        &self.groups
+    }
+
+    /// The width of each declared range in the units of the feature's owner, where it is known.
+    #[must_use]
+    pub fn widths(&self) -> &[Option<f64>] {
+        &self.widths
+    }
+
     /// Refuses another number of features.
     pub(super) fn fits(&self, expected: usize) -> Result<(), KnowledgeError> {
         let got = self.features();
         if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what: "ranges", expected, got }) }
     }
 
-    /// What is known of the features at these positions.
+    /// What is known of the features at these positions. A group is known on only where all its
+    /// columns are among them, side by side: without one of them none of the others need be 1.
     pub(super) fn select(&self, positions: &[usize]) -> Self {
-        let of = |at: &usize| Some((*self.ranges.get(*at)?, self.levels.get(*at)?.clone()));
-        let (ranges, levels) = positions.iter().filter_map(of).unzip();
-        Self { ranges, levels }
+        fn at<T: Clone>(all: &[T], positions: &[usize]) -> Vec<T> {
+            positions.iter().filter_map(|&at| all.get(at).cloned()).collect()
+        }
+        let moved = |group: &Range<usize>| {
+            let first = positions.iter().position(|&at| at == group.start)?;
+            let whole = group.clone().zip(first..).all(|(column, place)| positions.get(place) == Some(&column));
+            whole.then(|| first..first + group.len())
+        };
+        let mut groups: Vec<_> = self.groups.iter().filter_map(moved).collect();
+        groups.sort_by_key(|group| group.start);
+        Self {
+            ranges: at(&self.ranges, positions),
+            levels: at(&self.levels, positions),
+            steps: at(&self.steps, positions),
+            groups,
+            widths: at(&self.widths, positions),
+        }
     }
 
     /// The same in units of each range, (x − lower) / (upper − lower), for the features that are not known already.
     pub(super) fn in_units(&self) -> Result<Self, KnowledgeError> {
-        let open = self.ranges.iter().zip(&self.levels).filter(|((lower, upper), _)| lower < upper);
+        let is_open = |at: &usize| self.ranges.get(*at).is_some_and(|(lower, upper)| lower < upper);
+        let open = self.select(&(0..self.features()).filter(is_open).collect::<Vec<_>>());
         let unit = |value: f64, (lower, upper): (f64, f64)| ((value - lower) / (upper - lower)).clamp(0.0, 1.0);
-        let levels: Vec<_> = open
-            .map(|(&range, levels)| levels.as_ref().map(|l| l.iter().map(|&v| unit(v, range)).collect::<Vec<_>>()))
-            .collect();
-        Self::new(vec![(0.0, 1.0); levels.len()], levels)
+        let in_unit = |(&range, levels): (&(f64, f64), &Option<Vec<f64>>)| {
+            levels.as_ref().map(|l| l.iter().map(|&v| unit(v, range)).collect::<Vec<_>>())
+        };
+        let levels: Vec<_> = open.ranges.iter().zip(&open.levels).map(in_unit).collect();
+        Self::new(vec![(0.0, 1.0); levels.len()], levels)?.with_grid(open.steps, open.groups, open.widths)
     }
+}
+
+/// Whether a step, as a share of the range, fits into it a whole number of times.
+fn divides_range(step: f64) -> bool {
+    let times = 1.0 / step;
+    step > 0.0 && step <= 1.0 && times.is_finite() && (times - times.round()).abs() <= 1e-9 * times
 }
 
 /// Knowledge as settings state it, before the number of features is at hand.
@@ -135,6 +260,14 @@ pub struct StatedKnowledge {
     pub levels: Vec<(usize, Vec<f64>)>,
     /// Try all assignments of two-valued features ([`ExactBinary`](super::ExactBinary)) instead of going to the nearest value ([`Snap`](super::Snap)).
     pub exact: bool,
+    /// Distances of neighbouring values as shares of the ranges: none, one for all features, or
+    /// one for each; 0 is not known.
+    pub step: Vec<f64>,
+    /// First and last position of the columns of each category.
+    pub groups: Vec<(usize, usize)>,
+    /// Widths of the declared ranges in their owners' units: none, one for all features, or one
+    /// for each; 0 is not known.
+    pub width: Vec<f64>,
 }
 
 impl StatedKnowledge {
@@ -143,14 +276,14 @@ impl StatedKnowledge {
     /// # Errors
     /// [`KnowledgeError`] if it is about another number of features, or cannot be.
     pub fn about(&self, features: usize) -> Result<FeatureKnowledge, KnowledgeError> {
-        let ends = |what, given: &[f64], default| match given {
+        let each = |what, given: &[f64], default| match given {
             [] => Ok(vec![default; features]),
             [one] => Ok(vec![*one; features]),
-            each if each.len() == features => Ok(each.to_vec()),
-            each => Err(KnowledgeError::Length { what, expected: features, got: each.len() }),
+            all if all.len() == features => Ok(all.to_vec()),
+            all => Err(KnowledgeError::Length { what, expected: features, got: all.len() }),
         };
-        let lower = ends("lower ends", &self.lower, 0.0)?;
-        let ranges: Vec<_> = lower.into_iter().zip(ends("upper ends", &self.upper, 1.0)?).collect();
+        let lower = each("lower ends", &self.lower, 0.0)?;
+        let ranges: Vec<_> = lower.into_iter().zip(each("upper ends", &self.upper, 1.0)?).collect();
         let mut levels = vec![None; features];
         let mut set = |got: usize, values: Vec<f64>| match levels.get_mut(got) {
             Some(levels) => {
@@ -166,6 +299,56 @@ impl StatedKnowledge {
             Some(Some(positions)) => positions.iter().try_for_each(|&at| set(at, ends_of(at)))?,
         }
         self.levels.iter().try_for_each(|(at, values)| set(*at, values.clone()))?;
-        FeatureKnowledge::new(ranges, levels)
+        let known = |values: Vec<f64>| values.into_iter().map(|v| (v != 0.0).then_some(v)).collect();
+        let steps = known(each("steps", &self.step, 0.0)?);
+        let widths = known(each("widths", &self.width, 0.0)?);
+        let groups = self.groups.iter().map(|&(first, last)| first..last.saturating_add(1)).collect();
+        FeatureKnowledge::new(ranges, levels)?.with_grid(steps, groups, widths)
+    }
+
+    /// Whether it leaves every attack as it is: grids, groups and widths alone are for the attacks
+    /// that search them.
+    pub(super) fn leaves_attacks(&self) -> bool {
+        let searched =
+            Self { step: self.step.clone(), groups: self.groups.clone(), width: self.width.clone(), ..Self::default() };
+        *self == searched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::single_range_in_vec_init)]
+    use super::*;
+
+    fn seven() -> FeatureKnowledge {
+        let stated = StatedKnowledge {
+            upper: vec![1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 4.0],
+            lower: vec![0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+            step: vec![0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 0.25],
+            groups: vec![(1, 2), (4, 5)],
+            width: vec![2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 8.0],
+            ..StatedKnowledge::default()
+        };
+        stated.about(7).unwrap()
+    }
+
+    #[test]
+    fn what_is_selected_keeps_its_own_grid_and_whole_groups() {
+        let of = seven().select(&[6, 4, 5, 1]);
+        assert_eq!(of.steps(), [Some(0.25), Some(1.0), Some(1.0), Some(1.0)]);
+        assert_eq!(of.widths(), [Some(8.0), None, None, None]);
+        // Of the group 1, 2 one column is left out.
+        assert_eq!(of.groups(), [1..3]);
+        // Columns in another order are no run of columns.
+        assert_eq!(seven().select(&[5, 4]).groups(), []);
+    }
+
+    #[test]
+    fn in_units_of_the_ranges_groups_move_with_their_columns() {
+        // Feature 3 is known, and not there.
+        let units = seven().in_units().unwrap();
+        assert_eq!(units.ranges(), [(0.0, 1.0); 6]);
+        assert_eq!(units.groups(), [1..3, 3..5]);
+        assert_eq!((units.steps()[5], units.widths()[5]), (Some(0.25), Some(8.0)));
     }
 }

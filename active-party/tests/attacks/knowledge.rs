@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
     AdversaryView, Attack, AttackError, Constant, Ended, FeatureKnowledge, KnowledgeError, KnownModel, MAX_BINARY,
-    Method, Reconstruction, Replacement, Settings, Snap,
+    Method, Reconstruction, Replacement, Settings, Snap, StatedKnowledge,
 };
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -332,4 +332,75 @@ fn what_does_not_fit_is_refused() {
     let refused = wide.with(Method::HalfStar, &[("binary", "all"), ("discrete", "exact")]);
     assert_eq!(refused.err(), Some(AttackError::Binary { got: MAX_BINARY + 1, limit: MAX_BINARY }));
     assert!(wide.with(Method::HalfStar, &[("binary", "all")]).is_ok());
+}
+
+/// What the settings of the public schema say of `features` features.
+fn grid(features: usize, settings: &[(&str, &str)]) -> Result<FeatureKnowledge, KnowledgeError> {
+    StatedKnowledge::from(&Settings::read(settings.iter().copied()).unwrap()).about(features)
+}
+
+#[test]
+fn grids_groups_and_widths_are_read_from_settings() {
+    let known = grid(6, &[("step", "0.01,0,1,1,1,0.5"), ("groups", "2-4"), ("width", "20,3.5,0,0,0,2")]).unwrap();
+    assert_eq!(known.steps(), [Some(0.01), None, Some(1.0), Some(1.0), Some(1.0), Some(0.5)]);
+    assert_eq!(known.groups(), [2..5]);
+    assert_eq!(known.widths(), [Some(20.0), Some(3.5), None, None, None, Some(2.0)]);
+    assert_eq!(known.ranges(), [(0.0, 1.0); 6]);
+    let all = grid(3, &[("step", "0.25"), ("groups", "1-2, 0-0"), ("width", "7")]).unwrap();
+    assert_eq!((all.steps(), all.widths()), (&[Some(0.25); 3][..], &[Some(7.0); 3][..]));
+    assert_eq!(all.groups(), [0..1, 1..3]);
+    let silent = grid(2, &[]).unwrap();
+    assert_eq!((silent.steps(), silent.widths(), silent.groups().len()), (&[None; 2][..], &[None; 2][..], 0));
+}
+
+#[test]
+fn grids_that_cannot_be_are_refused_by_name() {
+    let step = |got| KnowledgeError::Step { feature: 1, got };
+    let length = |what, got| KnowledgeError::Length { what, expected: 3, got };
+    let cases: [(&str, &str, KnowledgeError); 14] = [
+        ("step", "1,-0.5,1", step(-0.5)),
+        ("step", "1,1.5,1", step(1.5)),
+        ("step", "1,0.3,1", step(0.3)),
+        ("step", "1,0.33333,1", step(0.33333)),
+        ("step", "1,1e-320,1", step(1e-320)),
+        ("step", "1,1", length("steps", 2)),
+        ("width", "1,1,1,1", length("widths", 4)),
+        ("width", "1,-2,1", KnowledgeError::Width { feature: 1, got: -2.0 }),
+        ("groups", "0-3", KnowledgeError::Position { got: 3, features: 3 }),
+        ("groups", "0-18446744073709551615", KnowledgeError::Position { got: usize::MAX - 1, features: 3 }),
+        ("groups", "0-1,1-2", KnowledgeError::Group { first: 1, last: 2 }),
+        ("groups", "1-2,0-1", KnowledgeError::Group { first: 1, last: 2 }),
+        ("groups", "0-1,0-1", KnowledgeError::Group { first: 0, last: 1 }),
+        ("groups", "2-1", KnowledgeError::Group { first: 2, last: 1 }),
+    ];
+    for (key, value, refusal) in cases {
+        assert_eq!(grid(3, &[(key, value)]).err(), Some(refusal), "{key} = {value}");
+    }
+    for bad in
+        [("step", "a"), ("step", "inf"), ("width", "nan"), ("groups", "1"), ("groups", "0-1,"), ("groups", "-1-2")]
+    {
+        assert!(Settings::read([bad]).is_err(), "{bad:?}");
+    }
+    // Thirds, as a schema writes them, divide the range.
+    assert_eq!(grid(1, &[("step", "0.3333333333333333")]).unwrap().steps(), [Some(1.0 / 3.0)]);
+    let known = FeatureKnowledge::new(vec![(0.0, 1.0)], vec![None]).unwrap();
+    let nan = known.with_grid(vec![Some(f64::NAN)], Vec::new(), vec![None]);
+    assert!(matches!(nan, Err(KnowledgeError::Step { feature: 0, .. })));
+}
+
+/// The attacks of the papers are left as they are by what only a search makes use of, to the bit,
+/// and do not even look at it.
+#[test]
+fn grids_leave_the_attacks_of_the_papers_alone() {
+    let world = World::drawn(3, 5, 6, 31);
+    for method in METHODS {
+        let plain = world.with(method, &[]).unwrap();
+        for settings in
+            [[("step", "0.5"), ("groups", "0-4"), ("width", "3")], [("step", "2"), ("groups", "0-9"), ("width", "1,1")]]
+        {
+            assert_eq!(world.with(method, &settings).unwrap().estimates, plain.estimates, "{method}");
+        }
+        let informed = world.with(method, &[("upper", "0.5"), ("step", "0.5")]).unwrap();
+        assert_eq!(informed.estimates, world.with(method, &[("upper", "0.5")]).unwrap().estimates, "{method}");
+    }
 }
