@@ -96,8 +96,9 @@ impl StatedKnowledge {
     pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
         &[&LOWER, &UPPER, &BINARY, &LEVELS, &DISCRETE, &STEP, &GROUPS, &WIDTH];
 
-    /// An attack that makes use of it; `attack` itself if nothing is stated of the ranges and levels. Grids, groups and widths do
-    /// not change an attack that does not look at them, so that those of the papers give what they give without.
+    /// An attack that makes use of it; `attack` itself if nothing is stated of the ranges and
+    /// levels. Grids, groups and widths do not change an attack that does not look at them, so
+    /// that those of the papers give what they give without.
     #[must_use]
     pub fn wrap(&self, attack: Box<dyn Attack>) -> Box<dyn Attack> {
         if self.leaves_attacks() { attack } else { Box::new(Informed { attack, stated: self.clone() }) }

@@ -1,5 +1,6 @@
-//! What the adversary knows of the passive features beyond [0, 1]: other ranges, values of which there are only a few
-//! (R section IX: "sparse values"), and the grids and one-hot groups of a public schema.
+//! What the adversary knows of the passive features beyond [0, 1]: other ranges, values of which
+//! there are only a few (R section IX: "sparse values"), and the grids and one-hot groups of a
+//! public schema.
 
 use std::ops::Range;
 
@@ -77,8 +78,8 @@ pub enum KnowledgeError {
     },
 }
 
-/// What is known of d passive features: the range of each, for some the values they take or the grid they lie on, and which
-/// of them are the columns of one category.
+/// What is known of d passive features: the range of each, for some the values they take or the
+/// grid they lie on, and which of them are the columns of one category.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureKnowledge {
     ranges: Vec<(f64, f64)>,
@@ -117,9 +118,11 @@ impl FeatureKnowledge {
         Ok(Self { ranges, levels, steps: unknown.clone(), groups: Vec::new(), widths: unknown })
     }
 
-    /// The same with grids. `steps` has, for each feature, the distance of neighbouring values as a share of its range, in (0, 1]
-    /// and 1 over a whole number (to 1e-9); `groups` the columns of each category, exactly one of which is 1 in a record;
-    /// `widths` the width of each declared range in the units of the feature's owner, above 0, for grids that have to be found.
+    /// The same with grids. `steps` has, for each feature, the distance of neighbouring values as
+    /// a share of its range, in (0, 1] and 1 over a whole number (to 1e-9); `groups` the columns
+    /// of each category, exactly one of which is 1 in a record; `widths` the width of each
+    /// declared range in the units of the feature's owner, above 0, for grids that have to be
+    /// found.
     ///
     /// # Errors
     /// [`KnowledgeError`] if `steps` or `widths` are of another number of features, or for a step, a width or a group that
@@ -177,13 +180,15 @@ impl FeatureKnowledge {
         &self.levels
     }
 
-    /// The distance of neighbouring values of each feature as a share of its range, where it is known.
+    /// The distance of neighbouring values of each feature as a share of its range, where it is
+    /// known.
     #[must_use]
     pub fn steps(&self) -> &[Option<f64>] {
         &self.steps
     }
 
-    /// The columns of each category, in rising order and apart: exactly one column of each is 1 in a record.
+    /// The columns of each category, in rising order and apart: exactly one column of each is 1 in
+    /// a record.
     #[must_use]
     pub fn groups(&self) -> &[Range<usize>] {
         &self.groups
@@ -201,8 +206,8 @@ impl FeatureKnowledge {
         if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what: "ranges", expected, got }) }
     }
 
-    /// What is known of the features at these positions. A group is known on only where all its columns are among them, side by
-    /// side: without one of them none of the others need be 1.
+    /// What is known of the features at these positions. A group is known on only where all its
+    /// columns are among them, side by side: without one of them none of the others need be 1.
     pub(super) fn select(&self, positions: &[usize]) -> Self {
         fn at<T: Clone>(all: &[T], positions: &[usize]) -> Vec<T> {
             positions.iter().filter_map(|&at| all.get(at).cloned()).collect()
@@ -255,11 +260,13 @@ pub struct StatedKnowledge {
     pub levels: Vec<(usize, Vec<f64>)>,
     /// Try all assignments of two-valued features ([`ExactBinary`](super::ExactBinary)) instead of going to the nearest value ([`Snap`](super::Snap)).
     pub exact: bool,
-    /// Distances of neighbouring values as shares of the ranges: none, one for all features, or one for each; 0 is not known.
+    /// Distances of neighbouring values as shares of the ranges: none, one for all features, or
+    /// one for each; 0 is not known.
     pub step: Vec<f64>,
     /// First and last position of the columns of each category.
     pub groups: Vec<(usize, usize)>,
-    /// Widths of the declared ranges in their owners' units: none, one for all features, or one for each; 0 is not known.
+    /// Widths of the declared ranges in their owners' units: none, one for all features, or one
+    /// for each; 0 is not known.
     pub width: Vec<f64>,
 }
 
@@ -299,7 +306,8 @@ impl StatedKnowledge {
         FeatureKnowledge::new(ranges, levels)?.with_grid(steps, groups, widths)
     }
 
-    /// Whether it leaves every attack as it is: grids, groups and widths alone are for the attacks that search them.
+    /// Whether it leaves every attack as it is: grids, groups and widths alone are for the attacks
+    /// that search them.
     pub(super) fn leaves_attacks(&self) -> bool {
         let searched =
             Self { step: self.step.clone(), groups: self.groups.clone(), width: self.width.clone(), ..Self::default() };

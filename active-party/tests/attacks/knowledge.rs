@@ -388,7 +388,8 @@ fn grids_that_cannot_be_are_refused_by_name() {
     assert!(matches!(nan, Err(KnowledgeError::Step { feature: 0, .. })));
 }
 
-/// The attacks of the papers are left as they are by what only a search makes use of, to the bit, and do not even look at it.
+/// The attacks of the papers are left as they are by what only a search makes use of, to the bit,
+/// and do not even look at it.
 #[test]
 fn grids_leave_the_attacks_of_the_papers_alone() {
     let world = World::drawn(3, 5, 6, 31);
