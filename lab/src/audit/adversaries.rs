@@ -51,10 +51,19 @@ impl<'a> Adversaries<'a> {
         if self.attacks.is_empty() && self.helped.attacks() == 0 { &[] } else { &self.plan.policies }
     }
 
+    /// Whether an adversary decodes scores to the grid of the features.
+    fn counts(&self) -> bool {
+        self.attacks.iter().any(|attack| attack.method() == Method::Lattice)
+    }
+
     /// What the scorings of all attacks take, at most.
     pub(super) fn needs(&self) -> Needs {
         let (policies, attacks, helped) = (self.policies().len(), self.attacks.len(), &self.helped);
-        let knowing = if attacks == 0 { 0 } else { usize::from(self.plan.aware) + usize::from(self.undo) };
+        let lattice = self.plan.aware && self.counts();
+        let knowing = match attacks {
+            0 => 0,
+            _ => usize::from(self.plan.aware) + usize::from(self.undo) + usize::from(lattice),
+        };
         let alone = usize::from(self.agnostic.is_some()) + usize::from(self.refined);
         Needs {
             candidates: policies * (attacks + knowing + helped.attacks()) + alone,
@@ -87,6 +96,10 @@ impl<'a> Adversaries<'a> {
         let mut attacks = Vec::new();
         if let Some(method) = adaptive {
             attacks.push(Spec::of(&method.into(), self.plan).with("policy", policy));
+        }
+        // It needs to know what the policy did to the logits; rounding it sees.
+        if self.plan.aware && self.counts() && !policy.is_none() {
+            attacks.push(Spec::of(&Method::Lattice.into(), self.plan).with("policy", policy));
         }
         if self.undo {
             let spec = Spec::behind(&Method::UndoTransform.into(), self.plan, policy).with("policy", policy);

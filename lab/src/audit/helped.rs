@@ -157,10 +157,11 @@ fn controls() -> Vec<AttackConfig> {
 }
 
 /// The attacks of an adversary that knows records whole, unless others are named: the likeliest point and the mean of the posterior, each
-/// with all moments and with those of the passive features alone, and a regression.
+/// with all moments and with those of the passive features alone, a regression, and the likeliest point of the features' grid.
 #[must_use]
 pub fn informed_attacks() -> Vec<AttackConfig> {
-    variants([Method::Gaussian, Method::PosteriorMean]).into_iter().chain([Method::KernelRidge.into()]).collect()
+    let others = [Method::KernelRidge, Method::InformedLattice].map(AttackConfig::from);
+    variants([Method::Gaussian, Method::PosteriorMean]).into_iter().chain(others).collect()
 }
 
 /// Each with all moments, and with those of the passive features alone.

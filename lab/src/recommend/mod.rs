@@ -156,7 +156,16 @@ fn accuracy_of_exact(findings: &Findings) -> Option<f64> {
 /// The attacks of a search: those that know moments or records whole. The one that knows neither opens the session whose summary says
 /// what a policy costs.
 fn attacks() -> Vec<AttackConfig> {
-    [Method::ClampedHalfStar, Method::Gaussian, Method::PosteriorMean, Method::KernelRidge].map(Into::into).into()
+    [
+        Method::ClampedHalfStar,
+        Method::Lattice,
+        Method::Gaussian,
+        Method::PosteriorMean,
+        Method::KernelRidge,
+        Method::InformedLattice,
+    ]
+    .map(Into::into)
+    .into()
 }
 
 /// Searches on the first half of the records of `plan`, and confirms on the second. Its attacks and policies are not looked at; its help
