@@ -1,12 +1,14 @@
 //! The maximal leakage of a release, in bits.
 //!
-//! For a release R of a secret X with P(r | x), L = log2 Σ_r max_x P(r | x). For every prior of X, every quantity that depends on X and
-//! every gain that is not negative, the best expected gain with R is at most 2^L times the best without it (Issa, Wagner and
-//! Kamath, *An Operational Approach to Information Leakage*, arXiv:1807.07878, theorem 1 and section V). L is at least the mutual
-//! information I(X; R), does not grow by processing R, and adds up over releases that are independent given X.
+//! For a release R of a secret X with P(r | x), L = log2 Σ_r max_x P(r | x). For every prior of X,
+//! every quantity that depends on X and every gain that is not negative, the best expected gain
+//! with R is at most 2^L times the best without it (Issa, Wagner and Kamath, *An Operational
+//! Approach to Information Leakage*, arXiv:1807.07878, theorem 1 and section V). L is at least the
+//! mutual information I(X; R), does not grow by processing R, and adds up over releases that are
+//! independent given X.
 //!
-//! A release without randomness has L = log2 of the number of its values. X is here a vector of k confidence scores: a
-//! point of the simplex {c ≥ 0, Σ c = 1}.
+//! A release without randomness has L = log2 of the number of its values. X is here a vector of k
+//! confidence scores: a point of the simplex {c ≥ 0, Σ c = 1}.
 
 mod gaussian;
 mod rounding;
@@ -20,8 +22,9 @@ pub fn permutation_bits(classes: usize) -> f64 {
     (2..=classes).map(|i| (i as f64).log2()).sum()
 }
 
-/// Returns the bits of k-ary randomised response: one of `classes` labels, kept with probability e^ε/(e^ε + k − 1), else one of the
-/// others, each as likely as the next. L = log2(k e^ε/(e^ε + k − 1)), from 0 at ε = 0 to log2 k.
+/// Returns the bits of k-ary randomised response: one of `classes` labels, kept with probability
+/// e^ε/(e^ε + k − 1), else one of the others, each as likely as the next. L = log2(k e^ε/(e^ε + k
+/// − 1)), from 0 at ε = 0 to log2 k.
 ///
 /// `epsilon` is at least 0, in nats. 0 bits for less than two classes.
 #[must_use]

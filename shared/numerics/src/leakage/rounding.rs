@@ -15,16 +15,19 @@ pub enum RoundedSimplex {
     Largest(usize),
 }
 
-/// Returns log2 of the number of vectors that rounding to `decimals` digits makes of vectors of `classes` scores.
+/// Returns log2 of the number of vectors that rounding to `decimals` digits makes of vectors of
+/// `classes` scores.
 ///
-/// In units of 10^−D, Q = 10^D, a vector r of whole numbers with sum S and p entries above 0 comes of the scores c, Σ c = Q, in the box
-/// [r − ½, r + ½] (from 0 where r is 0): so if S − p/2 < Q < S + k/2. At one of the ends every score is a tie, and ties go to
-/// even: then all entries of r are even. There are C(k, p) C(S − 1, p − 1) vectors r of one S and p.
+/// In units of 10^−D, Q = 10^D, a vector r of whole numbers with sum S and p entries above 0 comes
+/// of the scores c, Σ c = Q, in the box [r − ½, r + ½] (from 0 where r is 0): so if S − p/2 < Q <
+/// S + k/2. At one of the ends every score is a tie, and ties go to even: then all entries of r
+/// are even. There are C(k, p) C(S − 1, p − 1) vectors r of one S and p.
 ///
-/// It is exact for real numbers, up to 2048 classes. Scores are doubles, whose sum is 1 up to (2k + 8) 2⁻⁵³: if that is
-/// half a unit or more (D = 15, and fewer digits of many classes), all vectors within it are counted, and the result is a bound from
-/// above. It is also one for more classes, by less than log2 k bits, and for [`RoundedSimplex::Largest`], where
-/// Σ_p C(k, p) C(⌊Q + p/2⌋, p) counts all vectors of at most so many entries with S − p/2 ≤ Q.
+/// It is exact for real numbers, up to 2048 classes. Scores are doubles, whose sum is 1 up to (2k
+/// + 8) 2⁻⁵³: if that is half a unit or more (D = 15, and fewer digits of many classes), all
+/// vectors within it are counted, and the result is a bound from above. It is also one for more
+/// classes, by less than log2 k bits, and for [`RoundedSimplex::Largest`], where Σ_p C(k, p) C(⌊Q
+/// + p/2⌋, p) counts all vectors of at most so many entries with S − p/2 ≤ Q.
 ///
 /// `decimals` is at most 15. Cost: O(k²). 0 bits for no class.
 #[must_use]
@@ -148,7 +151,8 @@ fn choices(n: u64, most: u64) -> Vec<f64> {
         .collect()
 }
 
-/// The logarithm of C(n, m), or for a large n a bound from above, n^m / m!. Minus infinity for m above n.
+/// The logarithm of C(n, m), or for a large n a bound from above, n^m / m!. Minus infinity for m
+/// above n.
 fn ln_choose(n: u64, m: u64) -> f64 {
     /// Below this the difference of logarithms of Γ keeps seven digits.
     const SMALL: u64 = 100_000_000;

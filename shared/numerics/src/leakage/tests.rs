@@ -1,4 +1,5 @@
-//! Against counting, against the definition for small channels, against Monte Carlo, and against published figures.
+//! Against counting, against the definition for small channels, against Monte Carlo, and against
+//! published figures.
 
 use std::collections::HashSet;
 
@@ -27,8 +28,8 @@ fn rounding_has_the_figures_of_an_independent_count() {
     assert!(whole(6, 1) <= 14.1 && whole(6, 1) > 13.6, "{}", whole(6, 1));
 }
 
-/// All vectors that rounding, ties to even, makes of the score vectors on a grid of `fine` parts of a unit: a multiple of 2 k, so
-/// that it has a point in each cell and on each end.
+/// All vectors that rounding, ties to even, makes of the score vectors on a grid of `fine` parts
+/// of a unit: a multiple of 2 k, so that it has a point in each cell and on each end.
 fn rounded_by_hand(classes: usize, unit: u64, fine: u64) -> usize {
     fn visit(left: u64, at: usize, c: &mut [u64], fine: u64, seen: &mut HashSet<Vec<u64>>) {
         if at + 1 == c.len() {
@@ -65,7 +66,8 @@ fn rounding_stays_finite_and_right_at_the_ends_of_its_range() {
     assert!(two > 1e15f64.log2() && two < 1e15f64.log2() + 3.0, "{two}");
     for (classes, decimals) in [(1000, 15), (2048, 3), (2049, 3), (65_536, 15)] {
         let bits = whole(classes, decimals);
-        // No more than each score by itself has, and no fewer than distinct whole vectors of the exact sum.
+        // No more than each score by itself has, and no fewer than distinct whole vectors of the
+        // exact sum.
         let each = classes as f64 * (10f64.powi(decimals as i32) + 1.0).log2();
         assert!(bits.is_finite() && bits > 0.0 && bits <= each, "{classes} {decimals}: {bits}");
     }
@@ -143,7 +145,8 @@ fn squared_distance(y: &[f64]) -> f64 {
     y.iter().map(|v| (v - (v - shift).max(0.0)).powi(2)).sum()
 }
 
-/// The integral by Monte Carlo, within the plane: importance sampling from a normal around the centre.
+/// The integral by Monte Carlo, within the plane: importance sampling from a normal around the
+/// centre.
 fn monte_carlo(classes: usize, sigma: f64, samples: usize) -> f64 {
     let (k, n) = (classes as f64, classes as f64 - 1.0);
     let spread = sigma.hypot(0.35f64.sqrt());
@@ -174,7 +177,8 @@ fn gaussian_noise_agrees_with_monte_carlo_to_a_percent() {
 fn many_classes_are_in_range() {
     for (classes, sigma) in [(1000, 0.1), (1000, 1e-6), (65_536, 0.5)] {
         let bits = gaussian_simplex_bits(classes, sigma);
-        // A finer noise tells at most log2 of how often the simplex holds its scale, a coarser one next to nothing.
+        // A finer noise tells at most log2 of how often the simplex holds its scale, a coarser one
+        // next to nothing.
         assert!(bits.is_finite() && bits > 0.0, "{classes} {sigma}: {bits}");
         assert!(bits < gaussian_simplex_bits(classes, sigma / 2.0));
         assert!(bits < gaussian_simplex_bits(classes + 1, sigma));
