@@ -12,6 +12,7 @@ use vfl_shared::cli::PartySettings;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable};
 use vfl_shared::model::MAX_PASSIVE_PARTIES;
 use vfl_shared::monitoring::Monitoring;
+use vfl_shared::policy::BOUND_ASSUMES;
 use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::state_dir::StateDir;
 use vfl_shared::types::PartyName;
@@ -131,11 +132,36 @@ impl Default for PublishingPolicy {
 }
 
 /// `[serving]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServingPolicy {
     /// Whether records that the model was trained on are served. Default false.
     pub training_records: bool,
+    /// The bits of a record that `[defense]` may tell at most ([`Policy::leakage`]), above 0. Default no limit. A policy without a finite
+    /// bound, or with a greater one for the classes of the model, is not served.
+    pub max_bits: Option<f64>,
+}
+
+impl ServingPolicy {
+    /// Whether a policy keeps to `max_bits` for a model of `classes` classes.
+    ///
+    /// # Errors
+    /// The bits that it tells, the limit, and settings that keep to it.
+    pub fn check_bits(&self, policy: &Policy, classes: usize) -> Result<(), String> {
+        let Some(most) = self.max_bits else { return Ok(()) };
+        let told = policy.leakage(classes);
+        if told.bits().is_some_and(|bits| bits <= most) {
+            return Ok(());
+        }
+        let fits = DefenseConfig::all_within_bits(classes, most);
+        let fits = match fits.as_slice() {
+            [] => "no defense does; raise it".to_owned(),
+            some => format!("these do: {}", some.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+        };
+        Err(format!(
+            "[defense] `{policy}` does not keep to `max_bits = {most}` in [serving] for {classes} classes: {told}; {fits}"
+        ))
+    }
 }
 
 /// What a role is shown of a top model.
@@ -280,6 +306,7 @@ impl Settings {
         [
             ("[defense]", self.policy().to_string()),
             ("[serving] training_records", self.serving.training_records.to_string()),
+            ("[serving] max_bits", self.serving.max_bits.map_or("no limit".to_owned(), |bits| bits.to_string())),
             ("[release] to_active_party", format!("{:?}", self.release.to_active_party)),
             ("[[passive_parties]]", parties),
             ("active_party", active.to_owned()),
@@ -314,6 +341,12 @@ impl Settings {
             return Err(file.error(format!("passive party `{}` stands in [[passive_parties]] twice", twice.name)));
         }
         Pipeline::check(&v.defense).map_err(|e| file.error(format!("[defense]: {e}")))?;
+        if let Some(bits) = v.serving.max_bits.filter(|bits| !(*bits > 0.0 && bits.is_finite())) {
+            return Err(file.error(format!("[serving] max_bits is {bits}; expected a finite number above 0")));
+        }
+        // The fewest classes that a model has; for its own the limit is checked when it is served.
+        let policy = Policy { defenses: v.defense.clone(), ..Policy::default() };
+        v.serving.check_bits(&policy, 2).map_err(|e| file.error(e))?;
         if !v.ledger.kept && v.budget != Budgets::default() {
             return Err(file.error("[budget] needs the ledger, which `kept = false` in [ledger] switches off"));
         }
@@ -363,11 +396,56 @@ impl PartySettings for Settings {
     fn state_dir(&self) -> StateDir {
         (&self.state_dir).into()
     }
+
+    fn remarks(&self) -> Vec<String> {
+        // The model in service is not looked for: its classes may not be known yet.
+        vec![policy_in_bits(&self.policy(), &[2, 10])]
+    }
+}
+
+/// What a policy tells of a record, in bits for these numbers of classes, or a warning that there is no bound.
+#[must_use]
+pub fn policy_in_bits(policy: &Policy, classes: &[usize]) -> String {
+    let told: Vec<String> = classes
+        .iter()
+        .filter_map(|k| policy.leakage(*k).bits().map(|bits| format!("{bits:.2} bits for {k} classes")))
+        .collect();
+    match (told.is_empty(), policy.leakage(2)) {
+        (true, told) => format!("warning: [defense] `{policy}`: {told}"),
+        (false, _) => format!("[defense] `{policy}` tells at most {} of a record; {BOUND_ASSUMES}", told.join(", ")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bits are refused by name, a policy beyond them with settings that keep to them, and `check` says what is told.
+    #[test]
+    fn a_limit_of_bits_refuses_policies_beyond_it() {
+        let check = |most: f64, text: &str, classes| {
+            let serving = ServingPolicy { max_bits: Some(most), ..ServingPolicy::default() };
+            serving.check_bits(&text.parse().unwrap(), classes)
+        };
+        assert_eq!(check(7.0, "rounding (decimals = 2)", 2), Ok(()));
+        let error = check(7.0, "rounding (decimals = 2)", 6).unwrap_err();
+        for part in [
+            "28.84 bits",
+            "`max_bits = 7`",
+            "6 classes",
+            "codebook (size = 128)",
+            "rounding (decimals = 0)",
+            "class_label",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let error = check(0.5, "none", 2).unwrap_err();
+        assert!(error.contains("no finite bound: exact scores") && error.contains("randomized_label"), "{error}");
+        assert_eq!(ServingPolicy::default().check_bits(&Policy::default(), 2), Ok(()));
+        assert!(policy_in_bits(&Policy::default(), &[2]).starts_with("warning: [defense] `none`: no finite bound"));
+        let said = policy_in_bits(&"rounding (decimals = 1)".parse().unwrap(), &[2, 10]);
+        assert!(said.contains("3.46 bits for 2 classes, 19.55 bits for 10 classes"), "{said}");
+    }
 
     /// A database's password stands in no error and in no log, whatever is wrong with its line.
     #[test]

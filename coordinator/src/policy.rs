@@ -6,11 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
+use vfl_shared::policy::{DefenseConfig, Leakage, NoiseMode, Policy};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{Logits, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::client::PassiveParty;
+use crate::config::ServingPolicy;
 use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, Released};
 use crate::registry::{PublishedModel, Registry};
 
@@ -22,6 +23,7 @@ pub struct ReadyPolicy {
     text: String,
     pipeline: Pipeline,
     key: NoiseKey,
+    leakage: Leakage,
 }
 
 impl ReadyPolicy {
@@ -29,13 +31,23 @@ impl ReadyPolicy {
     #[cfg(test)]
     pub(crate) fn unkeyed(policy: &Policy, classes: usize) -> Self {
         let pipeline = Pipeline::build(&policy.defenses, classes, &Grants::default()).unwrap();
-        Self { policy: policy.clone(), text: policy.to_string(), pipeline, key: NoiseKey::new([0; 32]) }
+        let (key, leakage) = (NoiseKey::new([0; 32]), policy.leakage(classes));
+        Self { policy: policy.clone(), text: policy.to_string(), pipeline, key, leakage }
     }
 
     /// Whether a defense takes microseconds a score.
     #[must_use]
     pub fn costly(&self) -> bool {
         self.policy.defenses.iter().any(|defense| defense.facts().costly)
+    }
+
+    /// The bits that all answers about a record tell at most; `None` where no finite bound holds.
+    #[must_use]
+    pub fn bits(&self) -> Option<f64> {
+        let bits = self.leakage.bits()?;
+        // With fresh noise the pipeline's bound is that of one answer.
+        let of_words = self.pipeline.contract().bits.filter(|_| self.policy.noise == NoiseMode::Keyed);
+        Some(of_words.map_or(bits, |words| bits.min(words)))
     }
 
     /// What was asked for, in words.
@@ -86,6 +98,7 @@ pub(crate) fn fitted_defense(policy: &Policy) -> Option<&'static str> {
 /// Makes policies ready, and keeps the live one.
 pub struct Policies {
     live: Policy,
+    serving: ServingPolicy,
     secret: NoiseSecret,
     registry: Arc<Registry>,
     passive: Vec<Arc<PassiveParty>>,
@@ -100,10 +113,16 @@ impl fmt::Debug for Policies {
 }
 
 impl Policies {
-    /// Policies of a coordinator whose live service has the policy `live`.
+    /// Policies of a coordinator whose live service has the policy `live`, which must keep to `max_bits` of `serving`.
     #[must_use]
-    pub fn new(live: Policy, secret: NoiseSecret, registry: Arc<Registry>, passive: Vec<Arc<PassiveParty>>) -> Self {
-        Self { live, secret, registry, passive, ready: RwLock::default(), turn: tokio::sync::Mutex::default() }
+    pub fn new(
+        live: Policy,
+        serving: ServingPolicy,
+        secret: NoiseSecret,
+        registry: Arc<Registry>,
+        passive: Vec<Arc<PassiveParty>>,
+    ) -> Self {
+        Self { live, serving, secret, registry, passive, ready: RwLock::default(), turn: tokio::sync::Mutex::default() }
     }
 
     /// The policy of the live service.
@@ -115,7 +134,7 @@ impl Policies {
     /// The live policy for a model, made ready on first use.
     ///
     /// # Errors
-    /// As [`Policies::prepare`].
+    /// As [`Policies::prepare`]; FAILED_PRECONDITION where it tells more bits than `max_bits` allows.
     pub async fn live_for(&self, model: &PublishedModel) -> Result<Arc<ReadyPolicy>, Refusal> {
         let version = &model.manifest.version;
         if let Some((of, ready)) = &*self.ready.read().unwrap_or_else(PoisonError::into_inner)
@@ -130,6 +149,7 @@ impl Policies {
         {
             return Ok(ready.clone());
         }
+        self.serving.check_bits(&self.live, model.classes()).map_err(Refusal::precondition)?;
         let ready = self.prepare(model, &self.live).await.map_err(|refusal| match refusal.kind {
             // Not the caller's doing.
             RefusalKind::InvalidArgument => {
@@ -189,7 +209,8 @@ impl Policies {
             let shown: String = text.chars().take(120).collect();
             Refusal::invalid(format!("policy `{shown}`: {e}"))
         })?;
-        Ok(ReadyPolicy { policy: policy.clone(), text, pipeline, key })
+        let leakage = policy.leakage(model.classes());
+        Ok(ReadyPolicy { policy: policy.clone(), text, pipeline, key, leakage })
     }
 
     /// W_pas of all passive parties side by side, in the order of summation, which `defense` needs.

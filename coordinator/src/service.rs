@@ -24,7 +24,7 @@ use crate::account::Account;
 use crate::align::Relay;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::client::PassiveParty;
-use crate::config::Settings;
+use crate::config::{Settings, policy_in_bits};
 use crate::defense::DefenseError;
 use crate::engine::{Engine, Prediction};
 use crate::import::ImportDriver;
@@ -66,6 +66,9 @@ pub enum RunError {
     /// The configured defense.
     #[error(transparent)]
     Defense(#[from] DefenseError),
+    /// A policy that tells more bits than the config allows, for the model in service.
+    #[error("{0}")]
+    Bits(String),
     /// The query ledger.
     #[error("ledger: {0}")]
     Ledger(#[from] LedgerError),
@@ -127,6 +130,7 @@ pub async fn run(
     let ledger = settings.ledger.clone().map(|config| LedgerConfig { derive, terms, meter, ..config });
     let secret = noise_secret(&settings.state_dir, ledger.as_ref()).await?;
     tracing::info!(policy = %settings.policy(), noise_secret = %secret.fingerprint(), "what is released");
+    tell_bits(&settings.policy(), registry.current().map(|model| model.classes()));
     let account = Account::open(ledger.as_ref(), &secret.fingerprint()).await?;
     let replicas = match &ledger {
         Some(ledger) if ledger.shared => Some(Arc::new(Replicas::new(&ledger.url)?)),
@@ -137,7 +141,10 @@ pub async fn run(
         None => Catalogue::alone(registry.clone()),
     });
     match registry.current() {
-        Some(model) => tracing::info!(version = %model.manifest.version, "serving a published model"),
+        Some(model) => {
+            settings.serving.check_bits(&settings.policy(), model.classes()).map_err(RunError::Bits)?;
+            tracing::info!(version = %model.manifest.version, "serving a published model");
+        }
         None => tracing::info!("no model is published yet"),
     }
     tell_model(&monitor, catalogue.clone());
@@ -145,7 +152,7 @@ pub async fn run(
     let engine = Arc::new(Engine {
         catalogue: catalogue.clone(),
         passive: passive.clone(),
-        policies: Policies::new(settings.policy(), secret, registry, passive.clone()),
+        policies: Policies::new(settings.policy(), settings.serving, secret, registry, passive.clone()),
         audits: Sessions::new(settings.audit, &settings.state_dir, replicas).await.map_err(RunError::Audits)?,
         serving: settings.serving,
         release: settings.release,
@@ -182,6 +189,16 @@ pub async fn run(
     traces.close().await;
     drop(lock);
     Ok(ended?)
+}
+
+/// Tells the log how many bits of a record the policy tells, and warns where there is no bound.
+fn tell_bits(policy: &Policy, classes: Option<usize>) {
+    let said = policy_in_bits(policy, classes.as_slice());
+    match policy.leakage(classes.unwrap_or(2)).bits() {
+        Some(_) if classes.is_none() => {}
+        Some(_) => tracing::info!("{said}"),
+        None => tracing::warn!("{said}"),
+    }
 }
 
 /// Takes the lock of a state directory: several coordinators share a database, and each has a directory of its own.
@@ -409,8 +426,7 @@ impl Coordinator for Service {
             keeps_arg_max: contract.keeps_arg_max,
             keeps_ranking: contract.keeps_ranking,
             randomised: contract.randomised,
-            // Whoever may choose its shares learns more with each of them.
-            bits: contract.bits.filter(|_| !policy.unbound_shares),
+            bits: ready.bits(),
             notes: ready.pipeline().notes(),
         };
         let (audit_session, row_budget) = self.engine.audits.open(&model, active, ready, &ids).await?;

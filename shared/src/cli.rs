@@ -50,6 +50,11 @@ pub trait PartySettings: Sized {
         CommonRules::new([])
     }
 
+    /// What the operator should know of settings that are good, a line each: `check` prints it.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether what the config names and is not on this machine can be reached, such as a feature store.
     ///
     /// # Errors
@@ -133,6 +138,9 @@ impl CheckArgs {
         let path = self.config.display();
         settings.reach().await.map_err(|e| CliError::failed(format!("{path}: {e}")))?;
         let said = check(&self.config, listen, settings.credentials(), self.health).await?;
+        for remark in settings.remarks() {
+            writeln!(std::io::stderr(), "{path}: {remark}").map_err(CliError::failed)?;
+        }
         writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)
     }
 }

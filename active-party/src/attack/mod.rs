@@ -395,6 +395,7 @@ register! {
     Interval = adaptive::interval::INTERVAL,
     RankingCone = adaptive::cones::RANKING_CONE,
     LabelCone = adaptive::cones::LABEL_CONE,
+    NoisyLabel = adaptive::noisy_label::NOISY_LABEL,
     CodebookCell = adaptive::cones::CODEBOOK_CELL,
     ShadowPurifier = adaptive::shadow_purifier::SHADOW_PURIFIER,
     NoiseDirection = adaptive::noise_direction::NOISE_DIRECTION,

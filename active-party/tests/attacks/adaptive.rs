@@ -184,6 +184,47 @@ fn knowing_the_defense_never_costs() {
     }
 }
 
+/// Behind randomised response: whoever weighs a label by the channel errs less than whoever takes it for the predicted class, the
+/// more so the more often it is another, and never more than the guess of a half by more than its draws account for.
+#[test]
+fn a_label_weighed_by_its_channel_beats_one_that_is_taken_for_true() {
+    for (name, widths) in [("satellite", [5, 18]), ("robot", [3, 12])] {
+        for d in widths {
+            let world = World::golden(name, d);
+            let c = world.scores();
+            let (k, n) = c.shape();
+            let half = error(&run(Method::Half, &world.view(&label(&c))), &world);
+            let mut errors = Vec::new();
+            for epsilon in [0.5f64, 1.0, 2.0, 50.0] {
+                let mut rng = ChaCha20Rng::seed_from_u64(11);
+                let kept = epsilon.exp() / (epsilon.exp() + k as f64 - 1.0);
+                let labels = (0..n).map(|record| {
+                    let truth = arg_max(c.column(record).as_slice());
+                    let other = (truth + rng.random_range(1..k)) % k;
+                    (if rng.random::<f64>() < kept { truth } else { other }) as u32
+                });
+                let released = ReleasedScores::Labels { classes: k, labels: labels.collect() };
+                let policy = known(&format!("randomized_label (epsilon = {epsilon:?})"));
+                let method = adaptive_for(&policy.policy).unwrap();
+                assert_eq!(method, Method::NoisyLabel);
+                let got = error(&reconstruct(&*method.build(&policy.settings()), &world, &released), &world);
+                let naive = error(&reconstruct(&LabelCone { centre: Centre::Analytic }, &world, &released), &world);
+                let posterior =
+                    error(&reconstruct(&LabelCone { centre: Centre::Posterior }, &world, &released), &world);
+                if epsilon < 50.0 {
+                    assert!(
+                        got < naive && got < posterior,
+                        "{name}, {d}, {epsilon}: {got:.5}, {naive:.5} {posterior:.5}"
+                    );
+                }
+                assert!(got <= half + 1e-3, "{name}, d = {d}, {epsilon}: {got:.5}, half {half:.5}");
+                errors.push(got);
+            }
+            assert!(errors[3] < errors[0], "{name}, d = {d}: {errors:.5?}");
+        }
+    }
+}
+
 /// PRIVEE with a secret σ: the scores come back to under 1e-3, and under 1 % of the error of guessing their mean.
 #[test]
 fn privee_gives_its_scores_away() {

@@ -19,7 +19,7 @@ pub struct Contract {
     pub keeps_ranking: bool,
     /// Whether it draws noise.
     pub randomised: bool,
-    /// What one record's release tells at most, in bits, however often it is asked for; `None`: unbounded.
+    /// What one record's release tells at most, in bits, however often it is asked for with keyed noise; `None`: unbounded.
     pub bits: Option<f64>,
 }
 

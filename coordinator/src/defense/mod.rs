@@ -15,6 +15,7 @@ mod order;
 mod pipeline;
 mod privee;
 mod purify;
+mod randomized_label;
 mod ranking;
 mod recipe;
 mod rounding;
@@ -32,6 +33,7 @@ pub use none::NoDefense;
 pub use pipeline::{Pipeline, Released};
 pub use privee::Privee;
 pub use purify::Purify;
+pub use randomized_label::RandomizedLabel;
 pub use ranking::Ranking;
 pub use recipe::Grants;
 pub use rounding::Rounding;
@@ -57,6 +59,11 @@ fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
             let output = if *softening == 0.0 { Output::Label } else { Output::Probabilities };
             let good = ClassLabel::check(*softening, None);
             Recipe::at_scores(output, good, |classes, _| ClassLabel::new(*softening, classes))
+        }
+        DefenseConfig::RandomizedLabel { epsilon } => {
+            Recipe::at_scores(Output::Label, RandomizedLabel::check(*epsilon), |classes, _| {
+                RandomizedLabel::new(*epsilon, classes)
+            })
         }
         DefenseConfig::Temperature { temperature } => {
             Recipe::at_logits(Temperature::check(*temperature), |_, _| Temperature::new(*temperature))

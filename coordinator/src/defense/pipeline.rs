@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 use vfl_shared::numerics::{arg_max, softmax_columns};
-use vfl_shared::policy::DefenseConfig;
+use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::contract::{Contract, Defense, DefenseError, LogitDefense, Output};
@@ -26,6 +26,8 @@ pub struct Released {
 pub struct Pipeline {
     at_logits: Vec<Box<dyn LogitDefense>>,
     at_scores: Vec<Box<dyn Defense>>,
+    /// The bound of the policy with keyed noise, for this number of classes.
+    bits: Option<f64>,
 }
 
 /// Checks that each defense can work on what the one before it gives out.
@@ -55,7 +57,8 @@ impl Pipeline {
     /// [`DefenseError`] naming a parameter out of range, a defense in the wrong place, or what one lacks.
     pub fn build(defenses: &[DefenseConfig], classes: usize, grants: &Grants<'_>) -> Result<Self, DefenseError> {
         Self::check(defenses)?;
-        let mut pipeline = Self { at_logits: Vec::new(), at_scores: Vec::new() };
+        let bits = Policy { defenses: defenses.to_vec(), ..Policy::default() }.leakage(classes).bits();
+        let mut pipeline = Self { at_logits: Vec::new(), at_scores: Vec::new(), bits };
         for config in defenses {
             match recipe_of(config).make(classes, grants)? {
                 Made::AtLogits(defense) => pipeline.at_logits.push(defense),
@@ -79,7 +82,8 @@ impl Pipeline {
         check_order(defenses)
     }
 
-    /// What the policy as a whole promises: what all its defenses promise, and the tightest bound on bits.
+    /// What the policy as a whole promises: what all its defenses promise, and the tightest bound on bits
+    /// ([`Policy::leakage`], and the words that a codebook came to have).
     #[must_use]
     pub fn contract(&self) -> Contract {
         let all = || self.logit_contracts().chain(self.at_scores.iter().map(|d| d.contract()));
@@ -89,7 +93,7 @@ impl Pipeline {
             keeps_arg_max: all().all(|c| c.keeps_arg_max),
             keeps_ranking: all().all(|c| c.keeps_ranking),
             randomised: all().any(|c| c.randomised),
-            bits: all().filter_map(|c| c.bits).reduce(f64::min),
+            bits: all().filter_map(|c| c.bits).chain(self.bits).reduce(f64::min),
         }
     }
 

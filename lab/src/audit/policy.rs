@@ -33,7 +33,7 @@ pub(super) fn remarks(policy: &Policy, no_divergence: bool) -> Vec<String> {
                     remarks.push("KL is infinite: some positive scores were rounded to 0".into());
                 }
             }
-            Leaves::Label => {
+            Leaves::Label | Leaves::NoisyLabel => {
                 remarks.push(format!("a label was taken for scores of {floor} everywhere but at the label"));
             }
             Leaves::Everything

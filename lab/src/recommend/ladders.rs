@@ -79,6 +79,7 @@ pub(super) fn ladders(classes: usize) -> Vec<Ladder> {
         ladder(vec![DefenseConfig::Ranking {}]),
         ladder(sizes.into_iter().map(|size| DefenseConfig::Codebook { size }).collect()),
         ladder(vec![DefenseConfig::ClassLabel { softening: 0.0 }]),
+        ladder([4.0, 2.0, 1.0, 0.5].map(|epsilon| DefenseConfig::RandomizedLabel { epsilon }).into()),
     ];
     if classes <= vfl_shared::purifier::MAX_CLASSES {
         let purifier = |training| DefenseConfig::Purifier { training, label_weight: 0.0 };

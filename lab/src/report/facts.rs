@@ -1,6 +1,7 @@
 //! What the renderers show, already in words: the terminal table and the page must not differ in what they say.
 
 use super::attack_result::{AttackResult, Outcome, Status};
+use super::certificate;
 use super::document::{Audit, MetricFacts, Report, Role, ScoringFacts, ScoringMode, TrainingFacts, Utility};
 use super::errors::Errors;
 use super::number::{change, figure, four, ratio, significant};
@@ -348,7 +349,7 @@ pub(super) fn utility(utility: &Utility) -> Vec<(&'static str, String)> {
         ("arg max kept", utility.arg_max_kept.map_or_else(undefined, four)),
     ];
     if let Some(bits) = utility.bits {
-        figures.push(("at most", format!("{} bits a record", significant(bits))));
+        figures.push(("at most", certificate::bound(bits)));
     }
     figures
 }

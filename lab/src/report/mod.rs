@@ -12,6 +12,7 @@ pub(crate) mod added;
 mod attack_result;
 mod brief;
 mod build;
+mod certificate;
 mod check;
 mod defense;
 mod digest;

@@ -187,6 +187,7 @@ async fn the_threat_model_is_what_the_attacks_used() {
         ("rounding (decimals = 1)", once),
         ("top_k (k = 2)", once),
         ("class_label", once),
+        ("randomized_label (epsilon = 1.0)", once),
         ("temperature (temperature = 4.0)", once),
         ("logit_noise (scheme = 1, alpha = 2.0)", once),
         ("gaussian_noise (sigma = 0.1)", often),

@@ -22,6 +22,7 @@ mod bits;
 mod candidates;
 mod informed;
 mod release;
+mod released;
 
 use nalgebra::DMatrix;
 use serde::Serialize;
@@ -38,6 +39,7 @@ pub use candidates::{Candidate, candidates};
 pub use informed::BitsBound;
 pub(crate) use release::of_moments;
 pub use release::{AgnosticErrors, AttackErrors, agnostic_errors, release_errors};
+pub use released::{ReleasedBits, released_bits};
 
 use informed::Informed;
 

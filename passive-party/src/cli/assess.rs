@@ -9,10 +9,12 @@ use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use vfl_shared::cli::{CliError, case_file};
+use vfl_shared::data::{RecordBits, read_schema};
 
 use super::case::{self, BY_WEIGHTS, number};
 use crate::assess::{
-    Assessment, BeforeTraining, BitsBound, Candidate, assess, before_training, bits_bounds, candidates,
+    Assessment, BeforeTraining, BitsBound, Candidate, ReleasedBits, assess, before_training, bits_bounds, candidates,
+    released_bits,
 };
 
 /// `passive-party assess`
@@ -22,7 +24,7 @@ Examples:
   passive-party assess --case case.json
   passive-party assess --case case.json --out assessment.json --plot candidates.svg
   passive-party assess --case case.json --bits 2.58,10
-  passive-party assess --case features.json --before-training 4
+  passive-party assess --case features.json --before-training 4 --schema features.toml
 
 A case holds `schema` (1), `kind` (\"assess\"), `w_pas` (k rows of d weights) and `x_pas` (n records of d features in \
 [0, 1]): {\"schema\":1,\"kind\":\"assess\",\"w_pas\":[[0.5,1],[0,2]],\"x_pas\":[[0.2,0.9],[0.4,0.1]]}. `expected` is accepted and \
@@ -39,6 +41,9 @@ from exact scores, informed_control its error without scores; the added risk is 
 about a record, no attack of this adversary errs less than the table says (--bits, or `bits` in the case). That is proved for Gaussian \
 features that do not depend on the active party's. For others it is a guide: an attack that is not linear, or that knows how active and \
 passive features go together, may do better.
+
+The last table has the bits that policies tell of one record at most, whatever the model and the adversary. With --schema it stands beside \
+the bits of a record: a policy that tells fewer cannot tell all records apart, one that tells more may give whole records away.
 
 The errors are those of an adversary with exact scores that knows all parameters; a defense or fewer parameters can otherwise \
 only be judged by attacking (`cloison audit`). The output says much about the records it was made from: it stays here.")]
@@ -62,6 +67,9 @@ pub struct AssessArgs {
     /// [default: `bits` of the case; else 1, log2 k (`class_label`), 5, log2 k! (`ranking`) and 10].
     #[arg(long, value_name = "B,B,...", value_delimiter = ',', conflicts_with = "before_training")]
     bits: Vec<f64>,
+    /// The schema of the features (features.toml): count the bits of one record by it.
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
     /// Do not read `w_pas`: bounds for a model of this many classes, from the features alone.
     #[arg(long, value_name = "CLASSES")]
     before_training: Option<usize>,
@@ -93,8 +101,24 @@ struct Trained {
     assessment: Assessment,
     informed_bits: Vec<BitsBound>,
     candidates: Vec<Candidate>,
+    #[serde(flatten)]
+    told: BitsTable,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+}
+
+/// The bits of policies, beside those of a record.
+#[derive(Debug, Serialize)]
+struct BitsTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record_bits: Option<RecordBits>,
+    released_bits: Vec<ReleasedBits>,
+}
+
+impl BitsTable {
+    fn new(classes: usize) -> Self {
+        Self { record_bits: None, released_bits: released_bits(classes) }
+    }
 }
 
 /// What is found without parameters.
@@ -102,6 +126,8 @@ struct Trained {
 struct Untrained {
     #[serde(flatten)]
     bounds: BeforeTraining,
+    #[serde(flatten)]
+    told: BitsTable,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -117,7 +143,10 @@ impl AssessArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let text = case_file::read(&self.case)?;
         let refused = |reason: String| case_file::refused(&self.case, &reason);
-        let found = assessed(&text, self.before_training, self.seed, &self.bits).map_err(refused)?;
+        let mut found = assessed(&text, self.before_training, self.seed, &self.bits).map_err(refused)?;
+        if let Some(path) = &self.schema {
+            found.table_of_bits().record_bits = Some(record_bits(path)?);
+        }
         if let Some(path) = &self.plot {
             let Found::Trained(found) = &found else {
                 return Err(refused("there is nothing to plot without `w_pas`; leave --plot out".into()));
@@ -133,7 +162,19 @@ impl AssessArgs {
     }
 }
 
+/// The bits of a record under a schema file.
+fn record_bits(path: &std::path::Path) -> Result<RecordBits, CliError> {
+    read_schema(path).map(|schema| RecordBits::of(&schema)).map_err(CliError::input)
+}
+
 impl Found {
+    fn table_of_bits(&mut self) -> &mut BitsTable {
+        match self {
+            Self::Trained(found) => &mut found.told,
+            Self::Untrained(found) => &mut found.told,
+        }
+    }
+
     /// For a reader.
     fn table(&self) -> String {
         match self {
@@ -190,7 +231,8 @@ fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Resul
         let informed_bits = bits_bounds(&w_pas, &x_pas, &bits).map_err(|e| e.to_string())?;
         let (candidates, mut notes) = candidates(&w_pas, &x_pas, seed).map_err(|e| e.to_string())?;
         notes.extend(case::outside(&x_pas));
-        return Ok(Found::Trained(Box::new(Trained { assessment, informed_bits, candidates, notes })));
+        let told = BitsTable::new(w_pas.nrows());
+        return Ok(Found::Trained(Box::new(Trained { assessment, informed_bits, candidates, told, notes })));
     }
     if !bits.is_empty() {
         return Err("--bits needs `w_pas`, which says what the scores tell".into());
@@ -201,7 +243,8 @@ fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Resul
     let d = case.x_pas.first().map_or(0, Vec::len);
     let x_pas = case::records(&case.x_pas, d, "the first row of `x_pas` has")?;
     let bounds = before_training(classes, &x_pas).map_err(|e| e.to_string())?;
-    Ok(Found::Untrained(Untrained { bounds, notes: case::outside(&x_pas).into_iter().collect() }))
+    let told = BitsTable::new(classes);
+    Ok(Found::Untrained(Untrained { bounds, told, notes: case::outside(&x_pas).into_iter().collect() }))
 }
 
 fn json(found: &Found) -> Result<Vec<u8>, serde_json::Error> {
@@ -262,6 +305,7 @@ Classes {classes}, passive features {features}, records {records}. A = J W_pas h
     }
     informed_tables(&mut out, a, &found.informed_bits);
     candidates_table(&mut out, &found.candidates);
+    released_table(&mut out, &found.told);
     for note in &found.notes {
         let _ = writeln!(out, "Note: {note}");
     }
@@ -319,6 +363,32 @@ fn candidates_table(out: &mut String, candidates: &[Candidate]) {
     out.push_str("\ng is V (33), the mean squared change of a weight. `passive-party transform` makes each of them.\n");
 }
 
+/// The bits of policies, and of a record where the schema is known.
+fn released_table(out: &mut String, told: &BitsTable) {
+    out.push_str("\nBits of one record that policies tell at most, whatever the model, the adversary and what it knows besides\n");
+    // Writing to a string cannot fail.
+    if let Some(RecordBits { bits, unlimited }) = told.record_bits {
+        let _ = write!(out, "A record of this schema has {bits:.1} bits");
+        if unlimited > 0 {
+            let _ = write!(out, ", and those of {unlimited} numeric features without a known grid: any number");
+        }
+        out.push_str(".\n");
+    }
+    let _ = writeln!(out, "\n{:<34} {:>12}", "policy", "bits");
+    for ReleasedBits { policy, bits, .. } in &told.released_bits {
+        let _ = match bits {
+            Some(bits) => writeln!(out, "{policy:<34} {bits:>12.2}"),
+            None => writeln!(out, "{policy:<34} {:>12}", "no bound"),
+        };
+    }
+    out.push_str(
+        "
+A policy that tells fewer bits than a record has cannot tell all records apart. Without a bound, or with more bits, records that lie on a
+grid may be rebuilt exactly (docs/lattice.md). Noise is keyed by record; answers under other models or policies add up.
+",
+    );
+}
+
 /// The bounds for a reader.
 fn bounds_table(found: &Untrained) -> String {
     let BeforeTraining { classes, features, records, mse_half, mse_zero, mse_informed_control, by_rank } =
@@ -353,6 +423,7 @@ Classes {classes}, passive features {features}, records {records}.
     let _ = writeln!(out, "\n{} half\n{} zero", number(*mse_half), number(*mse_zero));
     let _ = writeln!(out, "{} informed_control: knows means and covariances, no score", number(*mse_informed_control));
     out.push_str("\nBounds: R (50), (51), and the same for the best affine estimate that uses the covariances. Training nearly always gives the greatest rank.\n");
+    released_table(&mut out, &found.told);
     for note in &found.notes {
         let _ = writeln!(out, "Note: {note}");
     }

@@ -22,8 +22,9 @@
 //!   [`SampleMoments`]: mean and covariance of a sample, shrunk where it is small;
 //! - [`KernelRidge`]: regression, linear or not, that chooses kernel and penalty by leaving records out;
 //! - [`WaterFilling`]: the least error that a number of bits leaves of a Gaussian vector;
-//! - [`GridLattice`]: the points of a grid that satisfy equations known to many digits, by lattice reduction, and [`Matching`]: the same
-//!   for choices out of lists;
+//! - [`GridLattice`]: the points of a grid that satisfy equations known to many digits, by lattice
+//!   reduction, and [`Matching`]: the same for choices out of lists;
+//! - [`rounded_simplex_bits`], [`gaussian_simplex_bits`]: the bits that a release of confidence scores tells at most;
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
 //! - [`GaussianSampling`]: what a training with noise (DP-SGD) spends of (ε, δ), and the noise for a wanted ε;
@@ -71,6 +72,7 @@ mod gaussian;
 mod kernel_ridge;
 mod lattice;
 mod lbfgs;
+mod leakage;
 mod linear_svm;
 mod moments;
 mod polytope;
@@ -86,6 +88,9 @@ pub use gaussian::{ConfinedGaussian, ConfinedMean, FactoredCovariance, GaussianE
 pub use kernel_ridge::KernelRidge;
 pub use lattice::{GridLattice, GridPoint, LatticeError, Listing, Match, Matching, MatchingError};
 pub use lbfgs::{Lbfgs, Minimum};
+pub use leakage::{
+    RoundedSimplex, gaussian_simplex_bits, permutation_bits, randomized_response_bits, rounded_simplex_bits,
+};
 pub use linear_svm::{LinearSvm, SvmError, SvmSettings};
 pub use moments::SampleMoments;
 pub use polytope::{ActiveSet, LogDensity, Nearest, Polytope, Walk};

@@ -51,6 +51,12 @@ pub enum DefenseConfig {
         #[serde(default, skip_serializing_if = "is_zero")]
         softening: f64,
     },
+    /// The predicted class, kept with probability e^ε/(e^ε + k − 1), else one of the others, each as likely as the next: k-ary
+    /// randomised response (Kairouz, Oh and Viswanath, arXiv:1407.1338).
+    RandomizedLabel {
+        /// ε, above 0 and at most 50.
+        epsilon: f64,
+    },
     /// Logits divided by a temperature.
     Temperature {
         /// Above 0. Above 1 the scores move together.

@@ -21,6 +21,12 @@ pub fn gaussian_scale(epsilon: f64, delta: f64, sensitivity: f64) -> f64 {
     (2.0 * (1.25 / delta).ln()).sqrt() * sensitivity / epsilon
 }
 
+/// The probability with which k-ary randomised response keeps one of `classes` labels, e^ε/(e^ε + k − 1).
+#[must_use]
+pub fn kept_label_probability(classes: usize, epsilon: f64) -> f64 {
+    1.0 / (1.0 + (classes as f64 - 1.0) * (-epsilon).exp())
+}
+
 /// What is the same for every setting of a defense. Each defense states it once, beside its variant of [`DefenseConfig`].
 #[derive(Debug)]
 pub struct Facts {
@@ -103,6 +109,13 @@ const CLASS_LABEL: Facts = Facts {
         Absent::Optional,
     )],
     examples: |_| vec![DefenseConfig::ClassLabel { softening: 0.0 }],
+    ..PLAIN
+};
+
+const RANDOMIZED_LABEL: Facts = Facts {
+    name: "randomized_label",
+    parameters: &[parameter("epsilon", ParameterKind::Number, "above 0, at most 50", Absent::Required(2.0))],
+    examples: |_| vec![DefenseConfig::RandomizedLabel { epsilon: 2.0 }],
     ..PLAIN
 };
 
@@ -262,6 +275,7 @@ impl DefenseConfig {
         &ROUNDING,
         &TOP_K,
         &CLASS_LABEL,
+        &RANDOMIZED_LABEL,
         &TEMPERATURE,
         &LOGIT_NOISE,
         &GAUSSIAN_NOISE,
@@ -299,6 +313,7 @@ impl DefenseConfig {
             Self::Rounding { .. } => &ROUNDING,
             Self::TopK { .. } => &TOP_K,
             Self::ClassLabel { .. } => &CLASS_LABEL,
+            Self::RandomizedLabel { .. } => &RANDOMIZED_LABEL,
             Self::Temperature { .. } => &TEMPERATURE,
             Self::LogitNoise { .. } => &LOGIT_NOISE,
             Self::GaussianNoise { .. } => &GAUSSIAN_NOISE,
@@ -342,6 +357,7 @@ impl DefenseConfig {
             Self::Rounding { .. } => Leaves::Rounded,
             Self::TopK { .. } => Leaves::Largest,
             Self::ClassLabel { .. } => Leaves::Label,
+            Self::RandomizedLabel { .. } => Leaves::NoisyLabel,
             Self::Temperature { .. } | Self::LogitNoise { scheme: 3, .. } => Leaves::Scaled,
             Self::LogitNoise { .. } => Leaves::Projected,
             Self::GaussianNoise { .. } | Self::DpGaussian { .. } => Leaves::Noised,
@@ -360,6 +376,7 @@ impl DefenseConfig {
         match self {
             Self::Rounding { decimals } => Some(0.5 * 10f64.powi(-(*decimals as i32))),
             Self::ClassLabel { softening } => (*softening == 0.0).then_some(LABEL_FLOOR),
+            Self::RandomizedLabel { .. } => Some(LABEL_FLOOR),
             Self::None {}
             | Self::TopK { .. }
             | Self::Temperature { .. }
@@ -384,6 +401,7 @@ impl DefenseConfig {
             | Self::Rounding { .. }
             | Self::TopK { .. }
             | Self::ClassLabel { .. }
+            | Self::RandomizedLabel { .. }
             | Self::Temperature { .. }
             | Self::GaussianNoise { .. }
             | Self::DpGaussian { .. }

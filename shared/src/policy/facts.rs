@@ -50,6 +50,8 @@ pub enum Leaves {
     Projected,
     /// The predicted class.
     Label,
+    /// The predicted class, or now and then another.
+    NoisyLabel,
     /// A word of a codebook.
     Word,
     /// What an autoencoder makes of them.

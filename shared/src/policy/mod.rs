@@ -9,15 +9,20 @@
 mod config;
 mod defense;
 mod facts;
+mod leakage;
 mod parameters;
 mod text;
 mod wire;
+mod within_bits;
 
 use serde::{Deserialize, Serialize};
 
 pub use config::{DefenseConfig, PurifierTraining, Template};
-pub use defense::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Facts, gaussian_scale};
+pub use defense::{
+    ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Facts, gaussian_scale, kept_label_probability,
+};
 pub use facts::{Absent, Leaves, Parameter, ParameterKind};
+pub use leakage::{BOUND_ASSUMES, Leakage, MULTIPLIER_MEANS};
 pub use parameters::ParameterError;
 pub use text::PolicyTextError;
 
@@ -67,5 +72,7 @@ impl From<DefenseConfig> for Policy {
     }
 }
 
+#[cfg(test)]
+mod leakage_tests;
 #[cfg(test)]
 mod tests;

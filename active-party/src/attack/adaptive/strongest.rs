@@ -28,6 +28,8 @@ fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<&'static str> {
     let projected = any(Leaves::Projected);
     Some(if any(Leaves::Unstudied) {
         return None;
+    } else if any(Leaves::NoisyLabel) {
+        "noisy_label"
     } else if any(Leaves::Label) {
         "label_cone"
     } else if any(Leaves::Purified) && !any(Leaves::Ciphertexts) && !any(Leaves::Order) && !any(Leaves::Word) {
@@ -81,6 +83,7 @@ mod tests {
             ("purifier", Some("shadow_purifier")),
             ("temperature (temperature = 2.0) then purifier then rounding (decimals = 2)", Some("shadow_purifier")),
             ("purifier then class_label", Some("label_cone")),
+            ("randomized_label (epsilon = 1.0)", Some("noisy_label")),
         ] {
             assert_eq!(strongest_on(&text.parse().unwrap()), want, "{text}");
         }

@@ -103,6 +103,7 @@ fn lists_that_do_not_go_together_are_refused() {
     for policy in [
         "class_label then rounding (decimals = 1)",
         "class_label then none then rounding (decimals = 1)",
+        "randomized_label (epsilon = 1.0) then rounding (decimals = 1)",
         "order_preserving_encryption then ranking",
         "rounding (decimals = 1) then temperature (temperature = 2.0)",
         "rounding (decimals = 1) then none then temperature (temperature = 2.0)",
@@ -145,6 +146,7 @@ fn a_list_is_as_tight_as_its_tightest_defense() {
         Pipeline::build(&policy.defenses, 4, &Ground::new(4).grants()).unwrap().contract()
     };
     assert_eq!(contract("none").bits, None);
+    assert!((contract("gaussian_noise (sigma = 0.1) then rounding (decimals = 3)").bits.unwrap() - 5.907).abs() < 1e-3);
     assert!((contract("ranking then class_label").bits.unwrap() - 2.0).abs() < 1e-12);
     assert!((contract("ranking then rounding (decimals = 1)").bits.unwrap() - 24f64.log2()).abs() < 1e-12);
     let both = contract("ranking then order_preserving_encryption");

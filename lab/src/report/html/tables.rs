@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::plots::Plots;
 use super::widgets::{FIGURE_SPACE, badge, figure, scroll};
 use crate::page::said;
+use crate::report::certificate;
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{self, RowKind, Rows};
 use crate::report::number::{self, align_left, four, significant};
@@ -52,17 +53,18 @@ fn summary(report: &Report) -> Markup {
     let accuracy = column(&|a| a.utility.accuracy.map(four));
     let kl = column(&|a| a.utility.mean_kl_nats.map(significant));
     let bits = column(&|a| a.utility.bits.map(significant));
+    let factor = column(&|a| a.utility.bits.map(certificate::factor));
     html! {
         (scroll("The strongest attack of adversaries without known records", &html! {
             table {
                 caption {
                     "The strongest attack of adversaries that know no record. An aware adversary knows the defense, an unaware one takes the "
                     "release for the true scores. Bits: what the release of one record tells at most, however often it is asked for. A dash: "
-                    "not defined, not bounded, or not measured."
+                    "not defined, not bounded, or not measured. " (certificate::reading())
                 }
                 thead { tr {
                     @for title in ["defense", "adversary", "what the attacks achieve", "strongest attack", "its MSE", "guessing ½", "column mean",
-                        "accuracy", "KL, nats", "bits"] { th scope="col" { (title) } }
+                        "accuracy", "KL, nats", "bits", "factor"] { th scope="col" { (title) } }
                 } }
                 tbody {
                     @for (i, audit) in audits.iter().enumerate() {
@@ -71,7 +73,7 @@ fn summary(report: &Report) -> Markup {
                             td { (facts::adversary(audit)) }
                             td { (badge(verdict(audit).level)) }
                             td { (said(audit.strongest().map_or(facts::NONE, |(name, _)| name))) }
-                            @for column in [&error, &half, &mean, &accuracy, &kl, &bits] { td class="n" { (column[i]) } }
+                            @for column in [&error, &half, &mean, &accuracy, &kl, &bits, &factor] { td class="n" { (column[i]) } }
                         }
                     }
                 }

@@ -144,6 +144,41 @@ async fn the_output_file_holds_all_numbers() {
     assert!(matches!(refused, Err(CliError::Failed(_))), "{refused:?}");
 }
 
+#[tokio::test]
+async fn the_bits_of_a_record_stand_beside_those_of_the_policies() {
+    use std::ffi::OsStr;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("case.json"), small().to_string()).unwrap();
+    let schema = r#"
+        id = "customer"
+        features = [
+            { name = "phone", kind = "binary" },
+            { name = "grade", kind = "ordinal", categories = ["a", "b", "c", "d", "e", "f", "g", "h"] },
+            { name = "age", kind = "numeric", min = 17, max = 98 },
+        ]"#;
+    std::fs::write(at("features.toml"), schema).unwrap();
+    let (case, schema, out) = (at("case.json"), at("features.toml"), at("out.json"));
+    let options = ["--case", "--schema", "--out"].map(OsStr::new);
+    let arguments = [options[0], case.as_os_str(), options[1], schema.as_os_str(), options[2], out.as_os_str()];
+    command(&arguments).await.unwrap();
+    let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    assert_eq!(written["record_bits"], serde_json::json!({"bits": 4.0, "unlimited": 1}));
+    assert_eq!(written["released_bits"][0]["policy"], "none");
+    let mut found = trained(&small());
+    found.told.record_bits = Some(RecordBits { bits: 4.0, unlimited: 1 });
+    let text = table(&found);
+    assert!(text.contains("A record of this schema has 4.0 bits, and those of 1 numeric features"), "{text}");
+    let line = |policy: &str| text.lines().find(|line| line.starts_with(policy)).unwrap().to_owned();
+    assert!(line("none").ends_with("no bound") && line("class_label").ends_with("1.00"), "{text}");
+
+    std::fs::write(at("features.toml"), "id = 1").unwrap();
+    match command(&arguments).await {
+        Err(CliError::Input(reason)) => assert!(reason.contains("features.toml"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn the_table_is_aligned_and_holds_both_columns() {
     let report = trained(&small());
