@@ -150,15 +150,55 @@ fn exact_scores_of_published_models_give_back_all_features() {
     }
 }
 
+/// Means and covariances of 200 records that are not attacked.
+fn moments(published: &Published, k0: usize, d: usize) -> Prior {
+    let whole = published.window(k0, d);
+    let others = |m: &DMatrix<f64>| m.columns(m.ncols() - 200, 200).into_owned();
+    Prior::of_records(&others(&whole.truth), &others(whole.active.matrix())).unwrap()
+}
+
+/// The figures of docs/lattice.md: records rebuilt exactly, of 60, by the number of passive features.
+#[test]
+fn the_more_features_the_more_bits_an_adversary_needs() {
+    for (name, published, k0, cases) in [
+        (
+            "satellite",
+            satellite(),
+            0,
+            [(18, 60, 60), (24, 60, 60), (27, 55, 55), (30, 40, 55), (33, 0, 55), (36, 0, 55)],
+        ),
+        ("robot", robot(), 7, [(4, 60, 60), (6, 58, 58), (8, 45, 45), (9, 0, 0), (10, 0, 0), (12, 0, 0)]),
+    ] {
+        for (d, least, informed_least) in cases {
+            let subject = Subject::new(published, if d == 36 { 0 } else { k0 }, d, 60);
+            let steps = subject.steps();
+            let (alone, certain, wrong) = subject.attacked(|c| c, &[("step", &steps)]);
+            let prior = moments(published, if d == 36 { 0 } else { k0 }, d);
+            let released = ReleasedScores::Numbers(subject.scores.clone());
+            let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
+            let attack = Method::InformedLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+            let view = subject.window.view(&released).with_side_information(side);
+            let began = std::time::Instant::now();
+            let (informed, sure, false_claims) = subject.tally(&run_attack(&*attack, &view, 1).unwrap());
+            let bits: f64 = subject.counts.iter().map(|n| (n + 1.0).log2()).sum();
+            println!(
+                "{name}, {d} features ({bits:.0} bits): {alone} exact, {certain} certain; with moments {informed}, \
+                 {sure} certain; {:.1} ms a record",
+                1e3 * began.elapsed().as_secs_f64() / 60.0
+            );
+            assert!(alone >= least && informed >= informed_least, "{name}, {d}: {alone}, {informed}");
+            assert_eq!((wrong, false_claims), (0, 0), "{name}, {d}");
+        }
+    }
+}
+
 /// Fewer digits tell fewer bits: what the grid alone leaves open, means and covariances of 200 other records may decide. Nothing
 /// that is certain is wrong at any precision.
 #[test]
 fn rounded_scores_give_back_as_much_as_their_digits_tell() {
     let subject = Subject::new(satellite(), 18, 18, 60);
     let steps = subject.steps();
-    let whole = satellite().window(18, 18);
-    let others = |m: &DMatrix<f64>| m.columns(1000, 200).into_owned();
-    let prior = Prior::of_records(&others(&whole.truth), &others(whole.active.matrix())).unwrap();
+    let prior = moments(satellite(), 18, 18);
     for (kept, least, informed_least) in [(8, 55, 55), (6, 0, 55), (5, 0, 30), (3, 0, 0)] {
         let (alone, _, wrong) = subject.attacked(digits(kept), &[("step", &steps)]);
         let released = ReleasedScores::Numbers(subject.scores.map(digits(kept)));

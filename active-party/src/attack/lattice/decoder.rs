@@ -20,6 +20,10 @@ const COMPARISONS: u64 = 20_000_000;
 const MOST_POINTS: usize = 20_000;
 /// Combinations up to which lists are matched in the middle, as a logarithm (10¹¹).
 const LN_MATCHED: f64 = 25.3;
+/// A ball in which more points than this are expected is not searched.
+const HOPELESS: f64 = 1e6;
+/// Coordinates up to which a lattice is reduced for each record.
+const MOST_APART: usize = 64;
 /// Beyond the best point so far, one may be as much less likely: e to minus half of this.
 const BESIDE: f64 = 24.0;
 
@@ -87,7 +91,8 @@ impl<'a> Decoder<'a> {
             Some(root) => Some(GridLattice::new(&equations.a, &weights, &root)?),
             None => None,
         };
-        let few = if axes.ln_points() <= LN_MATCHED { axes.options(2000.0) } else { None };
+        // Where grids are tried, preparing lists for each would take longer than the search.
+        let few = if axes.ln_points() <= LN_MATCHED && tries == 1 { axes.options(2000.0) } else { None };
         let matching = few.and_then(|options| Some((matching(&options, axes, &equations.a)?, options)));
         let tries = tries.max(1) as f64;
         let mut decoder =
@@ -126,6 +131,9 @@ impl<'a> Decoder<'a> {
         }
         if self.alike {
             return self.searched(record, &self.even, self.informed.as_ref(), self.ln_false);
+        }
+        if self.axes.coordinates() > MOST_APART {
+            return Decoded::NOTHING;
         }
         let weights = self.equations.weights(record);
         let ln_false = self.ln_false_points(&weights);
@@ -204,6 +212,9 @@ impl<'a> Decoder<'a> {
     /// The likeliest points around a centre.
     fn likeliest(&self, b: &[f64], centre: &[f64], lattice: &GridLattice, typical: f64, ln_false: f64) -> Decoded {
         let reach = self.equations.reach();
+        if lattice.points_expected(reach + typical) > HOPELESS {
+            return Decoded::NOTHING;
+        }
         let square = reach + typical + 4.0 * (2.0 * typical).sqrt() + BESIDE;
         let mut best = f64::INFINITY;
         let list = lattice.points_near(b, centre, square, NODES, |point| {

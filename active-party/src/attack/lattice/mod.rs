@@ -26,7 +26,7 @@ use super::{
 };
 
 /// The most coordinates of a grid. Beyond, the reduction takes minutes.
-const MOST_COORDINATES: usize = 256;
+const MOST_COORDINATES: usize = 128;
 /// A point that is at least so likely stands for the record; otherwise the mean of all that fit does.
 const LIKELY: f64 = 0.5;
 /// Estimated parameters miss the scores of the known records by a spread; the others by at most so
