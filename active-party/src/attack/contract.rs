@@ -212,6 +212,8 @@ pub struct Reconstruction {
     pub solved: Option<Solved>,
     /// One per record for methods that work record by record, else empty.
     pub outcomes: Vec<RecordOutcome>,
+    /// One per record: whether the method is certain of the whole record, every value of it. Empty: it does not say.
+    pub certain: Vec<bool>,
     /// What the attack has to say in words: which transform it undid, and on what evidence. Never a feature value or a score.
     pub remarks: Vec<String>,
     /// What the scores say of the features, as the adversary knows it: for estimators that add what they know beforehand.
@@ -231,6 +233,7 @@ impl Reconstruction {
             status,
             solved: None,
             outcomes: Vec::new(),
+            certain: Vec::new(),
             remarks: Vec::new(),
             evidence: Evidence::Nothing,
             questions: None,

@@ -7,6 +7,7 @@ mod moments;
 mod opening;
 mod thresholds;
 mod tidy;
+mod worst;
 
 use std::path::Path;
 
