@@ -1,6 +1,5 @@
 //! The verdict in a few sentences: one for each release surface, and what to do next.
 
-use super::attack_result::AddedRisk;
 use super::defense::{self, DefenseLine};
 use super::document::{Audit, Party, Report};
 use super::facts::NONE;
@@ -17,6 +16,8 @@ use super::worst::worst;
 pub(super) struct Brief {
     /// The verdict on the policy judged, by its worst attribute; `None` where nothing is told by attribute.
     pub(super) headline: Option<Headline>,
+    /// What the scores remove on the mean over features, beside the worst attribute.
+    pub(super) mean: Option<String>,
     /// One for each release surface that was measured, and one for training.
     pub(super) surfaces: Vec<Sentence>,
     /// How the judged policy stands to each threshold: a name, a colon and what was found.
@@ -60,7 +61,8 @@ pub(super) fn brief(report: &Report) -> Brief {
     surfaces.extend(parameters(report));
     surfaces.push(training(report));
     let headline = lines.iter().find(|line| line.judged).and_then(|line| headline(report, line));
-    Brief { headline, surfaces, demands: next::demands(report, &lines), next: next::step(report, &lines) }
+    let mean = lines.iter().find(|line| line.judged).and_then(mean);
+    Brief { headline, mean, surfaces, demands: next::demands(report, &lines), next: next::step(report, &lines) }
 }
 
 /// The verdict on the policy judged: the worst attribute, natural frequencies, how sure that is, and the threshold.
@@ -86,6 +88,13 @@ pub(super) fn sentence(line: &DefenseLine<'_>, several: bool) -> String {
         Some(worst) => words::headline(worst, &line.short, several),
         None => one(line),
     }
+}
+
+/// What the scores of a policy remove of all features together. What noise leaves open is not stated.
+fn mean(line: &DefenseLine<'_>) -> Option<String> {
+    let (worst, mean) = line.worst.as_ref().zip(line.mean_risk.as_ref())?;
+    let stated = (!worst.noised || mean.low.is_some()) && mean.value.is_some();
+    stated.then(|| format!("On the mean over all features the scores remove {}.", words::removed(mean)))
 }
 
 fn capital(text: &str) -> String {
@@ -183,13 +192,7 @@ fn one(line: &DefenseLine<'_>) -> String {
         },
         (_, Some(risk)) => {
             let of = line.worst.as_ref().map_or_else(String::new, |worst| format!(" on `{}`", worst.figures.attribute));
-            // What noise leaves open is not stated.
-            let bounded = |mean: &&AddedRisk, noised: bool| !noised || mean.low.is_some();
-            let mean = line.worst.as_ref().zip(line.mean_risk.as_ref());
-            let mean = mean.filter(|(worst, mean)| bounded(mean, worst.noised)).map(|(_, mean)| mean);
-            let mean =
-                mean.map_or_else(String::new, |mean| format!(", {} on the mean over features", words::removed(mean)));
-            format!("behind {behind}, the scores remove {} {whom}{of}{mean}", words::removed(risk))
+            format!("behind {behind}, the scores remove {} {whom}{of}", words::removed(risk))
         }
         (Level::Unmeasured, None) => format!("behind {behind}, no attack ran"),
         (level, None) => {

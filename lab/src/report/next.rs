@@ -107,7 +107,10 @@ pub(super) fn demands(report: &Report, lines: &[DefenseLine<'_>]) -> Vec<(Compli
     let name = judged.map_or("no policy", |line| line.short.as_str());
     let results = judged.map_or_else(|| report.unmet(), |line| line.results.clone());
     let limits = report.thresholds.unwrap_or_default();
-    let said = results.iter().filter_map(|result| {
+    // That nothing is claimed is what is expected where nobody asked.
+    let silent = |result: &ThresholdResult| result.threshold == Threshold::MaxExact && result.attack.is_none();
+    let asked = results.iter().filter(|result| !(silent(result) && result.compliance == Compliance::Met));
+    let said = asked.filter_map(|result| {
         let limit = limits.given().find(|(threshold, _)| *threshold == result.threshold)?.1;
         Some((result.compliance, format!("{} = {limit}: {}", result.threshold.name(), found(name, result))))
     });

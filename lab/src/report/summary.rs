@@ -35,6 +35,7 @@ pub fn render_summary(report: &Report, width: usize, colour: bool) -> String {
             _ => page.paint(&text, Paint::Bold),
         });
     }
+    before.extend(brief.mean.iter().map(|text| page.prose(text, 2)));
     for sentence in &brief.surfaces {
         let text = page.prose(&format!("- {}: {}.", sentence.surface, sentence.text), 2);
         before.push(match sentence.level {

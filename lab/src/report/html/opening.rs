@@ -17,6 +17,7 @@ pub(super) fn verdict(report: &Report) -> Markup {
         section {
             h2 { "Verdict" }
             @if let Some(headline) = &brief.headline { p class="headline" { strong { (said(&headline.text)) } } }
+            @if let Some(mean) = &brief.mean { p { (mean) } }
             ul class="verdict" {
                 @for sentence in &brief.surfaces {
                     li { strong { (sentence.surface) ": " } (said(&sentence.text)) "." }

@@ -12,6 +12,9 @@ use super::schema::{Attribute, AttributeKind};
 /// A control whose error is below this share of an attribute's variance leaves nothing that an attack could remove.
 const NOTHING_LEFT: f64 = 1e-9;
 
+/// The spread, as a share of the largest value, that round-off may give a constant.
+const ROUND_OFF: f64 = 1e-12;
+
 /// A figure of an attack, and the same of its control.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,7 +111,10 @@ impl AttributeFigures {
     pub fn of(attribute: &Attribute, truth: &DMatrix<f64>, attack: &DMatrix<f64>, control: &DMatrix<f64>) -> Self {
         let n = truth.ncols();
         let variance: f64 = attribute.columns.iter().map(|c| variance(truth, *c)).sum();
-        if n == 0 || variance.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
+        let largest = attribute.columns.iter().map(|c| truth.row(*c).amax()).fold(0.0, f64::max);
+        // What varies by round-off alone does not vary.
+        let varies = variance > (ROUND_OFF * largest).powi(2);
+        if n == 0 || !varies {
             return Self::nothing(attribute);
         }
         let errors = |estimates: &DMatrix<f64>| -> Vec<f64> {
