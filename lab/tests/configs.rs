@@ -215,7 +215,7 @@ fn help_that_an_attack_needs_is_named_with_it() {
         file.map_err(|e| e.to_string()).and_then(|file| file.values.check().map(drop))
     };
     assert_eq!(check("", "rcc1"), Ok(()));
-    assert_eq!(check("max_added_risk = 0.1\nmax_exact_share = 1", "rcc1"), Ok(()));
+    assert_eq!(check("max_added_risk = 0.1\nmax_exact_share = 1\nmax_exact = 0", "rcc1"), Ok(()));
     assert_eq!(check("auxiliary_ids = \"data/known.ids\"", "shadow_model"), Ok(()));
     let second = "[[passive_parties]]\nname = \"passive-2\"\naddress = \"h:1\"\n[[passive_parties]]";
     let two = text.replace("[[passive_parties]]", second).replace("seed = 7", "seed = 7\ncolluding = [\"passive-2\"]");
@@ -230,6 +230,7 @@ fn help_that_an_attack_needs_is_named_with_it() {
         ("colluding = [\"a/b\"]", "coalition", "not a valid name"),
         ("max_added_risk = 1.5", "rcc1", "max_added_risk is 1.5; give a number from 0 to 1"),
         ("max_exact_share = nan", "rcc1", "max_exact_share is NaN"),
+        ("max_exact = -1", "rcc1", "max_exact is -1"),
     ] {
         let refused = check(lines, attack).unwrap_err();
         assert!(refused.contains(says), "{lines}, {attack}: {refused}");

@@ -60,7 +60,8 @@ RISK = {"control": "imputation", "control_mse": 0.004, "value": 0.5, "low": 0.4,
         ([], "unmeasured"),
         ([{"name": "rcc1", "outcome": {"not_run": {"why": "parameters_hidden", "reason": "hidden"}}}], "unmeasured"),
         ([ran("gaussian", 0.002, added_risk=RISK)], "partial"),
-        ([ran("gaussian", 0.002, added_risk=RISK | {"low": -0.1})], "no_more"),
+        ([ran("gaussian", 0.002, added_risk=RISK | {"low": -0.1})], "undecided"),
+        ([ran("gaussian", 0.002, added_risk=RISK | {"low": -0.1, "high": 0.04})], "no_more"),
         ([ran("gaussian", 1e-14, added_risk=RISK)], "exact"),
         ([ran("rcc1", 0.03, sigma=0.002)], "partial"),
         ([ran("rcc1", 0.04, sigma=0.02)], "unresolved"),
@@ -72,6 +73,29 @@ def test_levels_are_those_of_the_programs(attacks: list[dict[str, Any]], level: 
     report = cloison.Report(document(audit(*attacks)))
     assert report.verdict.level == level
     assert report.policies.loc["none", "level"] == level
+
+
+def test_a_report_that_holds_its_verdicts_is_not_judged_again() -> None:
+    told = {
+        "policy": "none",
+        "judged": True,
+        "level": "partial",
+        "sentence": "behind none, `late` is told most",
+        "attack": "gaussian",
+        "party": "bank",
+        "attribute": "late",
+        "risk": RISK | {"value": 0.53},
+        "event": {"event": {"not_usual": {"value": 0}}, "named": 200, "having": 260, "attack": 173, "control": 41},
+        "results": [{"threshold": "max_added_risk", "compliance": "not_met", "figure": 0.58}],
+    }
+    attacks = audit(ran("gaussian", 0.002, added_risk=RISK | {"value": 0.007}))
+    report = cloison.Report(document(attacks, schema_version=10, verdicts=[told], thresholds={"max_added_risk": 0.05}))
+    row = report.policies.loc["none"]
+    assert (row["party"], row["attribute"], row["added_risk"], row["mse"]) == ("bank", "late", 0.53, 0.002)
+    assert (row["named"], row["right"], row["right_without"]) == (200, 173, 41)
+    assert report.verdict.text == "Behind none, `late` is told most. Threshold max_added_risk = 0.05: not met."
+    assert report.verdict.met is False
+    assert report.schema_version == 10
 
 
 INFORMED = audit(ran("gaussian", 0.002, added_risk=RISK), threat_model={"known_records": 200})
@@ -197,7 +221,7 @@ def test_a_report_is_read_from_its_file_or_directory(tmp_path: Path) -> None:
 def test_other_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
     good = document(audit(ran("rcc1", 0.02)))
     changes: list[tuple[dict[str, Any], str]] = [
-        ({"schema_version": 10}, "update this package"),
+        ({"schema_version": 11}, "update this package"),
         ({"schema_version": 8}, "audit again"),
         ({"schema_version": "9"}, "no schema_version"),
         ({"audits": [{"policy": {}}]}, "not a well-formed report"),

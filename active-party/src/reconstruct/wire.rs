@@ -107,6 +107,8 @@ fn result(attacked: Attacked) -> pb::AttackResult {
     }
     let count = |ended| found.outcomes.iter().filter(|o| o.ended == ended).count() as u64;
     (out.nearest_consistent, out.step_limit) = (count(Ended::NearestConsistent), count(Ended::StepLimit));
+    let certain = || found.certain.iter().filter(|certain| **certain).count() as u32;
+    out.certain = (!found.certain.is_empty()).then(certain);
     out.questions = found.questions.map(|questions| match questions {
         Questions::Repeated(averaged) => wire::Questions::Repeated(wire::RepeatedQuestions {
             queries: averaged.queries as u32,

@@ -29,6 +29,8 @@ pub(super) struct Rebuilt {
     pub(super) nearest_consistent: u64,
     /// Records on which the attack stopped at its limit of steps.
     pub(super) step_limit: u64,
+    /// Records that it is certain to have rebuilt exactly, where it says so of records.
+    pub(super) certain: Option<u64>,
     /// Mean squared difference of the released scores and those at the estimates, where the adversary can tell.
     pub(super) score_mismatch: Option<f64>,
     /// The estimates of each passive party's features, by the party's name.

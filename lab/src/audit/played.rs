@@ -8,7 +8,7 @@ use super::joint::{added_risk, joint};
 use super::policy::facts;
 use super::scoring::{Needs, Scorings};
 use super::subject::Subject;
-use crate::report::{AttackResult, Audit, Baselines, DefenseKnowledge, Status, ThreatModel, Utility};
+use crate::report::{AttackResult, AttributeResult, Audit, Baselines, DefenseKnowledge, Status, ThreatModel, Utility};
 
 /// What the owner plays, in the order of its answer, and the control.
 const ATTACKS: [&str; 2] = ["gaussian (moments = own)", "posterior_mean (moments = own)"];
@@ -59,10 +59,16 @@ pub(super) async fn audit(
     let policy = facts(&vfl_shared::policy::Policy::default());
     let mut audit = Audit::new(policy, threat_model, records, utility, baselines);
     audit.attacks.push(AttackResult::ran(CONTROL, Status::Guess, joint(&control)));
-    for ((attack, error), gain) in attacks.into_iter().zip(scored.errors).zip(scored.gains) {
+    let told = scored.errors.into_iter().zip(scored.gains).zip(scored.attributes);
+    for (attack, ((error, gain), attributes)) in attacks.into_iter().zip(told) {
         let told = [(name.clone(), error)];
         let added = added_risk(CONTROL, &told, &control, &[gain]);
-        audit.attacks.push(AttackResult::ran(attack, status, joint(&told)).with_added_risk(Some(added)));
+        let attributes = attributes.into_iter().map(|figures| AttributeResult { party: name.clone(), figures });
+        audit.attacks.push(
+            AttackResult::ran(attack, status, joint(&told))
+                .with_added_risk(Some(added))
+                .with_attributes(attributes.collect()),
+        );
     }
     audit.remarks.push(
         "played by the owner of the features with the means and covariances of the records that are not audited, which are not sent"

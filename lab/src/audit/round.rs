@@ -1,5 +1,6 @@
 //! The attacks of one request, scored.
 
+use vfl_shared::metrics::AttributeFigures;
 use vfl_shared::rpc::{Refusal, require};
 
 use super::client::{Control, Estimates, Told};
@@ -7,7 +8,7 @@ use super::found::{Found, NotRun, Rebuilt};
 use super::joint::{added_risk, joint};
 use super::scoring::{Party, Scorings};
 use super::told::ErrorsTold;
-use crate::report::{AttackResult, Status};
+use crate::report::{AttackResult, AttributeResult, Status};
 
 /// Why an attack that ran has no error of its own.
 const NOT_BEST: &str =
@@ -78,20 +79,21 @@ impl Round {
     /// # Errors
     /// [`Refusal`] if a party does not score, or if its estimates are missing.
     pub(super) async fn add(&mut self, scorings: &mut Scorings, name: String, found: Found) -> Result<(), Refusal> {
-        let Rebuilt { status, nearest_consistent, step_limit, score_mismatch, mut blocks } = match found.outcome {
-            Ok(rebuilt) => rebuilt,
-            Err(NotRun { why, reason }) => {
-                self.results.push(AttackResult::not_run(name, why, reason));
-                return Ok(());
-            }
-        };
+        let Rebuilt { status, nearest_consistent, step_limit, certain, score_mismatch, mut blocks } =
+            match found.outcome {
+                Ok(rebuilt) => rebuilt,
+                Err(NotRun { why, reason }) => {
+                    self.results.push(AttackResult::not_run(name, why, reason));
+                    return Ok(());
+                }
+            };
         let frugal = scorings.frugal();
         if frugal && status == Status::Guess {
             self.results.push(AttackResult::not_scored(name, status, A_GUESS));
             return Ok(());
         }
         let (mut told, mut clipped, mut values) = (Vec::new(), 0u64, 0u64);
-        let (mut controls, mut gains) = (Vec::new(), Vec::new());
+        let (mut controls, mut gains, mut attributes) = (Vec::new(), Vec::new(), Vec::new());
         for party in scorings.parties() {
             let at = blocks.iter().position(|(of, _)| of == party.name());
             let (_, estimates) = at
@@ -104,9 +106,11 @@ impl Round {
             }
             party.upload(estimates).await;
             if !frugal {
-                let control = if self.control.is_some() { Control::Given } else { Control::None };
+                // An attack without a control stands beside the mean of each feature, by attribute alone.
+                let control = if self.control.is_some() { Control::Given } else { Control::ColumnMean };
                 let mut scored = party.score(Told::All, control, 1).await?;
                 gains.push(scored.gains.pop().flatten());
+                attributes.extend(by_attribute(party, scored.attributes.pop()));
                 controls.extend(scored.control.map(|told| (party.name().to_owned(), told)));
                 clipped += scored.clipped.iter().sum::<u64>();
                 told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
@@ -119,9 +123,10 @@ impl Round {
             self.clip(&name, clipped, values);
             self.tell_control(&controls);
             let added = self.control.as_ref().map(|c| added_risk(&c.name, &told, &controls, &gains));
-            AttackResult::ran(name, status, joint(&told)).with_added_risk(added)
+            AttackResult::ran(name, status, joint(&told)).with_added_risk(added).with_attributes(attributes)
         };
-        self.results.push(result.with_limits(nearest_consistent, step_limit).with_score_mismatch(score_mismatch));
+        let result = result.with_limits(nearest_consistent, step_limit).with_certain(certain);
+        self.results.push(result.with_score_mismatch(score_mismatch));
         Ok(())
     }
 
@@ -151,7 +156,7 @@ impl Round {
             return Ok(());
         }
         let parts = self.waiting.len().min(2);
-        let (mut told, mut controls, mut gains) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut told, mut controls, mut gains, mut attributes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let control = if self.control.is_some() { Control::Given } else { Control::None };
         let parts = parts + usize::from(self.control.is_some());
         let mut best = Vec::new();
@@ -161,6 +166,7 @@ impl Round {
         for party in scorings.parties() {
             let mut scored = party.score(Told::Best, control, parts).await?;
             gains.push(scored.gains.pop().flatten());
+            attributes.extend(by_attribute(party, scored.attributes.pop()));
             controls.extend(scored.control.take().map(|told| (party.name().to_owned(), told)));
             values += records * party.features() as u64;
             clipped.iter_mut().zip(&scored.clipped).for_each(|(sum, c)| *sum += c);
@@ -180,9 +186,10 @@ impl Round {
         let Some(&(place, status)) = best.first().and_then(|b| waiting.get(*b)) else { return Ok(()) };
         if names.iter().all(|n| Some(n) == names.first()) {
             if let (Some(result), Some(name)) = (self.results.get_mut(place), names.into_iter().next()) {
-                let (near, steps, mismatch) = (result.nearest_consistent, result.step_limit, result.score_mismatch);
-                let ran = AttackResult::ran(name, status, joint(&told)).with_limits(near, steps);
-                *result = ran.with_score_mismatch(mismatch).with_added_risk(added);
+                let ran = AttackResult::ran(name, status, joint(&told));
+                let ran = ran.with_limits(result.nearest_consistent, result.step_limit).with_certain(result.certain);
+                let ran = ran.with_score_mismatch(result.score_mismatch).with_added_risk(added);
+                *result = ran.with_attributes(attributes);
             }
             return Ok(());
         }
@@ -190,9 +197,14 @@ impl Round {
         let mixed: Vec<String> =
             names.iter().zip(&told).map(|(attack, (party, _))| format!("{attack} on {party}")).collect();
         let mixed = AttackResult::ran(mixed.join(", "), status, joint(&told));
-        self.results.push(mixed.with_added_risk(added));
+        self.results.push(mixed.with_added_risk(added).with_attributes(attributes));
         Ok(())
     }
+}
+
+/// What a party tells by attribute, for the report.
+fn by_attribute(party: &Party, told: Option<Vec<AttributeFigures>>) -> impl Iterator<Item = AttributeResult> {
+    told.into_iter().flatten().map(|figures| AttributeResult { party: party.name().to_owned(), figures })
 }
 
 impl Given {

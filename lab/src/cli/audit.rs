@@ -28,7 +28,7 @@ trains a network in place of one that is hidden; `gaussian` and `posterior_mean`
 beside `imputation`, which has no score. `colluding` lists passive \
 parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.
 
-Thresholds (`--max-added-risk`, `--max-exact-share`, or `max_added_risk` and `max_exact_share` in the config) are demanded of the \
+Thresholds (`--max-added-risk`, `--max-exact-share`, `--max-exact`, or `max_added_risk` and the like in the config) are demanded of the \
 policy that the coordinator has in service, or if that is not audited of the first policy audited.")]
 pub struct AuditArgs {
     /// The config file (TOML).

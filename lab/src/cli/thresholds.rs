@@ -1,4 +1,4 @@
-//! The options `--max-added-risk` and `--max-exact-share`.
+//! The options `--max-added-risk`, `--max-exact-share` and `--max-exact`.
 
 use clap::Args;
 use vfl_shared::cli::CliError;
@@ -8,20 +8,25 @@ use crate::report::Thresholds;
 /// What is demanded of the policy in service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct ThresholdArgs {
-    /// The largest added risk that is accepted, from 0 to 1. The upper end of the 95 % interval of the strongest informed attack
-    /// must not be above it. Not met: exit code 3, after everything is written.
+    /// The largest added risk that is accepted, from 0 to 1, of any attribute of any passive party. The upper end of the 95 % interval
+    /// of the worst one must not be above it. Not met: exit code 3, after everything is written.
     #[arg(long, value_name = "R", allow_negative_numbers = true)]
     max_added_risk: Option<f64>,
     /// The largest share of records, from 0 to 1, of which any attack may estimate every value to within 0.1. It adds the metric
     /// records_within. Not met: exit code 3.
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     max_exact_share: Option<f64>,
+    /// The largest share of records, from 0 to 1, that any attack may be certain to have rebuilt exactly. 0.01 if another threshold
+    /// is given. Not met: exit code 3.
+    #[arg(long, value_name = "E", allow_negative_numbers = true)]
+    max_exact: Option<f64>,
 }
 
 impl ThresholdArgs {
     /// What is given here, not yet checked.
     pub(super) fn given(self) -> Thresholds {
-        Thresholds { max_added_risk: self.max_added_risk, max_exact_share: self.max_exact_share }
+        let Self { max_added_risk, max_exact_share, max_exact } = self;
+        Thresholds { max_added_risk, max_exact_share, max_exact }
     }
 
     /// The thresholds given here.
@@ -29,6 +34,6 @@ impl ThresholdArgs {
     /// # Errors
     /// [`CliError::Input`] if one is no number from 0 to 1.
     pub(super) fn checked(self) -> Result<Thresholds, CliError> {
-        Thresholds::new(self.max_added_risk, self.max_exact_share).map_err(CliError::Input)
+        self.given().checked().map_err(CliError::Input)
     }
 }

@@ -64,6 +64,8 @@ pub struct AuditConfig {
     pub(crate) max_added_risk: Option<f64>,
     /// As `--max-exact-share`. Without `metrics` the audit then measures `records_within` alone.
     pub(crate) max_exact_share: Option<f64>,
+    /// As `--max-exact`.
+    pub(crate) max_exact: Option<f64>,
 }
 
 /// A scalar as text; anything else as it is written, which no setting takes.
@@ -80,6 +82,12 @@ fn yes() -> bool {
 }
 
 impl AuditConfig {
+    /// The thresholds that it names, not yet checked.
+    fn thresholds(&self) -> Thresholds {
+        let Self { max_added_risk, max_exact_share, max_exact, .. } = *self;
+        Thresholds { max_added_risk, max_exact_share, max_exact }
+    }
+
     /// What it says of the features, and its policies; there must be an attack and a policy.
     ///
     /// # Errors
@@ -103,7 +111,7 @@ impl AuditConfig {
         if let Some(names) = &self.metrics {
             metrics_of(names).map_err(|e| e.to_string())?;
         }
-        Thresholds::new(self.max_added_risk, self.max_exact_share)?;
+        self.thresholds().checked()?;
         if self.rho.is_some_and(|rho| !(rho.is_finite() && rho > 0.0)) {
             return Err("`rho` must be above 0; leave it out to spend all that is left".into());
         }
@@ -183,11 +191,13 @@ impl Audited {
         let auxiliary_ids = v.auxiliary_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
         let help = Help { auxiliary_ids, colluding: v.colluding.clone() };
         let metrics = metrics.or(v.metrics.as_deref()).map(metrics_of).transpose()?;
-        let thresholds = Thresholds::new(
-            thresholds.max_added_risk.or(v.max_added_risk),
-            thresholds.max_exact_share.or(v.max_exact_share),
-        )
-        .map_err(CliError::Input)?;
+        let configured = v.thresholds();
+        let thresholds = Thresholds {
+            max_added_risk: thresholds.max_added_risk.or(configured.max_added_risk),
+            max_exact_share: thresholds.max_exact_share.or(configured.max_exact_share),
+            max_exact: thresholds.max_exact.or(configured.max_exact),
+        };
+        let thresholds = thresholds.checked().map_err(CliError::Input)?;
         // Whether a party answers with noise, and which metrics it would refuse, is not known yet.
         let metrics = measured(&thresholds, metrics, &[]);
         let plan = Plan {

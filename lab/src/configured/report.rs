@@ -42,6 +42,7 @@ impl Audited {
             "rho": plan.rho,
             "max_added_risk": thresholds.max_added_risk,
             "max_exact_share": thresholds.max_exact_share,
+            "max_exact": thresholds.max_exact,
             "metrics": findings.metrics.iter().map(|m| m.name()).collect::<Vec<_>>(),
             "auxiliary_records": plan.help.auxiliary_ids.as_ref().map(RecordIds::len),
             "colluding": plan.help.colluding.iter().map(ToString::to_string).collect::<Vec<_>>(),

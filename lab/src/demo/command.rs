@@ -7,6 +7,7 @@ use vfl_shared::model::privacy::PrivacyValues;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings};
 
 use super::plan::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
+use crate::report::{MAX_EXACT, Threshold};
 
 /// Names of metrics.
 pub(super) fn names(metrics: &[&'static dyn Metric]) -> Vec<&'static str> {
@@ -62,7 +63,8 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
         let named = if metrics.is_empty() { "none".to_owned() } else { names(metrics).join(",") };
         command.push_str(&format!(" --metrics {named}"));
     }
-    for (threshold, limit) in plan.thresholds.given() {
+    let default = (Threshold::MaxExact, MAX_EXACT);
+    for (threshold, limit) in plan.thresholds.given().filter(|given| *given != default) {
         command.push_str(&format!(" --{} {limit}", threshold.name().replace('_', "-")));
     }
     if plan.records != DEFAULT_RECORDS {

@@ -17,7 +17,7 @@ use ladders::{Ladder, ladders};
 pub use text::coordinator_config;
 
 use crate::audit::{self, Findings, Plan, Targets};
-use crate::report::{Audit, Compliance, ThresholdResult, Thresholds, Utility, together};
+use crate::report::{Audit, Compliance, ThresholdResult, Thresholds, Utility, together, worst};
 use crate::set_facts::SetFacts;
 use vfl_shared::metrics::{Metric, RecordsWithin};
 
@@ -54,7 +54,9 @@ pub struct Trial {
 pub struct Added {
     /// The attack.
     pub attack: String,
-    /// 1 − error / error of the control, read off other records than the attack was chosen by ([`Audit::added_risk`]).
+    /// The worst attribute, which the figures are of; `None`: they are of all features together.
+    pub attribute: Option<String>,
+    /// 1 − error / error of the control, read off other records than attack and attribute were chosen by ([`worst`]).
     pub value: f64,
     /// The ends of the 95 % interval.
     pub interval: (f64, f64),
@@ -92,26 +94,21 @@ impl Trial {
         let one = |policy: &Policy| {
             let facts = audit::facts(policy);
             let audits: Vec<&Audit> = findings.audits.iter().filter(|audit| audit.policy == facts).collect();
-            let informed = audits.iter().find(|audit| audit.threat_model.known_records > 0);
             let mut utility = audits.first().map(|audit| audit.utility).unwrap_or_default();
             utility.accuracy_change = utility.accuracy.zip(undefended).map(|(accuracy, exact)| accuracy - exact);
-            Self {
-                policy: policy.clone(),
-                utility,
-                added: informed.and_then(|audit| Added::of(audit)),
-                results: together(thresholds, &audits),
-            }
+            Self { policy: policy.clone(), utility, added: Added::of(&audits), results: together(thresholds, &audits) }
         };
         policies.iter().map(one).collect()
     }
 }
 
 impl Added {
-    /// Of the strongest attack of an audit; `None` if it has no control, or no interval.
-    fn of(audit: &Audit) -> Option<Self> {
-        let (name, _, risk) = audit.added_risk()?;
-        let interval = risk.low.zip(risk.high)?;
-        Some(Self { attack: name.to_owned(), value: risk.value?, interval })
+    /// Of the worst attribute of a policy's audits; `None` if no attack has a control, or there is no interval.
+    fn of(audits: &[&Audit]) -> Option<Self> {
+        let worst = worst(audits, None)?;
+        let interval = worst.risk.low.zip(worst.risk.high)?;
+        let attribute = Some(worst.figures.attribute.clone());
+        Some(Self { attack: worst.attack.to_owned(), attribute, value: worst.risk.value?, interval })
     }
 }
 

@@ -63,10 +63,13 @@ impl Demands {
     fn words(&self) -> Vec<String> {
         let threshold = |(threshold, limit): (Threshold, f64)| match threshold {
             Threshold::MaxAddedRisk => {
-                format!("the scores add at most {} % (upper end of the interval)", percent(limit))
+                format!("the scores add at most {} % for any attribute (upper end of the interval)", percent(limit))
             }
             Threshold::MaxExactShare => {
                 format!("at most {} % of the records come back with every value to within 0.1", percent(limit))
+            }
+            Threshold::MaxExact => {
+                format!("attacks are certain of at most {} % of the records, every value of them", percent(limit))
             }
         };
         let loss =
@@ -151,6 +154,7 @@ impl Recommendation {
             json!({
                 "policy": trial.policy.to_string(),
                 "utility": trial.utility,
+                "attribute": trial.added.as_ref().and_then(|added| added.attribute.as_ref()),
                 "attack": trial.added.as_ref().map(|added| &added.attack),
                 "added_risk": trial.added.as_ref().map(|added| added.value),
                 "low": trial.added.as_ref().map(|added| added.interval.0),
@@ -169,6 +173,7 @@ impl Recommendation {
             "features": set.map(|set| set.features),
             "max_added_risk": self.demands.thresholds.max_added_risk,
             "max_exact_share": self.demands.thresholds.max_exact_share,
+            "max_exact": self.demands.thresholds.max_exact,
             "max_accuracy_loss": self.demands.max_accuracy_loss,
             "known_records": self.known_records,
             "records": self.records.0,
@@ -190,7 +195,12 @@ mod tests {
 
     /// A trial against a threshold of 0.2, which costs five points of accuracy.
     fn trial(policy: &str, high: f64, accuracy: f64) -> Trial {
-        let added = Added { attack: "gaussian".into(), value: high - 0.03, interval: (high - 0.06, high) };
+        let added = Added {
+            attack: "gaussian".into(),
+            attribute: Some("income".into()),
+            value: high - 0.03,
+            interval: (high - 0.06, high),
+        };
         let utility = Utility {
             accuracy: Some(accuracy),
             accuracy_change: Some(-0.05),
@@ -202,6 +212,7 @@ mod tests {
             compliance: if high <= 0.2 { Compliance::Met } else { Compliance::NotMet },
             figure: Some(high),
             attack: Some("gaussian".into()),
+            attribute: Some("income".into()),
         };
         Trial { policy: policy.parse().unwrap(), utility, added: Some(added), results: vec![result] }
     }

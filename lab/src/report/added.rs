@@ -7,6 +7,8 @@ use super::errors::Errors;
 use super::facts::counted;
 use super::level::{EXACT_MSE, Level, Verdict};
 use super::number::{figure, significant};
+use super::words::{Finding, finding, headline, interval, percent};
+use super::worst::{Worst, worst};
 
 /// What the scores of one defense add, in words.
 pub(crate) struct AddedLine {
@@ -101,6 +103,14 @@ pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {
     let (name, errors, risk) = audit.added_risk()?;
     let (e, c) = (figure(errors.mse, errors.sigma), significant(risk.control_mse));
     let control = &risk.control;
+    if let Some(worst) = worst(&[audit], None) {
+        return Some(by_attribute(
+            &worst,
+            audit,
+            &format!("{name} has error {e}, {control} without scores {c}"),
+            &risk,
+        ));
+    }
     let level = level(errors, &risk);
     let compared = format!("{name} has error {e}, and {control}, which knows the same but has no score, has {c}");
     let range = interval(&risk).map_or_else(String::new, |range| format!(" ({range}, 95 %)"));
@@ -109,6 +119,7 @@ pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {
             format!("{name} rebuilds the features exactly: error {e}; without scores {control} has {c}")
         }
         (Level::NoMore, _) => format!("the scores add nothing that this audit can measure{range}: {compared}"),
+        (Level::Undecided, _) => format!("it is undecided what the scores add{range}: {compared}"),
         (_, Some(value)) => format!("the scores add {}{range}: {compared}", percent(value)),
         (_, None) => compared,
     };
@@ -117,21 +128,44 @@ pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {
 
 fn level(errors: &Errors, risk: &AddedRisk) -> Level {
     if errors.mse <= EXACT_MSE && errors.sigma.is_none() {
-        Level::Exact
-    } else if risk.low.or(risk.value).is_some_and(|low| low > 0.0) {
-        Level::Partial
-    } else {
-        Level::NoMore
+        return Level::Exact;
+    }
+    found(finding(risk, errors.sigma.is_some()))
+}
+
+fn found(finding: Finding) -> Level {
+    match finding {
+        Finding::Leak => Level::Partial,
+        Finding::Nothing => Level::NoMore,
+        Finding::Undecided => Level::Undecided,
     }
 }
 
-pub(super) fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+/// How far attacks got by the worst attribute of these audits.
+pub(super) fn level_of(audits: &[&Audit], worst: &Worst<'_>) -> Level {
+    let strongest = audits.iter().filter_map(|audit| audit.strongest());
+    if strongest.into_iter().any(|(_, errors)| errors.mse <= EXACT_MSE && errors.sigma.is_none()) {
+        return Level::Exact;
+    }
+    match found(finding(&worst.risk, worst.noised)) {
+        // One attribute of several, value by value.
+        Level::Partial if worst.figures.exact.is_some_and(|exact| exact.attack >= 0.995) => Level::SomeExact,
+        level => level,
+    }
 }
 
-pub(super) fn interval(risk: &AddedRisk) -> Option<String> {
-    let (low, high) = risk.low.zip(risk.high)?;
-    let end = |share: f64| percent(share).replace(" %", "");
-    Some(format!("{} to {} %", end(low), end(high)))
+/// The verdict by the worst attribute, and the mean over features beside it.
+fn by_attribute(worst: &Worst<'_>, audit: &Audit, compared: &str, mean: &AddedRisk) -> Verdict {
+    let level = level_of(&[audit], worst);
+    let range = interval(mean).map_or_else(String::new, |range| format!(" ({range})"));
+    let told = mean.value.filter(|_| !worst.noised || mean.low.is_some());
+    let share = told.map_or_else(|| "the noise bounds nothing".into(), percent);
+    let text = match level {
+        Level::Exact => format!("all features come back exactly: {compared}"),
+        _ => format!(
+            "{}; on the mean over features {share}{range}: {compared}",
+            headline(worst, &audit.policy.label(), true)
+        ),
+    };
+    Verdict { level, text }
 }

@@ -1,6 +1,7 @@
 //! What an attack came to: how its estimates come about, their errors, and the risk they add.
 
 use serde::{Deserialize, Serialize};
+use vfl_shared::metrics::AttributeFigures;
 
 use super::errors::Errors;
 
@@ -22,9 +23,26 @@ pub struct AttackResult {
     /// the loss that the adversary sees without the truth ("MSE" of the tables of P, errata P1). At least 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_mismatch: Option<f64>,
-    /// What it adds to a control that knows the same and has no scores, if there is one.
+    /// Records that it is certain to have rebuilt exactly, every value of them, where it says so of records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certain: Option<u64>,
+    /// What it adds to a control that knows the same and has no scores, if there is one: over all features together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_risk: Option<AddedRisk>,
+    /// Its figures by attribute of the passive parties' schemas, since version 10: beside the control of `added_risk`, or where there is
+    /// none beside the mean of each feature.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<AttributeResult>,
+}
+
+/// Figures of an attack on one attribute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttributeResult {
+    /// The passive party whose attribute it is.
+    pub party: String,
+    /// The figures.
+    pub figures: AttributeFigures,
 }
 
 /// What an attack adds to its control: 1 − error / control. Above 0 the release tells more than the control knows without it.

@@ -6,9 +6,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ReportError;
-use super::attack_result::{AddedRisk, AttackResult, Outcome, Refused, Status};
+use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Refused, Status};
 use super::document::{
-    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, Report, Role, SCHEMA_VERSION, Tool, Utility,
+    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, READ_VERSIONS, Report, Role, SCHEMA_VERSION,
+    Tool, Utility,
 };
 use super::errors::{Baselines, Errors, PartyError};
 use super::level::EXACT_MSE;
@@ -47,6 +48,7 @@ impl Report {
             sweep: None,
             private_trainings: Vec::new(),
             inferences: Vec::new(),
+            verdicts: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -73,7 +75,7 @@ impl Report {
         // The version first: a newer report should be refused for being newer, not for its first new field.
         let value: Value = serde_json::from_str(text)?;
         match value.get("schema_version").and_then(Value::as_u64) {
-            Some(got) if got != u64::from(SCHEMA_VERSION) => return Err(ReportError::Version { got }),
+            Some(got) if !READ_VERSIONS.contains(&got) => return Err(ReportError::Version { got }),
             _ => {}
         }
         // From the text again, not from the value, so that the error names line and column.
@@ -85,6 +87,12 @@ impl Report {
     /// The passive parties, in the order of the document.
     pub fn passive_parties(&self) -> impl Iterator<Item = &Party> {
         self.deployment.parties.iter().filter(|p| p.role == Role::Passive)
+    }
+
+    /// Whether any attack has figures by attribute. Reports of before version 10 have none.
+    #[must_use]
+    pub fn has_attributes(&self) -> bool {
+        self.audits.iter().flat_map(|audit| &audit.attacks).any(|attack| !attack.attributes.is_empty())
     }
 
     /// The parties attacked under a threat model: those it names, or where it names none all passive parties that do
@@ -252,7 +260,9 @@ impl AttackResult {
             nearest_consistent: 0,
             step_limit: 0,
             score_mismatch: None,
+            certain: None,
             added_risk: None,
+            attributes: Vec::new(),
         }
     }
 
@@ -260,6 +270,20 @@ impl AttackResult {
     #[must_use]
     pub fn with_added_risk(mut self, added_risk: Option<AddedRisk>) -> Self {
         self.added_risk = added_risk;
+        self
+    }
+
+    /// The same with its figures by attribute.
+    #[must_use]
+    pub fn with_attributes(mut self, attributes: Vec<AttributeResult>) -> Self {
+        self.attributes = attributes;
+        self
+    }
+
+    /// Adds how many records it is certain of, if it says.
+    #[must_use]
+    pub fn with_certain(mut self, certain: Option<u64>) -> Self {
+        self.certain = certain;
         self
     }
 
@@ -293,6 +317,12 @@ impl AttackResult {
     #[must_use]
     pub fn not_run(name: impl Into<String>, why: Refused, reason: impl Into<String>) -> Self {
         Self::new(name, Outcome::NotRun { why, reason: reason.into() })
+    }
+
+    /// Whether it ran, scored or not.
+    #[must_use]
+    pub fn has_run(&self) -> bool {
+        !matches!(self.outcome, Outcome::NotRun { .. })
     }
 
     /// Its overall error, if it ran and was scored.

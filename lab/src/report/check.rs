@@ -1,14 +1,15 @@
 //! What a document must satisfy beyond its types, before it is written, rendered or believed.
 
 use super::ReportError;
-use super::attack_result::{AddedRisk, Outcome, Status};
+use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Status};
 use super::build::config_sha256;
-use super::document::{Audit, Party, Report, Role, SCHEMA_VERSION, SweepPoint};
+use super::document::{Audit, Party, READ_VERSIONS, Report, Role, SweepPoint};
 use super::errors::{Errors, MetricFigure};
 use super::judge;
 use super::surface::SurfaceKind;
 use super::threat::ThreatModel;
-use super::thresholds::Thresholds;
+use super::verdicts::verdicts;
+use vfl_shared::metrics::{AttributeFigures, Beside, Removed};
 
 type Checked = Result<(), ReportError>;
 
@@ -36,7 +37,7 @@ impl Report {
     /// # Errors
     /// [`ReportError::Version`], or [`ReportError::Invalid`] with the first field found wrong.
     pub fn check(&self) -> Checked {
-        if self.schema_version != SCHEMA_VERSION {
+        if !READ_VERSIONS.contains(&self.schema_version.into()) {
             return Err(ReportError::Version { got: self.schema_version.into() });
         }
         if self.generated.config_sha256 != config_sha256(&self.generated.config) {
@@ -65,7 +66,7 @@ impl Report {
             return refuse("deployment.training", "counts epochs or steps of a model that was imported");
         }
         let thresholds = self.thresholds.unwrap_or_default();
-        if let Err(problem) = Thresholds::new(thresholds.max_added_risk, thresholds.max_exact_share) {
+        if let Err(problem) = thresholds.checked() {
             return refuse("thresholds", problem);
         }
         for (i, audit) in self.audits.iter().enumerate() {
@@ -114,6 +115,9 @@ impl Report {
                 self.check_audit(&format!("{field}.audits[{j}]"), audit)?;
             }
         }
+        if !self.verdicts.is_empty() && self.verdicts != verdicts(self) {
+            return refuse("verdicts", "are not what the figures of the document give");
+        }
         Ok(())
     }
 
@@ -156,6 +160,10 @@ impl Report {
                     within(&format!("{field}.added_risk.halves.{name}"), figure, f64::NEG_INFINITY, f64::INFINITY)?;
                 }
             }
+            if attack.certain.is_some_and(|certain| certain > audit.records as u64) {
+                return refuse(format!("{field}.certain"), format!("counts more than the {} records", audit.records));
+            }
+            self.check_attributes(&format!("{field}.attributes"), audit, attack)?;
             let Outcome::Ran { status, errors } = &attack.outcome else { continue };
             self.check_errors(&field, audit, errors)?;
             if let Some((name, rank, unknowns)) = one_of_many(*status)
@@ -163,6 +171,21 @@ impl Report {
             {
                 return refuse(field, format!("is {name} with rank {rank} of {unknowns}: that would be unique"));
             }
+        }
+        Ok(())
+    }
+
+    fn check_attributes(&self, field: &str, audit: &Audit, attack: &AttackResult) -> Checked {
+        let targets = self.targets(&audit.threat_model);
+        for AttributeResult { party, figures } in &attack.attributes {
+            let field = format!("{field}[{:?}]", figures.attribute);
+            let Some(of) = targets.iter().find(|target| target.name == *party) else {
+                return refuse(field, format!("names {party:?}, which is not attacked"));
+            };
+            if let Some(column) = figures.columns.iter().find(|column| **column >= of.features) {
+                return refuse(field, format!("has the column {column} of {} features", of.features));
+            }
+            check_figures(&field, figures)?;
         }
         Ok(())
     }
@@ -220,6 +243,40 @@ impl Report {
         }
         Ok(())
     }
+}
+
+fn check_figures(field: &str, figures: &AttributeFigures) -> Checked {
+    let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+    for (name, removed) in [("removed", figures.removed), ("removed_ranks", figures.removed_ranks)] {
+        let Some(Removed { value, low, high, halves }) = removed else { continue };
+        let field = format!("{field}.{name}");
+        let halves = halves.iter().flatten().flat_map(|half| [half.value, half.deviation]);
+        for figure in [value, low, high].into_iter().flatten().chain(halves) {
+            within(&field, figure, least, most)?;
+        }
+        let ordered = value.zip(low.zip(high)).is_none_or(|(value, (low, high))| low <= value && value <= high);
+        if !ordered {
+            return refuse(field, "lies outside its interval");
+        }
+    }
+    let named = figures.event.as_ref();
+    let event = named.map(|event| Beside { attack: event.attack, control: event.control });
+    let all = [
+        ("error", figures.error, most),
+        ("event", event, named.map_or(0.0, |event| event.named as f64)),
+        ("auc", figures.auc, 1.0),
+        ("top_category", figures.top_category, 1.0),
+        ("within", figures.within.map(|within| within.share), 1.0),
+        ("exact", figures.exact, 1.0),
+        ("percentile_1", figures.percentile_1, most),
+        ("percentile_5", figures.percentile_5, most),
+    ];
+    for (name, figure, most) in all {
+        let Some(Beside { attack, control }) = figure else { continue };
+        within(&format!("{field}.{name}"), attack, 0.0, most)?;
+        within(&format!("{field}.{name}"), control, 0.0, most)?;
+    }
+    Ok(())
 }
 
 fn check_point(point: &SweepPoint) -> Checked {

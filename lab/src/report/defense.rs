@@ -4,13 +4,18 @@ use super::added;
 use super::attack_result::AddedRisk;
 use super::document::{Audit, Policy, Report};
 use super::errors::Errors;
-use super::facts::NONE;
+use super::facts::{NONE, adversary};
 use super::level::Level;
 use super::number::{figure, significant};
 use super::outdone::{informed, outdone};
 use super::text::printable;
 use super::thresholds::{Compliance, ThresholdResult};
 use super::verdict::verdict;
+use super::words;
+use super::worst::{Worst, worst};
+
+/// Stands for a figure that noise leaves open.
+const UNDECIDED: &str = "undecided";
 
 /// One policy.
 pub(super) struct DefenseLine<'a> {
@@ -21,14 +26,20 @@ pub(super) struct DefenseLine<'a> {
     pub(super) judged: bool,
     /// How far the strongest attack got: the informed one where it was measured and nothing else finds more.
     pub(super) level: Level,
+    /// What the adversary of that attack knows, in a word.
+    pub(super) knowledge: Option<&'static str>,
     /// The attack of the figures, if one ran.
     pub(super) attack: Option<&'a str>,
     /// Its errors.
     errors: Option<&'a Errors>,
     /// Those of guessing the column mean.
     mean: Option<&'a Errors>,
-    /// What it adds to its control, or to that of the informed attack where it finds more.
+    /// The worst attribute, unless an attack of which nothing is told by attribute finds more.
+    pub(super) worst: Option<Worst<'a>>,
+    /// The share of the control's error that is removed: of the worst attribute, or, where nothing is told by attribute, of all features.
     pub(super) risk: Option<AddedRisk>,
+    /// The same on the mean over features, of the attack with the smallest error.
+    pub(super) mean_risk: Option<AddedRisk>,
     /// Whether it finds more than the informed attack, so that noise alone gives its figure an interval.
     outdone: bool,
     /// The accuracy that the policy costs, in shares; below 0 it gains. Absent where the accuracy without a defense is not known.
@@ -61,27 +72,46 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
     };
     let first = outdone.as_ref().map(|found| found.audit).or_else(|| informed(&audits));
     let shown: Option<&Audit> = first.or_else(strongest);
-    let best = shown.and_then(Audit::strongest);
+    let worst = worst(&audits, None).filter(|_| outdone.is_none());
+    let named = worst.as_ref().and_then(|worst| by_name(&audits, worst.attack));
+    let best = named.map(|(_, best)| best).or_else(|| shown.and_then(Audit::strongest));
+    let knowing = named.map(|(audit, _)| audit).or(shown);
+    let mean_risk = informed(&audits).and_then(Audit::added_risk).map(|(_, _, risk)| risk);
     let utility = audits.first().map(|audit| audit.utility).unwrap_or_default();
     DefenseLine {
         policy,
         short,
         judged: report.judged() == Some(policy),
-        level: shown.map_or(Level::Unmeasured, |audit| verdict(audit).level),
+        level: match &worst {
+            Some(worst) => added::level_of(&audits, worst),
+            None => shown.map_or(Level::Unmeasured, |audit| verdict(audit).level),
+        },
+        knowledge: knowing.map(adversary),
         attack: best.map(|(name, _)| name),
         errors: best.map(|(_, errors)| errors),
         mean: audits.first().map(|audit| &audit.baselines.column_mean),
-        outdone: outdone.is_some(),
-        risk: match outdone {
-            Some(found) => Some(found.risk),
-            None => shown.and_then(Audit::added_risk).map(|(_, _, risk)| risk),
+        outdone: outdone.is_some() || worst.as_ref().is_some_and(|worst| worst.risk.high.is_none() && !worst.noised),
+        risk: match (outdone, &worst) {
+            (Some(found), _) => Some(found.risk),
+            (None, Some(worst)) => Some(worst.risk.clone()),
+            (None, None) => mean_risk.clone(),
         },
+        mean_risk,
+        worst,
         accuracy_lost: match policy.is_none() {
             true => utility.accuracy.map(|_| 0.0),
             false => utility.accuracy_change.map(|change| -change),
         },
         results: report.compliance(policy),
     }
+}
+
+/// The attack of this name, with its audit.
+fn by_name<'a>(audits: &[&'a Audit], name: &str) -> Option<(&'a Audit, (&'a str, &'a Errors))> {
+    let found = |audit: &'a Audit| audit.scored().find(|(attack, _)| *attack == name).map(|found| (audit, found));
+    // The attack of an informed audit, if another one has an attack of that name too.
+    let informed = audits.iter().copied().filter(|audit| audit.added_risk().is_some());
+    informed.chain(audits.iter().copied()).find_map(found)
 }
 
 impl DefenseLine<'_> {
@@ -95,15 +125,16 @@ impl DefenseLine<'_> {
         self.mean.map_or_else(|| NONE.into(), |errors| figure(errors.mse, errors.sigma))
     }
 
-    /// Error of the control.
+    /// Error of the control, per feature.
     pub(super) fn control(&self) -> String {
-        self.risk.as_ref().map_or_else(|| NONE.into(), |risk| significant(risk.control_mse))
+        self.mean_risk.as_ref().map_or_else(|| NONE.into(), |risk| significant(risk.control_mse))
     }
 
     /// The added risk.
     pub(super) fn added(&self) -> String {
         match &self.risk {
-            Some(risk) => risk.value.map_or_else(|| NONE.into(), added::percent),
+            Some(risk) if self.level == Level::Undecided && risk.high.is_none() => UNDECIDED.into(),
+            Some(risk) => risk.value.map_or_else(|| NONE.into(), words::percent),
             None => Compliance::NotMeasured.label().into(),
         }
     }
@@ -112,7 +143,7 @@ impl DefenseLine<'_> {
     pub(super) fn interval(&self) -> String {
         match &self.risk {
             Some(risk) => {
-                added::interval(risk).unwrap_or_else(|| if self.outdone { NONE.into() } else { "not bounded".into() })
+                words::interval(risk).unwrap_or_else(|| if self.outdone { NONE.into() } else { "not bounded".into() })
             }
             None => NONE.into(),
         }
@@ -121,9 +152,18 @@ impl DefenseLine<'_> {
     /// The added risk with its interval: `71 % (69 to 74 %)`.
     pub(super) fn added_with_interval(&self) -> String {
         match &self.risk {
-            Some(risk) if self.outdone && added::interval(risk).is_none() => self.added(),
+            Some(risk) if self.outdone && words::interval(risk).is_none() => self.added(),
             Some(_) => format!("{} ({})", self.added(), self.interval()),
             None => self.added(),
+        }
+    }
+
+    /// The worst attribute, of which party where there are several.
+    pub(super) fn attribute(&self, several: bool) -> String {
+        match &self.worst {
+            Some(worst) if several => format!("{} of {}", worst.figures.attribute, worst.party),
+            Some(worst) => worst.figures.attribute.clone(),
+            None => NONE.into(),
         }
     }
 

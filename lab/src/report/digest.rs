@@ -10,6 +10,8 @@ use super::thresholds::Compliance;
 
 /// A report in a few words.
 pub(crate) struct Digest {
+    /// The verdict on the policy judged, in a sentence; `None` where nothing is told by attribute.
+    pub(crate) headline: Option<String>,
     /// Each release surface, and what comes of it, without a full stop.
     pub(crate) surfaces: Vec<(&'static str, String)>,
     /// How the judged policy stands to each threshold.
@@ -38,6 +40,8 @@ pub(crate) struct Line {
     pub(crate) error: String,
     /// The error of guessing the column mean.
     pub(crate) guess: String,
+    /// The attribute that the scores tell most of.
+    pub(crate) attribute: String,
     /// What the scores add, with its interval.
     pub(crate) added: String,
     /// The accuracy that it costs, in points.
@@ -48,6 +52,7 @@ pub(crate) struct Line {
 pub(crate) fn digest(report: &Report) -> Digest {
     let brief = brief(report);
     let lines = defense::lines(report);
+    let several = report.passive_parties().count() > 1;
     let line = |line: &DefenseLine<'_>| Line {
         policy: printable(&line.policy.label()),
         in_service: report.in_service.as_ref() == Some(line.policy),
@@ -56,10 +61,12 @@ pub(crate) fn digest(report: &Report) -> Digest {
         attack: line.attack.map_or_else(|| facts::NONE.into(), printable),
         error: line.error(),
         guess: line.guess(),
+        attribute: printable(&line.attribute(several)),
         added: line.added_with_interval(),
         cost: line.cost(),
     };
     Digest {
+        headline: brief.headline.map(|headline| printable(&headline.text)),
         informed: lines.iter().any(|line| line.risk.is_some()),
         lines: lines.iter().map(line).collect(),
         surfaces: brief.surfaces.into_iter().map(|s| (s.surface, printable(&s.text))).collect(),

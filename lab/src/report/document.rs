@@ -10,6 +10,7 @@ use vfl_shared::model::privacy::PrivacyStatement;
 use super::attack_result::AttackResult;
 use super::errors::Baselines;
 use super::inferred::Inference;
+use super::policy_verdict::PolicyVerdict;
 use super::surface::Surface;
 use super::threat::ThreatModel;
 use super::thresholds::{ThresholdResult, Thresholds};
@@ -23,14 +24,18 @@ use super::thresholds::{ThresholdResult, Thresholds};
 /// attacks say what they add to a control that has no scores. Since 6 a report may name the policy in service and thresholds, and its
 /// audits say whether they meet them. Since 7 a report names the variant of its data set. Since 8 it may hold
 /// models that were trained with noise. Since 9 attacks may say how far the scores at their estimates are from those released, and
-/// there may be rows of other inferences.
-pub const SCHEMA_VERSION: u32 = 9;
+/// there may be rows of other inferences. Since 10 attacks have figures by attribute and may be certain of records, verdicts go by the worst
+/// attribute and are in the document.
+pub const SCHEMA_VERSION: u32 = 10;
+
+/// The versions that are read. A report of version 9 has no figures by attribute: its thresholds are on the mean over features.
+pub(super) const READ_VERSIONS: std::ops::RangeInclusive<u64> = 9..=SCHEMA_VERSION as u64;
 
 /// The audit of one deployment: what was run, against what, and what it gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// Always [`SCHEMA_VERSION`].
+    /// [`SCHEMA_VERSION`] of a new report; older ones that are read keep theirs.
     pub schema_version: u32,
     /// One line for people.
     pub title: String,
@@ -72,6 +77,9 @@ pub struct Report {
     /// What else was inferred, if anything was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inferences: Vec<Inference>,
+    /// The verdict on each policy whose scores were attacked, since version 10. It follows from the rest of the document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<PolicyVerdict>,
     /// Whatever else a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -1,20 +1,24 @@
 //! Whether audits meet thresholds.
 
+use super::attack_result::AttackResult;
 use super::document::{Audit, Policy, Report};
 use super::errors::MetricFigure;
 use super::noised::Z;
 use super::outdone::outdone;
 use super::thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};
+use super::verdicts::verdicts;
+use super::worst::{Worst, has_attributes, worst};
 use vfl_shared::metrics::{Metric, RecordsWithin};
 
 impl Report {
-    /// Demands these thresholds: puts them into the report, and into each audit whether it meets them. Call it once all audits are
-    /// there. Nothing changes if nothing is demanded.
+    /// Demands these thresholds: puts them into the report, into each audit whether it meets them, and the verdicts on all policies. Call it
+    /// once all audits and the policy in service are there.
     pub fn demand(&mut self, thresholds: Thresholds) {
         self.thresholds = (!thresholds.is_empty()).then_some(thresholds);
         for audit in &mut self.audits {
             audit.thresholds = results(&thresholds, audit);
         }
+        self.verdicts = verdicts(self);
     }
 
     /// The policy that is judged: the one in service if it was audited, else the first audited.
@@ -60,8 +64,10 @@ pub(crate) fn together(thresholds: &Thresholds, audits: &[&Audit]) -> Vec<Thresh
     let worst = |(threshold, limit)| {
         let counting = audits.iter().filter(|audit| counts(threshold, audit));
         let of = counting.flat_map(|audit| results(thresholds, audit)).filter(|result| result.threshold == threshold);
-        let outdone = (threshold == Threshold::MaxAddedRisk).then(|| outdone(audits)).flatten();
-        let of = of.chain(outdone.map(|found| compared(threshold, found.attack, found.figure(), limit)));
+        let of_risk = |of: Option<ThresholdResult>| of.filter(|_| threshold == Threshold::MaxAddedRisk);
+        let attribute = worst(audits, None).map(|worst| of_attribute(&worst, limit));
+        let outdone = outdone(audits).map(|found| compared(threshold, found.attack, found.figure(), limit));
+        let of = of.chain(of_risk(attribute)).chain(of_risk(outdone));
         of.max_by(|a, b| severity(a).total_cmp(&severity(b))).unwrap_or_else(|| unmeasured(threshold))
     };
     thresholds.given().map(worst).collect()
@@ -74,7 +80,7 @@ fn counts(threshold: Threshold, audit: &Audit) -> bool {
 }
 
 fn unmeasured(threshold: Threshold) -> ThresholdResult {
-    ThresholdResult { threshold, compliance: Compliance::NotMeasured, figure: None, attack: None }
+    ThresholdResult { threshold, compliance: Compliance::NotMeasured, figure: None, attack: None, attribute: None }
 }
 
 /// How an audit stands to each threshold that is given.
@@ -82,6 +88,7 @@ pub(super) fn results(thresholds: &Thresholds, audit: &Audit) -> Vec<ThresholdRe
     let of = |(threshold, limit): (Threshold, f64)| match threshold {
         Threshold::MaxAddedRisk => added_risk(audit, limit),
         Threshold::MaxExactShare => exact_share(audit, limit),
+        Threshold::MaxExact => certain(audit, limit),
     };
     thresholds.given().map(of).collect()
 }
@@ -89,11 +96,25 @@ pub(super) fn results(thresholds: &Thresholds, audit: &Audit) -> Vec<ThresholdRe
 fn compared(threshold: Threshold, attack: &str, figure: Option<f64>, limit: f64) -> ThresholdResult {
     let met = figure.is_some_and(|figure| figure <= limit);
     let compliance = if met { Compliance::Met } else { Compliance::NotMet };
-    ThresholdResult { threshold, compliance, figure, attack: Some(attack.to_owned()) }
+    ThresholdResult { threshold, compliance, figure, attack: Some(attack.to_owned()), attribute: None }
 }
 
-/// The upper end of the interval of the strongest attack that has a control. An interval that the noise leaves open meets nothing.
+/// The worst attribute against a threshold. Without noise an attack that has no interval stands for itself.
+fn of_attribute(worst: &Worst<'_>, limit: f64) -> ThresholdResult {
+    let figure = worst.risk.high.or(worst.risk.value.filter(|_| !worst.noised));
+    let attribute = Some(worst.figures.attribute.clone());
+    ThresholdResult { attribute, ..compared(Threshold::MaxAddedRisk, worst.attack, figure, limit) }
+}
+
+/// The upper end of the worst attribute's interval; in reports that have no figures by attribute that of the mean over features. An
+/// interval that the noise leaves open meets nothing.
 fn added_risk(audit: &Audit, limit: f64) -> ThresholdResult {
+    if has_attributes(&[audit]) {
+        return match worst(&[audit], None) {
+            Some(worst) => of_attribute(&worst, limit),
+            None => unmeasured(Threshold::MaxAddedRisk),
+        };
+    }
     match audit.added_risk() {
         // A control without error leaves nothing to be added, and says nothing.
         Some((_, _, risk)) if risk.value.is_none() && risk.high.is_none() && risk.control_mse == 0.0 => {
@@ -101,6 +122,22 @@ fn added_risk(audit: &Audit, limit: f64) -> ThresholdResult {
         }
         Some((name, _, risk)) => compared(Threshold::MaxAddedRisk, name, risk.high, limit),
         None => unmeasured(Threshold::MaxAddedRisk),
+    }
+}
+
+/// The largest share of records that an attack is certain of. An attack that says nothing of the kind is certain of none.
+fn certain(audit: &Audit, limit: f64) -> ThresholdResult {
+    let shares = audit.attacks.iter().filter_map(|attack| Some((attack, attack.certain?)));
+    match shares.max_by_key(|(_, certain)| *certain) {
+        Some((attack, certain)) => {
+            let share = certain as f64 / audit.records.max(1) as f64;
+            compared(Threshold::MaxExact, &attack.name, Some(share), limit)
+        }
+        None if audit.attacks.iter().any(AttackResult::has_run) => {
+            let compliance = Compliance::Met;
+            ThresholdResult { compliance, figure: Some(0.0), ..unmeasured(Threshold::MaxExact) }
+        }
+        None => unmeasured(Threshold::MaxExact),
     }
 }
 

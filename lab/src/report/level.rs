@@ -1,11 +1,14 @@
 //! What a verdict can be.
 
+use serde::{Deserialize, Serialize};
+
 /// Mean squared error, on features in [0, 1], up to which a reconstruction is called exact: far above round-off of a
 /// well-conditioned system (1e-27 or so), far below anything a guess or a noisy system gives.
 pub const EXACT_MSE: f64 = 1e-12;
 
 /// How far the strongest attack got, from the worst news to the best.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Every attacked feature is rebuilt to [`EXACT_MSE`].
     Exact,
@@ -19,6 +22,8 @@ pub enum Level {
     Half,
     /// Not below the error of the same adversary without scores.
     NoMore,
+    /// The interval of what the scores add is open, or reaches from nothing to more than nothing.
+    Undecided,
     /// The noise of the scoring does not tell the smallest error from a guess.
     Unresolved,
     /// No attack ran: nothing is known.
@@ -36,6 +41,7 @@ impl Level {
             Self::ColumnMean => "no better than the column mean",
             Self::Half => "no better than guessing ½",
             Self::NoMore => "no more than without scores",
+            Self::Undecided => "undecided",
             Self::Unresolved => "not told from a guess at this noise",
             Self::Unmeasured => "not measured",
         }

@@ -10,6 +10,7 @@
 
 pub(crate) mod added;
 mod attack_result;
+mod attributes;
 mod brief;
 mod build;
 mod certificate;
@@ -29,6 +30,7 @@ mod noised;
 pub(crate) mod number;
 mod outdone;
 pub(crate) mod plot;
+mod policy_verdict;
 mod private;
 mod summary;
 mod surface;
@@ -41,12 +43,15 @@ mod threat;
 mod thresholds;
 mod tidy;
 mod verdict;
+mod verdicts;
+mod words;
+mod worst;
 mod write;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use attack_result::{AddedRisk, AttackResult, Halves, Outcome, Refused, Status};
+pub use attack_result::{AddedRisk, AttackResult, AttributeResult, Halves, Outcome, Refused, Status};
 pub(crate) use defense::points;
 pub(crate) use digest::{Digest, Sheet, digest, sheets};
 pub use document::{
@@ -60,13 +65,15 @@ pub use inferred::{Inference, Inferred};
 pub(crate) use judge::together;
 pub use level::{EXACT_MSE, Level, Verdict};
 pub use next::not_met;
+pub use policy_verdict::PolicyVerdict;
 pub use summary::render_summary;
 pub use surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};
 pub use table::render_table;
 pub use threat::{DefenseKnowledge, Observations, ParameterKnowledge, Shares, ThreatModel};
-pub use thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};
+pub use thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 pub use tidy::render_csv;
 pub use verdict::verdict;
+pub use worst::{Worst, worst};
 pub use write::{Written, write};
 
 /// Why a report could not be read, rendered or written.
@@ -86,7 +93,7 @@ pub enum ReportError {
     #[error("not a report of schema version {SCHEMA_VERSION}: {0}")]
     Json(#[from] serde_json::Error),
     /// A report of another schema version.
-    #[error("the report has schema version {got}, this program reads version {SCHEMA_VERSION}")]
+    #[error("the report has schema version {got}, this program reads versions 9 to {SCHEMA_VERSION}")]
     Version {
         /// The version found.
         got: u64,

@@ -1,11 +1,11 @@
 //! What to do next, in one sentence, and which threshold is not met.
 
-use super::added::percent;
 use super::defense::{DefenseLine, points};
 use super::document::Report;
 use super::level::Level;
 use super::text::printable;
 use super::thresholds::{Compliance, Threshold, ThresholdResult};
+use super::words::percent;
 
 /// Accuracy that a policy may cost to be named where no threshold is given, as a share.
 const AFFORDABLE: f64 = 0.01;
@@ -49,20 +49,30 @@ fn instead(lines: &[DefenseLine<'_>]) -> String {
         let rounded = |line: &DefenseLine<'_>| (1000.0 * cost(line)).round();
         rounded(a).total_cmp(&rounded(b)).then(value(a).total_cmp(&value(b)))
     });
-    match cheapest {
-        Some(line) => {
+    let undecided = lines.iter().find(|line| line.judged && line.level == Level::Undecided);
+    match (cheapest, undecided) {
+        (Some(line), _) => {
             let cost = line.accuracy_lost.map_or_else(String::new, |_| {
                 format!(", at a cost of {} points of accuracy", line.cost())
             });
             format!("Serve {} instead: of the policies audited that meet every threshold it costs least{cost}.", line.short)
         }
-        None => "No policy audited meets every threshold: audit stronger ones, make fewer features passive or show less of the parameters."
+        (None, Some(judged)) => more_records(judged),
+        (None, None) => "No policy audited meets every threshold: audit stronger ones, make fewer features passive or show less of the parameters."
             .into(),
     }
 }
 
+fn more_records(line: &DefenseLine<'_>) -> String {
+    format!("Audit more records: these do not tell what the scores behind {} add.", line.short)
+}
+
 fn without_thresholds(judged: &DefenseLine<'_>, lines: &[DefenseLine<'_>]) -> String {
-    let value = |line: &DefenseLine<'_>| line.risk.as_ref().and_then(|risk| risk.value);
+    if judged.level == Level::Undecided {
+        return more_records(judged);
+    }
+    let decided = |line: &DefenseLine<'_>| line.level != Level::Undecided;
+    let value = |line: &DefenseLine<'_>| line.risk.as_ref().and_then(|risk| risk.value).filter(|_| decided(line));
     let affordable = |line: &&DefenseLine<'_>| line.accuracy_lost.is_none_or(|lost| lost <= AFFORDABLE);
     let measured = lines.iter().filter(affordable).filter_map(|line| Some((line, value(line)?)));
     let least = measured.min_by(|a, b| a.1.total_cmp(&b.1));
@@ -97,7 +107,10 @@ pub(super) fn demands(report: &Report, lines: &[DefenseLine<'_>]) -> Vec<(Compli
     let name = judged.map_or("no policy", |line| line.short.as_str());
     let results = judged.map_or_else(|| report.unmet(), |line| line.results.clone());
     let limits = report.thresholds.unwrap_or_default();
-    let said = results.iter().filter_map(|result| {
+    // That nothing is claimed is what is expected where nobody asked.
+    let silent = |result: &ThresholdResult| result.threshold == Threshold::MaxExact && result.attack.is_none();
+    let asked = results.iter().filter(|result| !(silent(result) && result.compliance == Compliance::Met));
+    let said = asked.filter_map(|result| {
         let limit = limits.given().find(|(threshold, _)| *threshold == result.threshold)?.1;
         Some((result.compliance, format!("{} = {limit}: {}", result.threshold.name(), found(name, result))))
     });
@@ -120,12 +133,21 @@ fn found(policy: &str, result: &ThresholdResult) -> String {
             format!("nothing measures what the scores behind {policy} add")
         }
         (Threshold::MaxAddedRisk, _, Some(figure)) => {
-            format!("the scores behind {policy} add up to {} ({attack}, upper end of 95 %)", percent(figure))
+            let of = result.attribute.as_ref().map_or_else(String::new, |of| format!(" on {of}"));
+            format!("the scores behind {policy} add up to {} ({attack}{of}, upper end of 95 %)", percent(figure))
         }
         (Threshold::MaxAddedRisk, _, None) => format!("the noise bounds nothing that the scores behind {policy} add"),
         (Threshold::MaxExactShare, Compliance::NotMeasured, _) => {
             format!("nothing measures the share of records that come back behind {policy}")
         }
+        (Threshold::MaxExact, Compliance::NotMeasured, _) => format!("no attack ran against {policy}"),
+        (Threshold::MaxExact, _, _) if result.attack.is_none() => {
+            format!("behind {policy}, no attack is certain of a whole record")
+        }
+        (Threshold::MaxExact, _, figure) => format!(
+            "behind {policy}, {attack} is certain to have rebuilt {} % of the records exactly",
+            figure.map_or_else(|| "?".into(), points)
+        ),
         (Threshold::MaxExactShare, _, figure) => format!(
             "behind {policy}, {attack} estimates every value of {} % of the records to within 0.1",
             figure.map_or_else(|| "?".into(), points)

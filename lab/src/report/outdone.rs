@@ -7,6 +7,7 @@ use super::attack_result::AddedRisk;
 use super::document::Audit;
 use super::errors::Errors;
 use super::noised::Z;
+use super::worst::worst;
 
 /// An attack that finds more than the informed one.
 pub(super) struct Outdone<'a> {
@@ -35,7 +36,9 @@ pub(super) fn informed<'a>(audits: &[&'a Audit]) -> Option<&'a Audit> {
 pub(super) fn outdone<'a>(audits: &[&'a Audit]) -> Option<Outdone<'a>> {
     let informed = informed(audits)?;
     let (_, _, known) = informed.added_risk()?;
-    let most = known.high.or(known.value).filter(|_| known.control_mse > 0.0)?;
+    let of_mean = known.high.or(known.value).filter(|_| known.control_mse > 0.0)?;
+    // An error over all features falls by no more than that of the worst attribute.
+    let most = worst(audits, None).map_or(of_mean, |worst| worst.risk.high.or(worst.risk.value).unwrap_or(of_mean));
     let same = |audit: &&Audit| {
         let (one, other) = (&audit.threat_model, &informed.threat_model);
         counts(audit) && one.target == other.target && one.colluding == other.colluding

@@ -28,6 +28,14 @@ pub fn render_summary(report: &Report, width: usize, colour: bool) -> String {
     let lines = defense::lines(report);
 
     let mut before = vec![page.paint(&page.prose(&report.title, 0), Paint::Bold)];
+    if let Some(headline) = &brief.headline {
+        let text = page.prose(&headline.text, 2);
+        before.push(match headline.level {
+            Level::Exact | Level::SomeExact | Level::Partial => page.paint(&text, Paint::Red),
+            _ => page.paint(&text, Paint::Bold),
+        });
+    }
+    before.extend(brief.mean.iter().map(|text| page.prose(text, 2)));
     for sentence in &brief.surfaces {
         let text = page.prose(&format!("- {}: {}.", sentence.surface, sentence.text), 2);
         before.push(match sentence.level {
@@ -88,8 +96,8 @@ fn heading(report: &Report, lines: &[DefenseLine<'_>]) -> String {
 /// How to read the table.
 fn reading(lines: &[DefenseLine<'_>]) -> &'static str {
     if lines.iter().any(|line| line.risk.is_some()) {
-        "Error: mean squared, per feature. Without: of the same adversary without any score. Added risk: 1 − error / without. Lost: \
-         percentage points of accuracy."
+        "Error: mean squared, over all features. Without: of the same adversary without any score. Added risk: 1 − error / without, of the \
+         attribute told most. Lost: points of accuracy."
     } else {
         "Error: mean squared, per feature. No attack has a control without scores, so what the scores add is not known. Lost: \
          percentage points of accuracy."

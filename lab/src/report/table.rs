@@ -3,6 +3,7 @@
 use comfy_table::{ColumnConstraint, Table, Width};
 
 use super::added;
+use super::attributes::{self, AttributeLine};
 use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
 use super::inference::{self, InferenceLine};
@@ -112,6 +113,11 @@ impl Page {
             line("By other metrics:".into());
             line(self.metrics(&rows).to_string());
         }
+        let by_attribute = attributes::lines(audit);
+        if !by_attribute.is_empty() {
+            line(self.prose(attributes::READING, 0));
+            line(self.attributes(&by_attribute).to_string());
+        }
         for (names, reason) in &rows.not_scored {
             line(self.prose(&format!("{names}: {reason}"), 2));
         }
@@ -127,7 +133,12 @@ impl Page {
             Level::Exact | Level::SomeExact => self.paint(&text, Paint::Red),
             Level::Partial => self.paint(&text, Paint::Yellow),
             // Nothing in green: that no listed attack got further does not make a release safe.
-            Level::ColumnMean | Level::Half | Level::NoMore | Level::Unresolved | Level::Unmeasured => text,
+            Level::ColumnMean
+            | Level::Half
+            | Level::NoMore
+            | Level::Undecided
+            | Level::Unresolved
+            | Level::Unmeasured => text,
         });
     }
 
@@ -229,6 +240,16 @@ impl Page {
             .map(|(i, name)| (name.as_str(), rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
         let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME)], row.kind);
         self.table(Frame::Full, &["attack"], columns.collect(), rows.rows.iter().map(texts).collect())
+    }
+
+    /// The attributes, each with the attack that finds most of it.
+    fn attributes(&self, lines: &[AttributeLine]) -> Table {
+        let texts = lines.iter().map(|line| {
+            let texts = [&line.attribute, &line.attack].into_iter().chain(&line.cells);
+            (texts.map(|text| shortened(text, MAX_LABEL)).collect(), RowKind::Attack)
+        });
+        let heads: Vec<&str> = ["attribute", "attack"].into_iter().chain(attributes::HEADS).collect();
+        self.table(Frame::Full, &heads, Vec::new(), texts.collect())
     }
 
     /// Attacks that have figures, by the metrics beside the error.

@@ -7,6 +7,7 @@ mod moments;
 mod opening;
 mod thresholds;
 mod tidy;
+mod worst;
 
 use std::path::Path;
 
@@ -117,13 +118,37 @@ fn models_trained_with_noise_stand_beside_the_policies() {
     assert!(invalid(&report).starts_with("private_trainings[0].privacy holds no statement"), "{}", invalid(&report));
 }
 
+/// A report of version 9 opens as it was: its thresholds and its verdict are on the mean over features.
+#[test]
+fn a_report_of_before_opens_and_is_judged_by_the_mean() {
+    let mut old = fixture::informed();
+    old.schema_version = 9;
+    old.audits.iter_mut().flat_map(|audit| &mut audit.attacks).for_each(|attack| attack.attributes.clear());
+    // What nobody demanded then is not demanded now.
+    old.demand(Thresholds { max_added_risk: Some(0.1), ..Thresholds::default() });
+    old.verdicts.clear();
+    let mut document = serde_json::to_value(&old).unwrap();
+    assert!(document["audits"][4]["attacks"][2].get("attributes").is_none() && document.get("verdicts").is_none());
+    let again = Report::from_json(&document.to_string()).unwrap();
+    assert_eq!(again, old);
+    assert!(!again.has_attributes());
+    let unmet = again.unmet();
+    assert_eq!((unmet.len(), unmet[0].figure, &unmet[0].attribute), (1, Some(0.74), &None));
+    let text = render_summary(&again, 140, false);
+    assert!(text.contains("behind class_label, the scores remove 6.3 % (3.4 to 9.3 %)"), "{text}");
+    assert!(!text.contains("is told most"), "{text}");
+    render_html(&again).unwrap();
+    document["schema_version"] = json!(8);
+    assert!(matches!(Report::from_json(&document.to_string()), Err(ReportError::Version { got: 8 })));
+}
+
 #[test]
 fn another_schema_version_is_named() {
     let mut document = serde_json::to_value(fixture::report()).unwrap();
-    document["schema_version"] = json!(10);
-    document["new_in_10"] = json!(true);
+    document["schema_version"] = json!(11);
+    document["new_in_11"] = json!(true);
     let error = Report::from_json(&document.to_string()).unwrap_err().to_string();
-    assert_eq!(error, "the report has schema version 10, this program reads version 9");
+    assert_eq!(error, "the report has schema version 11, this program reads versions 9 to 10");
 }
 
 #[test]

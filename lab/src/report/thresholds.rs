@@ -6,13 +6,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
-    /// The largest added risk of the strongest informed attack, in [0, 1]. The upper end of its interval of 95 % must not be above it.
+    /// The largest added risk of any attribute of any passive party, in [0, 1]: the share of the squared error without scores that the
+    /// strongest informed attack removes. The upper end of its interval of 95 % must not be above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_added_risk: Option<f64>,
     /// The largest share of records of which any attack estimates every value to within 0.1 (the metric `records_within`), in [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_exact_share: Option<f64>,
+    /// The largest share of records that any attack is certain to have rebuilt exactly, in [0, 1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_exact: Option<f64>,
 }
+
+/// [`Thresholds::max_exact`] where another threshold is given and this one is not.
+pub const MAX_EXACT: f64 = 0.01;
 
 /// One of the demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +29,8 @@ pub enum Threshold {
     MaxAddedRisk,
     /// [`Thresholds::max_exact_share`].
     MaxExactShare,
+    /// [`Thresholds::max_exact`].
+    MaxExact,
 }
 
 /// Whether a demand is met.
@@ -44,22 +53,35 @@ pub struct ThresholdResult {
     pub threshold: Threshold,
     /// Whether it is met.
     pub compliance: Compliance,
-    /// What was compared with the threshold: the upper end of the 95 % interval of the added risk, or the largest share of records.
+    /// What was compared with the threshold: the upper end of the 95 % interval of the worst attribute's added risk, or the largest share of
+    /// records.
     /// Where the share carries noise, 1.96 standard deviations of it are added. Absent where nothing was measured or noise sets no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<f64>,
     /// The attack that the figure is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attack: Option<String>,
+    /// The attribute that the figure is of, with the passive party where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribute: Option<String>,
 }
 
 impl Thresholds {
-    /// Thresholds within their range.
+    /// Thresholds within their range; if one is given, `max_exact` is [`MAX_EXACT`].
     ///
     /// # Errors
     /// Which of the two is no number from 0 to 1.
     pub fn new(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Result<Self, String> {
-        let thresholds = Self { max_added_risk, max_exact_share };
+        Self { max_added_risk, max_exact_share, max_exact: None }.checked()
+    }
+
+    /// The same within their range, with [`MAX_EXACT`] for `max_exact` if another one is given and it is not.
+    ///
+    /// # Errors
+    /// Which of them is no number from 0 to 1.
+    pub fn checked(self) -> Result<Self, String> {
+        let max_exact = self.max_exact.or((!self.is_empty()).then_some(MAX_EXACT));
+        let thresholds = Self { max_exact, ..self };
         for (threshold, limit) in thresholds.given() {
             if !(0.0..=1.0).contains(&limit) {
                 return Err(format!("{} is {limit}; give a number from 0 to 1, as 0.1 for 10 %", threshold.name()));
@@ -70,7 +92,11 @@ impl Thresholds {
 
     /// Those that are given, with their limits.
     pub fn given(&self) -> impl Iterator<Item = (Threshold, f64)> {
-        let all = [(Threshold::MaxAddedRisk, self.max_added_risk), (Threshold::MaxExactShare, self.max_exact_share)];
+        let all = [
+            (Threshold::MaxAddedRisk, self.max_added_risk),
+            (Threshold::MaxExactShare, self.max_exact_share),
+            (Threshold::MaxExact, self.max_exact),
+        ];
         all.into_iter().filter_map(|(threshold, limit)| Some((threshold, limit?)))
     }
 
@@ -88,6 +114,7 @@ impl Threshold {
         match self {
             Self::MaxAddedRisk => "max_added_risk",
             Self::MaxExactShare => "max_exact_share",
+            Self::MaxExact => "max_exact",
         }
     }
 }

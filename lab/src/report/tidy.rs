@@ -1,12 +1,14 @@
 //! All figures of a report as one table in long format, for other programs: one figure a row.
 
 use super::ReportError;
-use super::attack_result::{AddedRisk, Outcome};
+use super::attack_result::{AddedRisk, AttributeResult, Outcome};
 use super::document::{Audit, Party, Report};
 use super::errors::Errors;
 use super::facts::adversary;
 use super::surface::SurfaceKind;
 use super::text::printable;
+use super::worst::worst;
+use vfl_shared::metrics::{Beside, Removed};
 
 /// The columns.
 const COLUMNS: [&str; 13] = [
@@ -30,8 +32,11 @@ const COLUMNS: [&str; 13] = [
 /// defense costs; the metric (`mse`, those of the report, `accuracy`, `accuracy_change`, `mean_kl_nats`, `total_variation`, `bits`,
 /// `arg_max_kept`); passive party and feature, empty for all of them together; the figure; the standard deviation of its noise. The
 /// last four are of the error over all features of an attack with a control: the control's error, the added risk, and its interval
-/// of 95 %. The metric `added_risk` is the verdict's: of the strongest attack, chosen and read off on different halves of the
-/// records. Inferences of membership, labels and properties have their attack, a metric of their own, what there is without the release as the
+/// of 95 %. The metric `added_risk` is the verdict's: of the worst attribute, which `feature` names, and once more of all features together,
+/// of the strongest attack; both are chosen and read off on different halves of the records. Figures by attribute have the attribute in
+/// `feature`, and the control's in `control`: `removed` and `removed_ranks` with their intervals, `event_named`, `event_having`,
+/// `event_right`, `auc`, `top_category`, `within_tolerance`, `rebuilt_exactly`, `error_in_variances`, `error_percentile_1` and `_5`;
+/// `certain` counts records. Inferences of membership, labels and properties have their attack, a metric of their own, what there is without the release as the
 /// control, and the interval. What is not known is empty. Attacks without figures have no row.
 ///
 /// A text that a spreadsheet would take for a formula has an apostrophe in front.
@@ -85,6 +90,8 @@ struct Row<'a> {
     value: Option<f64>,
     sigma: Option<f64>,
     risk: Option<AddedRisk>,
+    /// Control and interval where there is no `risk`.
+    ends: [Option<f64>; 3],
 }
 
 impl Row<'_> {
@@ -101,10 +108,10 @@ impl Row<'_> {
             text(&self.feature),
             number(self.value),
             number(self.sigma),
-            risk(|r| Some(r.control_mse)),
+            risk(|r| Some(r.control_mse)) + &number(self.ends[0]),
             risk(|r| r.value),
-            risk(|r| r.low),
-            risk(|r| r.high),
+            risk(|r| r.low) + &number(self.ends[1]),
+            risk(|r| r.high) + &number(self.ends[2]),
         ]
     }
 }
@@ -145,11 +152,49 @@ fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
         rows.extend(figures(of.clone(), errors, &targets));
         let scores = |value| Row { metric: "score_mismatch", value: Some(value), risk: None, ..of };
         rows.extend(attack.score_mismatch.map(scores));
+        let plain = Row { attack: &attack.name, ..of_audit.clone() };
+        rows.extend(attack.certain.map(|n| Row { metric: "certain", value: Some(n as f64), ..plain.clone() }));
+        rows.extend(attack.attributes.iter().flat_map(|of| by_attribute(&plain, of)));
+    }
+    if let Some(worst) = worst(&[audit], None) {
+        let (attack, party, feature) = (worst.attack, worst.party, worst.figures.attribute.clone());
+        let risk = Some(worst.risk);
+        let value = risk.as_ref().and_then(|risk| risk.value);
+        rows.push(Row { attack, party, feature, metric: "added_risk", value, risk, ..of_audit.clone() });
     }
     if let Some((attack, _, risk)) = audit.added_risk() {
         rows.push(Row { attack, metric: "added_risk", value: risk.value, risk: Some(risk), ..of_audit });
     }
     rows
+}
+
+/// The figures of one attribute: the attack's as the value, the control's in its column, and the interval of what is removed.
+fn by_attribute<'a>(plain: &Row<'a>, of: &'a AttributeResult) -> Vec<Row<'a>> {
+    let AttributeResult { party, figures } = of;
+    let row = |metric, value| Row { metric, party, feature: figures.attribute.clone(), value, ..plain.clone() };
+    let removed = [("removed", figures.removed), ("removed_ranks", figures.removed_ranks)];
+    let removed = removed.into_iter().filter_map(|(metric, removed)| {
+        let Removed { value, low, high, .. } = removed?;
+        Some(Row { ends: [None, low, high], ..row(metric, value) })
+    });
+    let event = figures.event.as_ref();
+    let counts = [("event_named", event.map(|e| e.named)), ("event_having", event.map(|e| e.having))];
+    let counts = counts.into_iter().filter_map(|(metric, count)| Some(row(metric, Some(count? as f64))));
+    let both = [
+        ("error_in_variances", figures.error),
+        ("event_right", event.map(|e| Beside { attack: e.attack, control: e.control })),
+        ("auc", figures.auc),
+        ("top_category", figures.top_category),
+        ("within_tolerance", figures.within.map(|within| within.share)),
+        ("rebuilt_exactly", figures.exact),
+        ("error_percentile_1", figures.percentile_1),
+        ("error_percentile_5", figures.percentile_5),
+    ];
+    let both = both.into_iter().filter_map(|(metric, figure)| {
+        let Beside { attack, control } = figure?;
+        Some(Row { ends: [Some(control), None, None], ..row(metric, Some(attack)) })
+    });
+    removed.chain(counts).chain(both).collect()
 }
 
 /// All figures of one reconstruction: errors of all features, of each party and of each feature, then the metrics.

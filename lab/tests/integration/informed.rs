@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{AttackConfig, Method, Prior};
 use vfl_lab::audit::informed_attacks;
-use vfl_lab::report::{AttackResult, Audit, DefenseKnowledge, Outcome, Refused};
+use vfl_lab::report::{AttackResult, Audit, DefenseKnowledge, Outcome, Refused, worst};
 use vfl_passive_party::config::Grant;
 use vfl_shared::metrics::mse;
 use vfl_shared::numerics::KernelRidge;
@@ -78,12 +78,30 @@ async fn the_control_is_scored_and_attacks_say_what_they_add_to_it() {
             let (value, low, high) = (added.value.unwrap(), added.low.unwrap(), added.high.unwrap());
             assert!((value - (1.0 - mse / least)).abs() < 0.01, "{name}: {value}");
             assert!(low < value && value < high && high - low < 1.0, "{name}: {low} {value} {high}");
+            by_attribute(attack, value);
         }
     }
     let best = |audit: &Audit| errors(audit, audit.strongest().unwrap().0).mse;
     assert!(best(plain) < 0.9 * least, "exact scores add to what is known: {}", best(plain));
     assert!(best(plain) <= best(rounded), "and tell no less than rounded ones");
     report(&findings);
+    let worst = worst(&[plain], None).unwrap();
+    let mean = plain.added_risk().unwrap().2.value.unwrap();
+    assert!(worst.risk.high.unwrap() >= mean, "no less than the mean over features: {:?} {mean}", worst.risk);
+}
+
+/// The figures by attribute come beside those of all features: what is removed of single attributes lies around what is removed of all.
+fn by_attribute(attack: &AttackResult, all: f64) {
+    let told: Vec<f64> = attack.attributes.iter().map(|of| of.figures.removed.unwrap().value.unwrap()).collect();
+    assert!(!told.is_empty(), "{}", attack.name);
+    let (least, most) = (told.iter().fold(1.0, |a: f64, b| a.min(*b)), told.iter().fold(-1e9, |a: f64, b| a.max(*b)));
+    assert!(least <= all + 0.01 && all <= most + 0.01, "{}: {least} {all} {most}", attack.name);
+    for of in &attack.attributes {
+        let (error, event) = (of.figures.error.unwrap(), of.figures.event.as_ref().unwrap());
+        let removed = 1.0 - error.attack / error.control;
+        assert!((removed - of.figures.removed.unwrap().value.unwrap()).abs() < 0.02, "{}", of.figures.attribute);
+        assert!(event.named == RECORDS as u64 / 10 && event.attack <= event.named as f64);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

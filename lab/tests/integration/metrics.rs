@@ -51,6 +51,7 @@ async fn scored(here: &Trained, named: bool, estimates: &DMatrix<f64>, metrics: 
     let score = pb::Score {
         told: pb::score::Told::All.into(),
         by_feature: true,
+        by_attribute: false,
         control: pb::score::Control::Half.into(),
         rho: None,
         moments: false,

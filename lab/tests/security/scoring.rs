@@ -53,7 +53,7 @@ fn noised(
     rng: &mut ChaCha20Rng,
 ) -> (Vec<f64>, f64) {
     let candidates = [Scorable::new(estimates, truth).unwrap()];
-    let scoring = Scoring { candidates: &candidates, control: None, told: Told::All, by_feature, measures: None };
+    let scoring = Scoring { by_feature, ..Scoring::of(&candidates, None, Told::All) };
     let told = scoring.noised(rho, rng).unwrap().errors.remove(0).1;
     if by_feature { (told.by_feature, told.sigma_by_feature.unwrap()) } else { (vec![told.mse], told.sigma.unwrap()) }
 }

@@ -112,6 +112,7 @@ impl Call {
         self.send(Ask::Score(pb::Score {
             told: pb::score::Told::All.into(),
             by_feature: true,
+            by_attribute: false,
             rho,
             metrics: metrics.iter().map(|&name| name.to_owned()).collect(),
             ..Default::default()

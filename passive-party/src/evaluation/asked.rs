@@ -35,6 +35,8 @@ pub struct Asked {
     pub told: Told,
     /// Whether by feature too.
     pub by_feature: bool,
+    /// Whether figures by attribute are told too, of the candidates whose errors are; it takes `by_feature` and a control.
+    pub by_attribute: bool,
     /// What else is wanted of the candidates whose errors are told, and in trusted mode of the control.
     pub metrics: Vec<&'static dyn Metric>,
     /// What may be spent; in trusted mode nothing.

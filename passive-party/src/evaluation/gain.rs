@@ -1,5 +1,6 @@
 //! What an attack achieves over its control: 1 − error / control, with an interval.
 
+use vfl_shared::metrics::{Removed, ShareRemoved};
 use vfl_shared::numerics::three_significant_digits;
 
 /// 1 − error / control, with its interval.
@@ -30,24 +31,13 @@ const LEAST_HALF: usize = 50;
 const Z95: f64 = 1.959_963_984_540_054;
 
 impl Gain {
-    /// From two errors with the standard deviations of their noise: the interval that the noise leaves. It says nothing of other
-    /// records.
-    ///
-    /// It is Fieller's: the r for which (error − r control)² ≤ z² (σ_e² + r² σ_c²), z = 1.96. At the true ratio error − r control has
-    /// mean 0 and that very variance, so 95 of 100 such sets hold it, however large the noise. The set is an interval only if
-    /// control > z σ_c; otherwise nothing is excluded. A ratio below 0 is impossible and is cut off.
+    /// From two errors with the standard deviations of their noise: the interval that the noise leaves, by [`fieller`](vfl_shared::metrics::fieller)
+    /// at 95 %. It says
+    /// nothing of other records. A ratio below 0 is impossible and is cut off.
     #[must_use]
-    pub fn of((e, se): (f64, f64), (c, sc): (f64, f64)) -> Self {
-        // Noise may take the error below 0; the figure is at most 1, as its interval is.
-        let value = (c > 0.0).then(|| (1.0 - e / c).min(1.0));
-        let (se, sc) = ((Z95 * se).powi(2), (Z95 * sc).powi(2));
-        let a = c * c - sc;
-        if c <= 0.0 || a <= 0.0 {
-            return Self { value, interval: None, halves: None };
-        }
-        let root = (se * a + sc * e * e).max(0.0).sqrt();
-        let (low, high) = (((e * c - root) / a).max(0.0), ((e * c + root) / a).max(0.0));
-        Self { value, interval: Some((1.0 - high, 1.0 - low)), halves: None }
+    pub fn of(error: (f64, f64), control: (f64, f64)) -> Self {
+        let removed = Removed::of_noised(error, control, Z95);
+        Self { value: removed.value, interval: removed.low.zip(removed.high), halves: None }
     }
 
     /// From two errors without noise, as they are told, and the errors of each record: the interval that holds the figure of all
@@ -82,15 +72,7 @@ fn delta(
     errors: impl ExactSizeIterator<Item = f64> + Clone,
     controls: impl ExactSizeIterator<Item = f64> + Clone,
 ) -> Option<(f64, (f64, f64))> {
-    let n = errors.len();
-    let sum: f64 = controls.clone().sum();
-    if n < 2 || controls.len() != n || sum <= 0.0 {
-        return None;
-    }
-    let ratio = errors.clone().sum::<f64>() / sum;
-    let squares: f64 = errors.zip(controls).map(|(e, c)| (e - ratio * c).powi(2)).sum();
-    let mean = sum / n as f64;
-    let deviation = (squares / (n as f64 * (n as f64 - 1.0))).sqrt() / mean;
+    let ShareRemoved { ratio, deviation } = ShareRemoved::of(errors, controls)?;
     let end = |by: f64| 1.0 - three_significant_digits((ratio + by * Z95 * deviation).max(0.0));
     Some((1.0 - three_significant_digits(ratio), (end(1.0), end(-1.0))))
 }

@@ -14,6 +14,7 @@
 
 pub mod accountant;
 mod asked;
+mod by_attribute;
 mod counting;
 mod gain;
 mod listing;

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nalgebra::DMatrix;
-use vfl_shared::metrics::MetricError;
+use vfl_shared::data::FeatureSchema;
+use vfl_shared::metrics::{Attribute, MetricError, attributes};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
 
 use super::asked::{Asked, Control, Left};
+use super::by_attribute::ByAttribute;
 use super::counting::{Evaluations, exhausted};
 use super::noise;
 use super::played::{self, Played};
@@ -21,6 +23,8 @@ pub struct Evaluation {
     set: String,
     ids: RecordIds,
     truth: FeatureBlock,
+    /// The attributes of the schema.
+    attributes: Vec<Attribute>,
     /// The model audited, whose share at this party classifies records; `None`: none was named.
     model: Option<(Arc<LogitServer>, ModelVersion)>,
     /// Whether the active party is shown the true parameters of that model.
@@ -37,9 +41,16 @@ impl std::fmt::Debug for Evaluation {
 
 impl Evaluation {
     /// Of a set that is counted as opened, for no model yet.
-    pub(super) fn new(evaluations: Arc<Evaluations>, set: String, ids: RecordIds, truth: FeatureBlock) -> Self {
+    pub(super) fn new(
+        evaluations: Arc<Evaluations>,
+        set: String,
+        ids: RecordIds,
+        truth: FeatureBlock,
+        schema: &FeatureSchema,
+    ) -> Self {
         let (model, true_parameters, played) = (None, false, Mutex::default());
-        Self { evaluations, set, ids, truth, model, true_parameters, played }
+        let attributes = attributes(schema.features());
+        Self { evaluations, set, ids, truth, attributes, model, true_parameters, played }
     }
 
     /// The same for an audit of this model, whose share at this party classifies records for metrics that need classes. `true_parameters`
@@ -135,8 +146,7 @@ impl Evaluation {
         }
         let told = |scorable: Scorable| {
             let one = [scorable];
-            let scoring =
-                Scoring { candidates: &one, control: None, told: Told::All, by_feature: true, measures: None };
+            let scoring = Scoring { by_feature: true, ..Scoring::of(&one, None, Told::All) };
             let mut scored = scoring.exact().map_err(asked_wrongly)?;
             scored.errors.pop().map(|(_, error, _)| error).ok_or_else(|| Refusal::internal("no baseline was scored"))
         };
@@ -183,7 +193,8 @@ impl Evaluation {
         let classify = |x: &DMatrix<f64>| self.classify(x);
         let measures = Measures { wanted: &asked.metrics, truth, classify: &classify };
         let measures = Some(measures).filter(|m| !m.wanted.is_empty());
-        let scoring = Scoring { candidates: &candidates, control: control.as_ref(), told, by_feature, measures };
+        let attributes = asked.by_attribute.then_some(ByAttribute { attributes: &self.attributes, truth });
+        let scoring = Scoring { by_feature, measures, attributes, ..Scoring::of(&candidates, control.as_ref(), told) };
         match self.policy().mode {
             AuditMode::Noised => {
                 let rho = asked.rho.unwrap_or(self.policy().rho_per_scoring);
@@ -282,6 +293,8 @@ fn asked_wrongly(error: ScoringError) -> Refusal {
         }
         ScoringError::NotKept => exhausted(error.to_string()),
         ScoringError::Metric(error) => internal(error),
-        ScoringError::Nothing | ScoringError::TooSmall { .. } => Refusal::invalid(error.to_string()),
+        ScoringError::Nothing | ScoringError::Attributes | ScoringError::TooSmall { .. } => {
+            Refusal::invalid(error.to_string())
+        }
     }
 }

@@ -97,7 +97,7 @@ impl Evaluations {
             }
         }
         drop(kept);
-        Ok(Some(Evaluation::new(self.clone(), set, ids.clone(), truth)))
+        Ok(Some(Evaluation::new(self.clone(), set, ids.clone(), truth, features.schema())))
     }
 
     /// Counts an opening that is refused because of its records, before the refusal leaves; `None` as of [`Self::change_kept`].

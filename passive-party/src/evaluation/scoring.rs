@@ -6,22 +6,23 @@
 //! so that errors by feature cost nothing beside it. Each metric told of a candidate is a part of its own, and only metrics with a bound
 //! are told. A control's metrics are told without noise only: the column mean depends on the truth, so that no bound holds for it.
 
+mod error;
+
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_shared::metrics::{
-    Classify, Metric, MetricError, Reconstruction, SquaredError, column_mean_error, half_error, mse,
+    AttributeFigures, Classify, Metric, MetricError, Reconstruction, SquaredError, column_mean_error, half_error, mse,
 };
 use vfl_shared::numerics::three_significant_digits;
 
 use super::accountant::LEAST_RHO;
+use super::by_attribute::ByAttribute;
 pub use super::gain::{Gain, Halves};
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
-
-/// The most values of estimates that a call keeps for metrics, beside the last candidate's: 64 MiB.
-pub const MAX_KEPT: usize = 1 << 23;
+pub use error::{MAX_KEPT, ScoringError};
 
 /// Estimates, reduced to what a scoring needs of them. The errors are private; nothing leaves but through [`Scoring`].
 #[derive(Clone)]
@@ -244,6 +245,11 @@ impl ErrorTold {
     fn noised(&self) -> (f64, f64) {
         (self.mse, self.sigma.unwrap_or(0.0))
     }
+
+    /// The errors by feature with the deviation of the noise in each.
+    fn features(&self) -> (&[f64], f64) {
+        (&self.by_feature, self.sigma_by_feature.unwrap_or(0.0))
+    }
 }
 
 /// A figure of a metric as it is told.
@@ -275,44 +281,6 @@ impl std::fmt::Debug for Measures<'_> {
     }
 }
 
-/// Why a scoring cannot be answered.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ScoringError {
-    /// A metric that noise cannot hide a record in.
-    #[error(
-        "`metrics`: for `{metric}` no bound is known on what one record changes, so that it is not told with noise \
-         (mode = \"noised\"); leave it out, or ask the owner to trust the auditor (mode = \"trusted\")"
-    )]
-    Unbounded {
-        /// The metric.
-        metric: &'static str,
-    },
-    /// A metric of estimates that depend on the truth.
-    #[error(
-        "`metrics` of an adversary that this party plays are not told with noise: its estimates depend on the truth, so that no bound is \
-         known on what one record changes; leave them out"
-    )]
-    Played,
-    /// Candidates whose estimates were not kept.
-    #[error(
-        "`metrics` are told of at most {} values of estimates in one scoring, or of one candidate; send fewer candidates",
-        MAX_KEPT
-    )]
-    NotKept,
-    /// A metric that is not defined.
-    #[error(transparent)]
-    Metric(#[from] MetricError),
-    /// Nothing to tell.
-    #[error("the scoring asks for nothing: send candidates and name whose errors are wanted, or a control")]
-    Nothing,
-    /// Not enough to tell so much.
-    #[error("rho = {rho} for one part of a scoring is too small for its figures; name a larger rho or ask for less")]
-    TooSmall {
-        /// The share of one part.
-        rho: f64,
-    },
-}
-
 /// One scoring.
 #[derive(Debug, Clone, Copy)]
 pub struct Scoring<'a> {
@@ -326,6 +294,8 @@ pub struct Scoring<'a> {
     pub by_feature: bool,
     /// What else is told of each candidate whose error is.
     pub measures: Option<Measures<'a>>,
+    /// The attributes that figures are told of, of each candidate whose error is; it takes errors by feature and a control.
+    pub attributes: Option<ByAttribute<'a>>,
 }
 
 /// What is told.
@@ -337,6 +307,16 @@ pub struct Scored {
     pub errors: Vec<(usize, ErrorTold, Option<Gain>)>,
     /// The control's.
     pub control: Option<ErrorTold>,
+    /// For each of `errors` its figures by attribute, if they were asked for.
+    pub attributes: Vec<Vec<AttributeFigures>>,
+}
+
+impl<'a> Scoring<'a> {
+    /// A scoring of overall errors alone.
+    #[must_use]
+    pub fn of(candidates: &'a [Scorable], control: Option<&'a Scorable>, told: Told) -> Self {
+        Self { candidates, control, told, by_feature: false, measures: None, attributes: None }
+    }
 }
 
 impl Scoring<'_> {
@@ -350,6 +330,9 @@ impl Scoring<'_> {
     /// # Errors
     /// [`ScoringError::Nothing`] if there are none.
     pub fn parts(&self) -> Result<usize, ScoringError> {
+        if self.attributes.is_some() && !(self.by_feature && self.control.is_some()) {
+            return Err(ScoringError::Attributes);
+        }
         let errors = match self.told {
             Told::Nobody => 0,
             Told::Best => self.candidates.len().min(1),
@@ -403,11 +386,20 @@ impl Scoring<'_> {
             let records = self.candidates.get(at).map_or(&[][..], |c| &c.by_record);
             Some(Gain::of_records(error.mse, told.mse, records, &control.by_record))
         };
+        let attributes = self.exact_attributes(told.iter().map(|(at, _)| *at))?;
         let errors = told.into_iter().map(|(at, error)| {
             let gain = gain(at, &error);
             (at, error, gain)
         });
-        Ok(Scored { best, errors: errors.collect(), control: control.map(|(_, told)| told) })
+        Ok(Scored { best, errors: errors.collect(), control: control.map(|(_, told)| told), attributes })
+    }
+
+    /// Figures by attribute without noise of these candidates, if they are asked for.
+    fn exact_attributes(&self, told: impl Iterator<Item = usize>) -> Result<Vec<Vec<AttributeFigures>>, ScoringError> {
+        let Some((by, control)) = self.attributes.zip(self.control) else { return Ok(Vec::new()) };
+        let control = control.estimates.as_deref().ok_or(ScoringError::NotKept)?;
+        let estimates = |at: usize| self.candidates.get(at).and_then(|c| c.estimates.as_deref());
+        told.map(|at| Ok(by.exact(estimates(at).ok_or(ScoringError::NotKept)?, control))).collect()
     }
 
     /// The answer with noise that makes it ρ-zCDP, whatever the candidates.
@@ -435,11 +427,17 @@ impl Scoring<'_> {
             best = told.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse)).map(|(at, _)| *at);
         }
         let control = self.control.map(|c| c.noised(self.by_feature, part, rng)).transpose()?;
+        let attributes = match (&self.attributes, &control) {
+            (Some(by), Some(control)) => {
+                told.iter().map(|(_, e)| by.noised(e.features(), control.features())).collect()
+            }
+            _ => Vec::new(),
+        };
         let errors = told.into_iter().map(|(at, error)| {
             let gain = control.as_ref().map(|c| Gain::of(error.noised(), c.noised()));
             (at, error, gain)
         });
-        Ok(Scored { best, errors: errors.collect(), control })
+        Ok(Scored { best, errors: errors.collect(), control, attributes })
     }
 
     /// The best candidate by the exponential mechanism. One record moves the difference of two errors by the sum of the two largest

@@ -1,5 +1,6 @@
 //! What is counted, on disk and across restarts, failing disks, changes of mode and renewals.
 
+mod by_attribute;
 mod coverage;
 mod played;
 
@@ -14,7 +15,7 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use super::accountant::RHO;
 use super::record::set_name;
-use super::scoring::{Scored, Told};
+use super::scoring::{ErrorTold, Gain, Scored, Told};
 use super::*;
 use crate::config::{AuditMode, AuditPolicy};
 
@@ -54,6 +55,7 @@ fn asked(evaluation: &Evaluation, rho: Option<f64>) -> Asked {
         control: Control::None,
         told: Told::All,
         by_feature: true,
+        by_attribute: false,
         metrics: Vec::new(),
         rho,
     }

@@ -30,8 +30,8 @@ pub(super) fn asked(score: &pb::Score, candidates: Vec<Scorable>, given: Option<
     };
     let metrics = metrics_named(score.metrics.iter().map(String::as_str));
     let metrics = metrics.map_err(|e| Refusal::invalid(format!("`metrics`: {e}")))?;
-    let (by_feature, moments) = (score.by_feature, score.moments);
-    Ok(Asked { candidates, moments, control, told, by_feature, metrics, rho: score.rho })
+    let pb::Score { by_feature, by_attribute, moments, rho, .. } = *score;
+    Ok(Asked { candidates, moments, control, told, by_feature, by_attribute, metrics, rho })
 }
 
 /// The answer to an opening.
@@ -88,10 +88,12 @@ pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Score
         high: g.interval.map(|i| i.1),
         halves: g.halves.map(halves),
     };
-    let errors = scored.errors.into_iter().map(|(at, e, g)| pb::scored::Candidate {
+    let by_attribute = scored.attributes.into_iter().map(Some).chain(std::iter::repeat(None));
+    let errors = scored.errors.into_iter().zip(by_attribute).map(|((at, e, g), told)| pb::scored::Candidate {
         candidate: index(at),
         error: Some(error(e)),
         gain: g.map(gain),
+        attributes: told.into_iter().flatten().map(pb::AttributeFigures::from).collect(),
     });
     let (rho_spent, rho_left, scorings_left) = match left {
         Left::Noised { spent, left } => (Some(spent), Some(left), 0),

@@ -22,6 +22,7 @@ def audit(
     metrics: Sequence[str] | None = None,
     max_added_risk: float | None = None,
     max_exact_share: float | None = None,
+    max_exact: float | None = None,
     root: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
 ) -> Report:
@@ -34,8 +35,9 @@ def audit(
         config: The configuration file of the audit (TOML), or the same as a dictionary.
         out: Directory for `report.html`, `report.json` and `report.csv`; by default nothing is kept but the report that is returned.
         metrics: Metrics beside the mean squared error.
-        max_added_risk: Largest added risk that is accepted, from 0 to 1.
+        max_added_risk: Largest added risk of any attribute of any passive party that is accepted, from 0 to 1.
         max_exact_share: Largest share of records that may come back to within 0.1, from 0 to 1.
+        max_exact: Largest share of records that an attack may be certain to have rebuilt whole; 0.01 if another threshold is given.
         root: Where relative paths of the configuration start; by default the working directory.
         timeout: Seconds after which the audit is ended.
 
@@ -54,9 +56,10 @@ def audit(
         arguments = ["audit", "--config", str(place), "--out", str(kept)]
         if metrics is not None:
             arguments += ["--metrics", ",".join(metrics) or "none"]
-        for option, limit in (("--max-added-risk", max_added_risk), ("--max-exact-share", max_exact_share)):
+        thresholds = {"added-risk": max_added_risk, "exact-share": max_exact_share, "exact": max_exact}
+        for name, limit in thresholds.items():
             if limit is not None:
-                arguments += [option, repr(float(limit))]
+                arguments += [f"--max-{name}", repr(float(limit))]
         start = Path(root) if root is not None else None
         _binary.run("cloison", arguments, cwd=start, timeout=timeout, accepted=(0, _NOT_MET))
         return load_report(kept)

@@ -15,6 +15,7 @@ _CELL: Final = "padding:.25em .8em;text-align:{side};border-bottom:1px solid #88
 _BAD: Final = {"exact", "some_exact"}
 _HEAD: Final = (
     "policy",
+    "worst attribute",
     "strongest attack",
     "error",
     "without scores",
@@ -24,8 +25,8 @@ _HEAD: Final = (
     "result",
     "thresholds",
 )
-# The first two columns and the last two are texts.
-_TEXTS: Final = {0, 1, 7, 8}
+# The first three columns and the last two are texts.
+_TEXTS: Final = {0, 1, 2, 8, 9}
 
 
 def table(report: Report) -> str:
@@ -39,8 +40,9 @@ def table(report: Report) -> str:
         f"<p><b>{escape(report.title)}</b></p>"
         f'<p style="{"color:#b3261e" if verdict.met is False or verdict.level in _BAD else ""}">{escape(str(verdict))}</p>'
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        '<p style="opacity:.75">Error: mean squared, per feature. Without scores: of the same adversary without any score, or in brackets '
-        "of guessing the column mean. Added risk: 1 − error / without scores. Only the attacks listed were tried.</p>"
+        '<p style="opacity:.75">Error: mean squared, over all features. Without scores: of the same adversary without any score, or in '
+        "brackets of guessing the column mean. Added risk: 1 − error / without scores, of the worst attribute. Only the attacks listed "
+        "were tried.</p>"
         f"{f'<ul>{notes}</ul>' if notes else ''}</div>"
     )
 
@@ -63,12 +65,14 @@ def _row(line: Line) -> str:
     accuracy = line.utility.get("accuracy")
     met = line.met
     risk = line.risk
-    added = NONE if risk is None or risk.value is None else percent(risk.value)
+    value = None if risk is None or (line.level == "undecided" and risk.high is None) else risk.value
+    added = NONE if value is None else percent(value)
     cells = (
         line.policy + (" (in service)" if line.in_service else ""),
+        line.attribute or NONE,
         line.attack or NONE,
         NONE if line.errors is None else figure(line.errors["mse"], line.errors.get("sigma")),
-        guess if risk is None else significant(risk.control_mse),
+        guess if risk is None else significant(risk.control_mse if line.control_mse is None else line.control_mse),
         added,
         NONE if risk is None else interval(risk.low, risk.high) or "not bounded",
         NONE if accuracy is None else percent(accuracy),

@@ -1,4 +1,8 @@
-"""What the attacks of a report come to, policy by policy. The rules are those of the report's own page and of the command line."""
+"""What the attacks of a report come to, policy by policy.
+
+Since version 10 the report holds its verdicts, which go by the worst attribute, and they are read. An older one is judged here, by the mean
+over features, with the rules of its time; what its noise leaves open is undecided.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ EXACT: Final = 1e-12
 # Two figures differ if they do so by this many standard deviations of their noise.
 _Z: Final = 1.96
 _WORST: Final = math.inf
+# An upper end up to which scores are said to add nothing.
+_NOTHING: Final = 0.05
 
 Document = Mapping[str, Any]
 
@@ -24,6 +30,7 @@ LEVELS: Final = {
     "column_mean": "no better than the column mean",
     "half": "no better than guessing ½",
     "no_more": "no more than without scores",
+    "undecided": "undecided",
     "unresolved": "not told from a guess at this noise",
     "unmeasured": "not measured",
 }
@@ -56,6 +63,12 @@ class Line:
     results: tuple[Document, ...]
     judged: bool
     in_service: bool
+    party: str | None = None
+    attribute: str | None = None
+    event: Document | None = None
+    said: str | None = None
+    # The control's error over all features, where `risk` is of one attribute.
+    control_mse: float | None = None
 
     @property
     def met(self) -> bool | None:
@@ -64,6 +77,9 @@ class Line:
 
     def sentence(self) -> str:
         """The verdict in a sentence, without a capital and a full stop."""
+        return self.said if self.said is not None else self._by_the_mean()
+
+    def _by_the_mean(self) -> str:
         behind = f"behind {self.policy}"
         ends = interval(self.risk.low, self.risk.high) if self.risk else None
         shown = f" ({ends})" if ends else ""
@@ -71,6 +87,8 @@ class Line:
             return f"{behind}, {self.attack} rebuilds all passive features exactly"
         if self.risk is not None and self.level == "no_more":
             return f"{behind}, the scores add nothing that this audit measures{shown}"
+        if self.level == "undecided":
+            return f"{behind}, it is undecided what the scores add{shown}; audit more records"
         if self.risk is not None:
             removed = "a share" if self.risk.value is None else percent(self.risk.value)
             return f"{behind}, the scores remove {removed}{shown} of the error without scores"
@@ -188,10 +206,19 @@ def level(audit: Document) -> str:
     if risk is not None:
         if errors["mse"] <= EXACT and not noisy:
             return "exact"
-        bound = risk.low if risk.low is not None else risk.value
-        return "partial" if bound is not None and bound > 0 else "no_more"
+        return _finding(risk, noisy)
     half, mean = audit["baselines"]["half"], audit["baselines"]["column_mean"]
     return _noisy(errors, half, mean) if noisy else _exact_figures(audit, errors["mse"], half, mean)
+
+
+def _finding(risk: Risk, noisy: bool) -> str:
+    if risk.low is not None and risk.low > 0:
+        return "partial"
+    if risk.high is not None:
+        return "no_more" if risk.high <= _NOTHING else "undecided"
+    if noisy or risk.value is None:
+        return "undecided"
+    return "partial" if risk.value > 0 else "no_more"
 
 
 def _noisy(errors: Document, half: Document, mean: Document) -> str:
@@ -228,6 +255,8 @@ def _exact_figures(audit: Document, mse: float, half: Document, mean: Document) 
 
 def lines(report: Document) -> list[Line]:
     """The policies whose scores were attacked, in the order of the report."""
+    if report.get("verdicts"):
+        return [_told(report, verdict) for verdict in report["verdicts"]]
     seen = [audit for audit in report["audits"] if sees_scores(audit)]
     policies: list[Document] = []
     for audit in seen:
@@ -236,6 +265,39 @@ def lines(report: Document) -> list[Line]:
     service = report.get("in_service")
     judged = service if service in policies else next(iter(policies), None)
     return [_line(report, policy, seen, policy == judged, policy == service) for policy in policies]
+
+
+def _told(report: Document, verdict: Document) -> Line:
+    """A verdict of the report itself, with the figures of its attack."""
+    audits = [a for a in report["audits"] if label(a["policy"]) == verdict["policy"] and sees_scores(a)]
+    # An attack of an informed audit stands for itself, also where an uninformed one has one of that name.
+    informed = sorted(audits, key=lambda audit: added_risk(audit) is None)
+    ran = [errors for a in informed for attack, errors in scored(a) if attack["name"] == verdict.get("attack")]
+    risk = verdict.get("risk")
+    service = report.get("in_service")
+    return Line(
+        policy=str(verdict["policy"]),
+        level=str(verdict["level"]),
+        knowledge=verdict.get("knowledge"),
+        attack=verdict.get("attack"),
+        errors=ran[0] if ran else None,
+        column_mean=audits[0]["baselines"]["column_mean"] if audits else None,
+        risk=_risk(risk) if risk is not None else None,
+        utility=audits[0]["utility"] if audits else {},
+        accuracy_lost=verdict.get("accuracy_lost"),
+        results=tuple(verdict.get("results", ())),
+        judged=bool(verdict["judged"]),
+        in_service=service is not None and label(service) == verdict["policy"],
+        party=verdict.get("party"),
+        attribute=verdict.get("attribute"),
+        event=verdict.get("event"),
+        said=str(verdict["sentence"]),
+        control_mse=verdict.get("mean", {}).get("control_mse"),
+    )
+
+
+def _risk(risk: Document) -> Risk:
+    return Risk(risk["control"], risk["control_mse"], risk.get("value"), risk.get("low"), risk.get("high"))
 
 
 def _line(report: Document, policy: Document, seen: list[Document], judged: bool, in_service: bool) -> Line:

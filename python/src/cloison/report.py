@@ -17,12 +17,14 @@ from . import _html, _judge
 from ._judge import LEVELS, Line
 from .errors import ReportError
 
-SCHEMA_VERSION: Final = 9
+SCHEMA_VERSION: Final = 10
+# A report of version 9 has no figures by attribute: its verdicts are on the mean over features.
+_OLDEST: Final = 9
 _OUTCOMES: Final = ("ran", "not_scored", "not_run")
 # fmt: off
 _POLICY_COLUMNS: Final = [
-    "policy", "level", "result", "attack", "knowledge", "mse", "sigma", "column_mean", "control_mse", "added_risk", "low", "high",
-    "accuracy", "accuracy_lost", "bits", "met", "in_service",
+    "policy", "level", "result", "party", "attribute", "attack", "knowledge", "mse", "sigma", "column_mean", "control_mse",
+    "added_risk", "low", "high", "named", "right", "right_without", "accuracy", "accuracy_lost", "bits", "met", "in_service",
 ]
 _ATTACK_COLUMNS: Final = [
     "policy", "knowledge", "attack", "outcome", "status", "mse", "sigma", "half", "column_mean", "control", "control_mse", "added_risk",
@@ -37,7 +39,7 @@ class Verdict:
 
     Attributes:
         policy: The policy.
-        level: `exact`, `some_exact`, `partial`, `column_mean`, `half`, `no_more`, `unresolved` or `unmeasured`.
+        level: `exact`, `some_exact`, `partial`, `column_mean`, `half`, `no_more`, `undecided`, `unresolved` or `unmeasured`.
         text: The same as a sentence. It is about the attacks that were tried and nothing else.
         met: Whether the thresholds are met; none if nothing was demanded.
     """
@@ -68,9 +70,11 @@ class Report:
         version = document.get("schema_version") if isinstance(document, Mapping) else None
         if not isinstance(version, int) or isinstance(version, bool):
             raise ReportError(f"{source} is no report of Cloison: it has no schema_version")
-        if version != SCHEMA_VERSION:
+        if not _OLDEST <= version <= SCHEMA_VERSION:
             fix = "update this package" if version > SCHEMA_VERSION else "audit again with the programs of today"
-            raise ReportError(f"{source} has schema version {version}, this package reads {SCHEMA_VERSION}; {fix}")
+            raise ReportError(
+                f"{source} has schema version {version}, this package reads {_OLDEST} to {SCHEMA_VERSION}; {fix}"
+            )
         self._document = copy.deepcopy(dict(document))
         try:
             self._lines: list[Line] = _judge.lines(self._document)
@@ -87,7 +91,7 @@ class Report:
     @property
     def schema_version(self) -> int:
         """The version of the document's schema."""
-        return SCHEMA_VERSION
+        return int(self._document["schema_version"])
 
     @property
     def title(self) -> str:
@@ -115,12 +119,14 @@ class Report:
     def _policies(self) -> pd.DataFrame:
         rows = []
         for line in self._lines:
-            errors, risk = line.errors or {}, line.risk
+            errors, risk, event = line.errors or {}, line.risk, line.event or {}
             rows.append(
                 {
                     "policy": line.policy,
                     "level": line.level,
                     "result": LEVELS[line.level],
+                    "party": line.party,
+                    "attribute": line.attribute,
                     "attack": line.attack,
                     "knowledge": line.knowledge,
                     "mse": errors.get("mse"),
@@ -130,6 +136,9 @@ class Report:
                     "added_risk": risk.value if risk else None,
                     "low": risk.low if risk else None,
                     "high": risk.high if risk else None,
+                    "named": event.get("named"),
+                    "right": event.get("attack"),
+                    "right_without": event.get("control"),
                     "accuracy": line.utility.get("accuracy"),
                     "accuracy_lost": line.accuracy_lost,
                     "bits": line.utility.get("bits"),
@@ -140,7 +149,7 @@ class Report:
         columns = _POLICY_COLUMNS
         made = _typed(
             pd.DataFrame(rows, columns=pd.Index(columns)),
-            texts={"policy", "level", "result", "attack", "knowledge", "met"},
+            texts={"policy", "level", "result", "party", "attribute", "attack", "knowledge", "met"},
         )
         return made.set_index("policy")
 
@@ -148,9 +157,12 @@ class Report:
     def policies(self) -> pd.DataFrame:
         """A row for each policy whose scores were attacked, indexed by policy.
 
-        The figures are those of the strongest informed attack where there is one, else of the strongest attack. `added_risk` is
-        1 − error / error of the same adversary without scores, with its interval of 95 % from `low` to `high`; the choice of the best
-        attack is corrected for. `accuracy_lost` is a share. `met` says whether the thresholds are met.
+        `attribute` of `party` is the one that the scores tell most of. `added_risk` is 1 − error / error of the same adversary without
+        scores, of that attribute, with its interval of 95 % from `low` to `high`; the choice of the worst attribute and attack is corrected
+        for. `control_mse` is in units of the attribute's variance. Of `named` records that an insider would name, `right` are named rightly
+        (`right_without`: without the scores); NaN where the party answers with noise. In a report of version 9, and where no attack has a
+        control, the figures are those of all features together, of the strongest attack. `accuracy_lost` is a share. `met` says whether the
+        thresholds are met.
         """
         return self._policies.copy()
 

@@ -30,7 +30,7 @@
 //! - [`GaussianSampling`]: what a training with noise (DP-SGD) spends of (ε, δ), and the noise for a wanted ε;
 //! - [`LinearSvm`]: linear support vector machines, with the duality gap;
 //! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line search;
-//! - [`softmax_columns`], [`arg_max`], [`row_differences`] and [`three_significant_digits`].
+//! - [`softmax_columns`], [`arg_max`], [`row_differences`], [`two_sided_normal`] and [`three_significant_digits`].
 //!
 //! It is for anybody who has such a system. It knows nothing of parties, models or messages, and depends on linear algebra,
 //! threads and random numbers only. Matrices are `nalgebra`'s, in double precision, with one right side per column.
@@ -75,6 +75,7 @@ mod lbfgs;
 mod leakage;
 mod linear_svm;
 mod moments;
+mod normal;
 mod polytope;
 mod pseudo_inverse;
 mod softmax;
@@ -93,6 +94,7 @@ pub use leakage::{
 };
 pub use linear_svm::{LinearSvm, SvmError, SvmSettings};
 pub use moments::SampleMoments;
+pub use normal::two_sided_normal;
 pub use polytope::{ActiveSet, LogDensity, Nearest, Polytope, Walk};
 pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
 pub use softmax::{arg_max, softmax_columns};

@@ -6,6 +6,7 @@
 //! entries is a number like any other.
 
 mod attack_accuracy;
+mod attribute;
 mod calibration;
 mod correlation;
 mod entropy;
@@ -24,6 +25,10 @@ mod within;
 mod tests;
 
 pub use attack_accuracy::{AttackAccuracy, attack_accuracy};
+pub use attribute::{
+    Attribute, AttributeFigures, AttributeKind, Beside, Event, EventFigures, HalfRemoved, Removed, ShareRemoved,
+    Within, area_under_curve, attributes, fieller,
+};
 pub use calibration::expected_calibration_error;
 pub use correlation::{Correlation, active_correlation, feature_correlation};
 pub use entropy::{ConditionalEntropy, FeatureEntropy, conditional_entropy};

@@ -3,6 +3,7 @@
 //! Generated structs ([`pb`]) stop at the edge: services convert them here on arrival, so that inner code never re-checks
 //! lengths, finiteness, ids or duplicates.
 
+mod attribute;
 mod codec;
 mod convert;
 mod flat;

@@ -131,6 +131,7 @@ impl TryFrom<pb::AttackResult> for Found {
                     status: status(&result),
                     nearest_consistent: result.nearest_consistent,
                     step_limit: result.step_limit,
+                    certain: result.certain.map(u64::from),
                     // A hostile number is no figure.
                     score_mismatch: result.score_mismatch.filter(|x| x.is_finite() && *x >= 0.0),
                     blocks: std::mem::take(&mut result.blocks)

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
-use vfl_shared::metrics::Metric;
+use vfl_shared::metrics::{AttributeFigures, Metric};
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
@@ -91,6 +91,8 @@ pub(crate) struct Scored {
     pub(crate) errors: Vec<ErrorsTold>,
     /// What each of them achieves over the control, if there is one.
     pub(crate) gains: Vec<Option<GainTold>>,
+    /// For each of the errors the figures by attribute of the party's schema, if there is a control.
+    pub(crate) attributes: Vec<Vec<AttributeFigures>>,
     /// The error of the control, if there is one.
     pub(crate) control: Option<ErrorsTold>,
     /// For each candidate, how many values lay outside [0, 1] and were clipped.
@@ -149,6 +151,7 @@ impl Scoring {
     /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
     pub(crate) async fn score(&mut self, question: Question<'_>) -> Result<Scored, Refusal> {
         let Question { told, control, moments, rho, metrics } = question;
+        let by_attribute = !matches!(control, Control::None);
         let told = match told {
             Told::Best => wire::Told::Best,
             Told::All => wire::Told::All,
@@ -162,6 +165,7 @@ impl Scoring {
         let score = pb::Score {
             told: told.into(),
             by_feature: true,
+            by_attribute,
             control: control.into(),
             rho,
             moments,
@@ -172,6 +176,12 @@ impl Scoring {
             return Err(Refusal::internal(format!("{} did not score", self.peer)));
         };
         let scored = Scored::try_from(scored)?;
+        if by_attribute && scored.attributes.iter().any(Vec::is_empty) {
+            return Err(Refusal::precondition(format!(
+                "{} tells no figures by attribute, which the verdict goes by; update it",
+                self.peer
+            )));
+        }
         for error in &scored.errors {
             let told = error.metrics.iter().map(|figure| figure.metric.as_str());
             if !told.eq(metrics.iter().map(|metric| metric.name())) {
@@ -227,11 +237,17 @@ impl TryFrom<pb::Scored> for Scored {
             halves: half.map(halves),
         };
         let gains = scored.errors.iter().map(|candidate| candidate.gain.map(gain)).collect();
-        let error = |candidate: pb::scored::Candidate| require("error", candidate.error).map(ErrorsTold::from);
+        let (mut errors, mut attributes) = (Vec::new(), Vec::new());
+        for candidate in scored.errors {
+            errors.push(require("error", candidate.error).map(ErrorsTold::from)?);
+            let figures = candidate.attributes.into_iter().map(AttributeFigures::try_from);
+            attributes.push(figures.collect::<Result<_, _>>()?);
+        }
         Ok(Self {
             best: scored.best.map(|best| best as usize),
-            errors: scored.errors.into_iter().map(error).collect::<Result<_, _>>()?,
+            errors,
             gains,
+            attributes,
             control: scored.control.map(ErrorsTold::from),
             clipped: scored.clipped,
             rho_spent: scored.rho_spent,

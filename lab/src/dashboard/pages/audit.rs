@@ -24,6 +24,7 @@ pub(in crate::dashboard) fn audit(entry: &Entry, config: bool) -> Markup {
                 }
                 section aria-labelledby="verdict" {
                     h2 id="verdict" { "Verdict" }
+                    @if let Some(headline) = &digest.headline { p { strong { (headline) } } }
                     ul class="verdict" {
                         @for (surface, text) in &digest.surfaces { li { strong { (surface) ": " } (text) "." } }
                     }

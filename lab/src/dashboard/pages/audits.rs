@@ -100,7 +100,10 @@ pub(super) fn lines(digest: &Digest) -> Markup {
             thead role="rowgroup" { tr role="row" {
                 th scope="col" role="columnheader" { "policy" }
                 th scope="col" role="columnheader" { "what comes back" }
-                @if digest.informed { th scope="col" role="columnheader" { "added risk (95 %)" } }
+                @if digest.informed {
+                    th scope="col" role="columnheader" { "worst attribute" }
+                    th scope="col" role="columnheader" { "added risk (95 %)" }
+                }
                 th scope="col" role="columnheader" { "error" }
                 th scope="col" role="columnheader" { "column mean" }
                 th scope="col" role="columnheader" { "accuracy lost" }
@@ -114,7 +117,10 @@ pub(super) fn lines(digest: &Digest) -> Markup {
                             (badge(line.level))
                             @if let Some(result) = line.compliance { " " (compliance(result)) }
                         }
-                        @if digest.informed { td role="cell" data-label="added risk (95 %)" { (line.added) } }
+                        @if digest.informed {
+                            td role="cell" data-label="worst attribute" { (line.attribute) }
+                            td role="cell" data-label="added risk (95 %)" { (line.added) }
+                        }
                         td role="cell" data-label="error" { (line.error) }
                         td role="cell" data-label="column mean" { (line.guess) }
                         td role="cell" data-label="accuracy lost" { (line.cost) }

@@ -91,6 +91,12 @@ pub(in crate::dashboard) fn compare(first: (&str, &Report), second: (&str, &Repo
         p class="small muted" {
             "Figures as the reports have them. Whether two figures differ by more than chance is not computed: audits with noise differ each time."
         }
+        @for (name, report) in names.iter().zip([first.1, second.1]).filter(|(_, report)| !report.has_attributes()) {
+            p class="small muted" {
+                (said(name)) " (schema version " (report.schema_version) ") has no figures by attribute: what its scores add is of all features \
+                 together and cannot be compared with that of a worst attribute."
+            }
+        }
         section aria-labelledby="asked" {
             h2 id="asked" { "What was asked" }
             div class="card" { (table("What was asked", &names, &facts)) }

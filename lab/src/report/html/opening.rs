@@ -16,6 +16,8 @@ pub(super) fn verdict(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Verdict" }
+            @if let Some(headline) = &brief.headline { p class="headline" { strong { (said(&headline.text)) } } }
+            @if let Some(mean) = &brief.mean { p { (mean) } }
             ul class="verdict" {
                 @for sentence in &brief.surfaces {
                     li { strong { (sentence.surface) ": " } (said(&sentence.text)) "." }
@@ -44,6 +46,13 @@ fn table(report: &Report, lines: &[DefenseLine<'_>]) -> Markup {
     let mut columns: Vec<Column> = Vec::new();
     if informed {
         columns.push(("added risk (95 %)", |line| line.added_with_interval()));
+    }
+    if lines.iter().any(|line| line.worst.is_some()) {
+        let several = report.passive_parties().count() > 1;
+        columns.push((
+            "worst attribute",
+            if several { |line| line.attribute(true) } else { |line| line.attribute(false) },
+        ));
     }
     columns.push(("error", |line| line.error()));
     if informed {
@@ -87,8 +96,9 @@ fn caption(report: &Report, informed: bool) -> Markup {
     let known = added::known(report).unwrap_or_default();
     html! {
         @if informed {
-            "What the scores add for an adversary that knows the policy and " (known) ". Error: its mean squared error "
-            "per feature. Without scores: the error of the same adversary without any score. Added risk: 1 − error / error without scores. "
+            "What the scores add for an adversary that knows the policy and " (known) ". Added risk: 1 − error / error without scores, of the "
+            "attribute that the scores tell most of. Error: the mean squared error over all features. Without scores: the same of this "
+            "adversary without any score. "
         } @else {
             "The strongest attack on each policy. Error: its mean squared error per feature. Column mean: the error of guessing it. No "
             "attack has a control without scores, so what the scores add is not known. "

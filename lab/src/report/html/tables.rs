@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::plots::Plots;
 use super::widgets::{FIGURE_SPACE, badge, figure, scroll};
 use crate::page::said;
+use crate::report::attributes;
 use crate::report::certificate;
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{self, RowKind, Rows};
@@ -129,6 +130,7 @@ fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
                     }
                 }
             }))
+            (by_attribute(audit, &name))
             @for (names, reason) in &rows.not_scored {
                 p class="small muted" { strong { (said(names)) } ": " (said(reason)) }
             }
@@ -144,6 +146,35 @@ fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
             }
         }
     }
+}
+
+/// The attributes, each with the attack that finds most of it.
+fn by_attribute(audit: &Audit, name: &str) -> Markup {
+    let lines = attributes::lines(audit);
+    if lines.is_empty() {
+        return html! {};
+    }
+    scroll(
+        &format!("Attributes behind {name}"),
+        &html! {
+            table {
+                caption { (attributes::READING) }
+                thead { tr {
+                    th scope="col" { "attribute" } th scope="col" { "attack" }
+                    @for head in attributes::HEADS { th scope="col" { (head) } }
+                } }
+                tbody {
+                    @for line in &lines {
+                        tr {
+                            th scope="row" { (said(&line.attribute)) }
+                            td { (said(&line.attack)) }
+                            @for cell in &line.cells { td { (said(cell)) } }
+                        }
+                    }
+                }
+            }
+        },
+    )
 }
 
 fn class(kind: RowKind) -> &'static str {

@@ -14,7 +14,9 @@ pub(crate) fn badge(level: Level) -> Markup {
     let class = match level {
         Level::Exact | Level::SomeExact => "badge bad",
         Level::Partial => "badge mid",
-        Level::ColumnMean | Level::Half | Level::NoMore | Level::Unresolved | Level::Unmeasured => "badge flat",
+        Level::ColumnMean | Level::Half | Level::NoMore | Level::Undecided | Level::Unresolved | Level::Unmeasured => {
+            "badge flat"
+        }
     };
     html! { span class=(class) { (level.label()) } }
 }

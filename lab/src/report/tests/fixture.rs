@@ -1,13 +1,15 @@
 //! A report with every kind of content, its figures of the size the satellite data give.
 
 use serde_json::json;
-use vfl_shared::metrics::{METRICS, Metric, RecordsWithin};
+use vfl_shared::metrics::{
+    AttributeFigures, Beside, Event, EventFigures, HalfRemoved, METRICS, Metric, RecordsWithin, Removed, Within,
+};
 
 use crate::report::{
-    AddedRisk, AttackResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors, Generated, Halves,
-    MetricFacts, MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report, Role, ScoringFacts,
-    ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, Thresholds, TrainingFacts,
-    Utility,
+    AddedRisk, AttackResult, AttributeResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors,
+    Generated, Halves, MetricFacts, MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report,
+    Role, ScoringFacts, ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel,
+    Thresholds, TrainingFacts, Utility,
 };
 
 /// MSE by d, from 1: least_squares, clamped_least_squares, half_star, clamped_half_star.
@@ -124,6 +126,44 @@ pub(super) fn report() -> Report {
     report
 }
 
+/// Figures of an attribute of which this share is removed, in both halves of the records.
+pub(super) fn attribute(name: &str, column: usize, (value, low, high): (f64, f64, f64)) -> AttributeFigures {
+    let half = HalfRemoved { value, deviation: (high - low) / 2.77 };
+    let removed = Some(Removed { value: Some(value), low: Some(low), high: Some(high), halves: Some([half, half]) });
+    let both = |attack, control| Some(Beside { attack, control });
+    AttributeFigures {
+        attribute: name.into(),
+        columns: vec![column],
+        error: both(0.8 * (1.0 - value), 0.8),
+        removed,
+        removed_ranks: removed,
+        event: Some(EventFigures {
+            event: Event::TopDecile { from: 87.5 },
+            named: 200,
+            having: 203,
+            attack: 41.0 + 186.0 * value.max(0.0),
+            control: 41.0,
+        }),
+        auc: None,
+        top_category: None,
+        within: Some(Within { tolerance: 4.5, share: Beside { attack: 0.5, control: 0.25 } }),
+        exact: both(0.01, 0.0),
+        percentile_1: both(0.001, 0.01),
+        percentile_5: both(0.01, 0.1),
+    }
+}
+
+/// Figures of the demo's attributes: of the first one this share is removed, of the others a quarter of it.
+pub(super) fn attributes(risk: (f64, f64, f64)) -> Vec<AttributeResult> {
+    let (value, low, high) = risk;
+    let of = |(column, name): (usize, &str)| {
+        let share =
+            if column == 0 { risk } else { (value / 4.0, value / 4.0 - (value - low), value / 4.0 + high - value) };
+        AttributeResult { party: "insurer".into(), figures: attribute(name, column, share) }
+    };
+    ["nir_1", "nir_2", "red_1", "red_2", "green_1"].into_iter().enumerate().map(of).collect()
+}
+
 /// The demo with an informed adversary beside the others, who knows 200 records: the scores behind `none` add 71 % to what it can
 /// estimate without, those behind labels 6.3 %.
 pub(super) fn informed() -> Report {
@@ -160,9 +200,11 @@ pub(super) fn informed() -> Report {
         audit.attacks = vec![
             AttackResult::ran("imputation", Status::Guess, with_share(errors(control, 5), 0.12)),
             AttackResult::ran("gaussian", Status::Unique, with_share(errors(error * 1.2, 5), 0.31 * value))
-                .with_added_risk(Some(risk(1.0 - 1.2 * error / control, low - 0.2, high - 0.1))),
+                .with_added_risk(Some(risk(1.0 - 1.2 * error / control, low - 0.2, high - 0.1)))
+                .with_attributes(attributes((0.9 * value, 0.9 * low, 0.9 * high))),
             AttackResult::ran("posterior_mean", Status::Unique, with_share(errors(error, 5), 0.3 * value))
-                .with_added_risk(Some(risk(value, low, high))),
+                .with_added_risk(Some(risk(value, low, high)))
+                .with_attributes(attributes((value, low, high))),
         ];
         report.audits.push(audit);
     }
@@ -244,14 +286,20 @@ pub(super) fn hostile() -> Report {
     audit.attacks = vec![
         AttackResult::ran("half", Status::Guess, parted(0.0436)),
         AttackResult::ran(EVIL, status, parted(0.0626)),
-        AttackResult::ran("half_star", status, measured).with_added_risk(Some(AddedRisk {
-            control: EVIL.into(),
-            control_mse: 0.01,
-            value: Some(0.387),
-            low: None,
-            high: None,
-            halves: None,
-        })),
+        AttackResult::ran("half_star", status, measured)
+            .with_added_risk(Some(AddedRisk {
+                control: EVIL.into(),
+                control_mse: 0.01,
+                value: Some(0.387),
+                low: None,
+                high: None,
+                halves: None,
+            }))
+            .with_attributes(vec![AttributeResult {
+                party: first.clone(),
+                figures: attribute(EVIL, 3, (0.4, 0.3, 0.5)),
+            }])
+            .with_certain(Some(7)),
         AttackResult::not_run("rcc2", Refused::Numerics, EVIL),
     ];
     audit.attacks.push(AttackResult::not_scored(EVIL, Status::Descent, EVIL));

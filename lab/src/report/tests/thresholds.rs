@@ -1,5 +1,7 @@
 //! Thresholds: what meets them, what the document says of it, and what the reader is told.
 
+use vfl_shared::metrics::Removed;
+
 use super::{fixture, invalid};
 use crate::report::{
     AttackResult, Compliance, Errors, MetricFigure, PartyFigure, Policy, Report, Status, Threshold, Thresholds,
@@ -14,7 +16,37 @@ fn demanded(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Report
 
 fn of(report: &Report, name: &str) -> Vec<(Threshold, Compliance, Option<f64>)> {
     let policy = report.audits.iter().map(|a| &a.policy).find(|p| p.name == name).unwrap();
-    report.compliance(policy).into_iter().map(|r| (r.threshold, r.compliance, r.figure)).collect()
+    // What attacks are certain of has a test of its own.
+    let asked = report.compliance(policy).into_iter().filter(|r| r.threshold != Threshold::MaxExact);
+    asked.map(|r| (r.threshold, r.compliance, r.figure)).collect()
+}
+
+/// Records that an attack is certain of fail of themselves where any threshold is given: beyond 1 % unless another share is.
+#[test]
+fn records_that_an_attack_is_certain_of_are_counted() {
+    let exact = |certain: Option<u64>, max_exact: Option<f64>| {
+        let mut report = fixture::informed();
+        report.audits[0].attacks[3].certain = certain;
+        let thresholds = Thresholds { max_added_risk: Some(1.0), max_exact, ..Thresholds::default() };
+        report.demand(thresholds.checked().unwrap());
+        report.check().unwrap();
+        let results = report.compliance(&Policy::new("none"));
+        let found = results.into_iter().find(|r| r.threshold == Threshold::MaxExact).unwrap();
+        (found.compliance, found.figure, found.attack, not_met(&report))
+    };
+    use Compliance::{Met, NotMet};
+    // 2000 records were attacked.
+    assert_eq!(exact(None, None), (Met, Some(0.0), None, None));
+    assert_eq!(exact(Some(20), None), (Met, Some(0.01), Some("least_squares".into()), None));
+    let (compliance, figure, _, said) = exact(Some(21), None);
+    assert_eq!((compliance, figure), (NotMet, Some(0.0105)));
+    let said = said.unwrap();
+    assert!(said.contains("max_exact = 0.01: behind none, least_squares is certain to have rebuilt 1.1 %"), "{said}");
+    assert_eq!(exact(Some(21), Some(0.5)).0, Met);
+    assert_eq!(exact(Some(1), Some(0.0)).0, NotMet);
+    let mut beyond = fixture::informed();
+    beyond.audits[0].attacks[3].certain = Some(2001);
+    assert!(invalid(&beyond).contains("counts more than the 2000 records"));
 }
 
 /// The upper end of the strongest informed attack decides, not its value and not the interval of a weaker attack.
@@ -67,8 +99,11 @@ fn the_largest_share_of_any_attack_is_compared_and_not_that_of_the_control() {
 #[test]
 fn noise_without_a_bound_meets_nothing_and_what_is_not_measured_is_not_met() {
     let mut open = fixture::informed();
-    let risk = open.audits[7].attacks[2].added_risk.as_mut().unwrap();
-    (risk.low, risk.high) = (None, None);
+    let all = open.audits[7].attacks.iter_mut().flat_map(|attack| &mut attack.attributes);
+    all.for_each(|of| {
+        of.figures.error = None;
+        of.figures.removed = Some(Removed { value: Some(1.0), low: None, high: None, halves: None });
+    });
     open.demand(Thresholds::new(Some(1.0), None).unwrap());
     assert_eq!(of(&open, "class_label"), [(Threshold::MaxAddedRisk, Compliance::NotMet, None)]);
 
@@ -82,7 +117,7 @@ fn noise_without_a_bound_meets_nothing_and_what_is_not_measured_is_not_met() {
     let mut empty = fixture::report();
     empty.audits.clear();
     empty.demand(Thresholds::new(Some(0.1), None).unwrap());
-    assert_eq!(empty.unmet().len(), 1, "where nothing was audited nothing is met");
+    assert_eq!(empty.unmet().len(), 2, "where nothing was audited nothing is met");
     assert!(not_met(&empty).unwrap().ends_with("Audit at least one policy."));
 }
 
@@ -120,7 +155,7 @@ fn a_document_that_says_otherwise_than_its_figures_is_refused() {
     undemanded.thresholds = None;
     assert!(invalid(&undemanded).starts_with("audits[0].thresholds are not what"));
     let mut beyond = demanded(Some(0.1), None);
-    beyond.thresholds = Some(Thresholds { max_added_risk: Some(1.5), max_exact_share: None });
+    beyond.thresholds = Some(Thresholds { max_added_risk: Some(1.5), ..Thresholds::default() });
     assert_eq!(invalid(&beyond), "thresholds max_added_risk is 1.5; give a number from 0 to 1, as 0.1 for 10 %");
 }
 

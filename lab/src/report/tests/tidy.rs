@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::fixture;
-use crate::report::{Report, render_csv};
+use crate::report::{Report, render_csv, worst};
 
 type Row = BTreeMap<String, String>;
 
@@ -41,6 +41,39 @@ fn figures(errors: &Value) -> Vec<Figure> {
     all
 }
 
+/// The rows of an attack's figures by attribute: the attack's figure is the value, the control's stands beside it.
+fn attribute_rows<'a>(attack: &Value, rows: &mut impl Iterator<Item = &'a Row>) {
+    let mut expect = |metric: &str, value: &Value, ends: [&Value; 3]| {
+        let row = rows.next().unwrap();
+        assert_eq!((row["metric"].as_str(), number(&row["value"])), (metric, value.as_f64()));
+        for (column, end) in ["control", "low", "high"].into_iter().zip(ends) {
+            assert_eq!(number(&row[column]), end.as_f64(), "{column} of {row:?}");
+        }
+    };
+    let null = &Value::Null;
+    if attack["certain"].is_number() {
+        expect("certain", &attack["certain"], [null; 3]);
+    }
+    for of in attack["attributes"].as_array().into_iter().flatten().map(|of| &of["figures"]) {
+        for metric in ["removed", "removed_ranks"] {
+            expect(metric, &of[metric]["value"], [null, &of[metric]["low"], &of[metric]["high"]]);
+        }
+        let event = &of["event"];
+        expect("event_named", &event["named"], [null; 3]);
+        expect("event_having", &event["having"], [null; 3]);
+        for (metric, both) in [
+            ("error_in_variances", &of["error"]),
+            ("event_right", event),
+            ("within_tolerance", &of["within"]["share"]),
+            ("rebuilt_exactly", &of["exact"]),
+            ("error_percentile_1", &of["percentile_1"]),
+            ("error_percentile_5", &of["percentile_5"]),
+        ] {
+            expect(metric, &both["attack"], [&both["control"], null, null]);
+        }
+    }
+}
+
 /// Walks the JSON by itself and finds the same figures in the same order, each once, and none beside them.
 fn agrees(report: &Report) {
     let document: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
@@ -55,8 +88,9 @@ fn agrees(report: &Report) {
         }
         let guesses = [&audit["baselines"]["half"], &audit["baselines"]["column_mean"]].map(|e| (e, &Value::Null));
         let ran = audit["attacks"].as_array().unwrap().iter().filter(|attack| attack["outcome"]["ran"].is_object());
-        let attacks = ran.map(|attack| (&attack["outcome"]["ran"]["errors"], &attack["added_risk"]));
-        for (errors, risk) in guesses.into_iter().chain(attacks) {
+        let attacks = ran.map(|attack| (&attack["outcome"]["ran"]["errors"], attack));
+        for (errors, attack) in guesses.into_iter().chain(attacks) {
+            let risk = &attack["added_risk"];
             for (i, (metric, party, feature, value, sigma)) in figures(errors).into_iter().enumerate() {
                 let row = rows.next().unwrap();
                 assert_eq!((&row["metric"], number(&row["value"]), number(&row["sigma"])), (&metric, value, sigma));
@@ -70,6 +104,11 @@ fn agrees(report: &Report) {
                     assert_eq!(number(&row[column]), expected, "{column} of {row:?}");
                 }
             }
+            attribute_rows(attack, &mut rows);
+        }
+        if worst(&[of], None).is_some() {
+            let row = rows.next().unwrap();
+            assert!(row["metric"] == "added_risk" && !row["feature"].is_empty());
         }
         // In these documents both halves of the records choose the same attack: the verdict's figure is that attack's.
         if of.added_risk().is_some() {

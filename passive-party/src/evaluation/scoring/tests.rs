@@ -16,7 +16,7 @@ fn off(truth: &DMatrix<f64>, by: f64) -> Scorable {
 }
 
 fn scoring<'a>(candidates: &'a [Scorable], control: Option<&'a Scorable>, told: Told) -> Scoring<'a> {
-    Scoring { candidates, control, told, by_feature: false, measures: None }
+    Scoring::of(candidates, control, told)
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Drawn {
                 control: Control::Given(scorable(&self.control)),
                 told: Told::Best,
                 by_feature: false,
+                by_attribute: false,
                 metrics: Vec::new(),
                 rho,
             })

@@ -43,7 +43,7 @@ fn play(x: &DMatrix<f64>) -> Played {
 /// What is told of one candidate without noise, not rounded away: differences of 1e-3 count.
 fn told(scorable: &Scorable) -> f64 {
     let one = std::slice::from_ref(scorable);
-    let scoring = Scoring { candidates: one, control: None, told: Told::All, by_feature: false, measures: None };
+    let scoring = Scoring::of(one, None, Told::All);
     scoring.exact().unwrap().errors[0].1.mse
 }
 
@@ -142,7 +142,7 @@ fn metrics_of_what_is_played_are_not_told_with_noise() {
     let classify = |_: &DMatrix<f64>| Err(MetricError::NoClasses { reason: String::new() });
     let measures = Some(scoring::Measures { wanted: &wanted, truth: &truth, classify: &classify });
     let candidates = played.attacks.to_vec();
-    let scoring = Scoring { candidates: &candidates, control: None, told: Told::All, by_feature: false, measures };
+    let scoring = Scoring { measures, ..Scoring::of(&candidates, None, Told::All) };
     assert_eq!(scoring.check(0.05), Err(ScoringError::Played));
     assert!(scoring.exact().is_ok(), "without noise they are");
     assert!(Scoring { measures: None, ..scoring }.check(0.05).is_ok());

@@ -125,7 +125,7 @@ class ReconstructedScores(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., accuracy: _Optional[float] = ...) -> None: ...
 
 class AttackResult(_message.Message):
-    __slots__ = ("attack", "blocks", "refusal", "refused", "outcome", "rank", "unknowns", "condition_number", "nearest_consistent", "step_limit", "remarks", "releases", "repeated", "chosen", "estimated_scores", "evidence", "auxiliary_records", "score_mismatch")
+    __slots__ = ("attack", "blocks", "refusal", "refused", "outcome", "rank", "unknowns", "condition_number", "nearest_consistent", "step_limit", "remarks", "certain", "releases", "repeated", "chosen", "estimated_scores", "evidence", "auxiliary_records", "score_mismatch")
     class Refused(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         REFUSED_UNSPECIFIED: _ClassVar[AttackResult.Refused]
@@ -231,6 +231,7 @@ class AttackResult(_message.Message):
     NEAREST_CONSISTENT_FIELD_NUMBER: _ClassVar[int]
     STEP_LIMIT_FIELD_NUMBER: _ClassVar[int]
     REMARKS_FIELD_NUMBER: _ClassVar[int]
+    CERTAIN_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
     REPEATED_FIELD_NUMBER: _ClassVar[int]
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
@@ -249,6 +250,7 @@ class AttackResult(_message.Message):
     nearest_consistent: int
     step_limit: int
     remarks: _containers.RepeatedScalarFieldContainer[str]
+    certain: int
     releases: int
     repeated: AttackResult.RepeatedQuestions
     chosen: AttackResult.ChosenQuestions
@@ -256,4 +258,4 @@ class AttackResult(_message.Message):
     evidence: AttackResult.Evidence
     auxiliary_records: int
     score_mismatch: float
-    def __init__(self, attack: _Optional[str] = ..., blocks: _Optional[_Iterable[_Union[AttackResult.Block, _Mapping]]] = ..., refusal: _Optional[str] = ..., refused: _Optional[_Union[AttackResult.Refused, str]] = ..., outcome: _Optional[_Union[AttackResult.Outcome, str]] = ..., rank: _Optional[int] = ..., unknowns: _Optional[int] = ..., condition_number: _Optional[float] = ..., nearest_consistent: _Optional[int] = ..., step_limit: _Optional[int] = ..., remarks: _Optional[_Iterable[str]] = ..., releases: _Optional[int] = ..., repeated: _Optional[_Union[AttackResult.RepeatedQuestions, _Mapping]] = ..., chosen: _Optional[_Union[AttackResult.ChosenQuestions, _Mapping]] = ..., estimated_scores: _Optional[_Union[AttackResult.EstimatedScores, _Mapping]] = ..., evidence: _Optional[_Union[AttackResult.Evidence, str]] = ..., auxiliary_records: _Optional[int] = ..., score_mismatch: _Optional[float] = ...) -> None: ...
+    def __init__(self, attack: _Optional[str] = ..., blocks: _Optional[_Iterable[_Union[AttackResult.Block, _Mapping]]] = ..., refusal: _Optional[str] = ..., refused: _Optional[_Union[AttackResult.Refused, str]] = ..., outcome: _Optional[_Union[AttackResult.Outcome, str]] = ..., rank: _Optional[int] = ..., unknowns: _Optional[int] = ..., condition_number: _Optional[float] = ..., nearest_consistent: _Optional[int] = ..., step_limit: _Optional[int] = ..., remarks: _Optional[_Iterable[str]] = ..., certain: _Optional[int] = ..., releases: _Optional[int] = ..., repeated: _Optional[_Union[AttackResult.RepeatedQuestions, _Mapping]] = ..., chosen: _Optional[_Union[AttackResult.ChosenQuestions, _Mapping]] = ..., estimated_scores: _Optional[_Union[AttackResult.EstimatedScores, _Mapping]] = ..., evidence: _Optional[_Union[AttackResult.Evidence, str]] = ..., auxiliary_records: _Optional[int] = ..., score_mismatch: _Optional[float] = ...) -> None: ...

@@ -180,7 +180,7 @@ class Estimates(_message.Message):
     def __init__(self, rows: _Optional[_Union[_common_pb2.Matrix, _Mapping]] = ..., more: bool = ..., control: bool = ...) -> None: ...
 
 class Score(_message.Message):
-    __slots__ = ("told", "by_feature", "control", "rho", "metrics", "moments")
+    __slots__ = ("told", "by_feature", "control", "rho", "metrics", "moments", "by_attribute")
     class Told(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         TOLD_UNSPECIFIED: _ClassVar[Score.Told]
@@ -207,13 +207,15 @@ class Score(_message.Message):
     RHO_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     MOMENTS_FIELD_NUMBER: _ClassVar[int]
+    BY_ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
     told: Score.Told
     by_feature: bool
     control: Score.Control
     rho: float
     metrics: _containers.RepeatedScalarFieldContainer[str]
     moments: bool
-    def __init__(self, told: _Optional[_Union[Score.Told, str]] = ..., by_feature: bool = ..., control: _Optional[_Union[Score.Control, str]] = ..., rho: _Optional[float] = ..., metrics: _Optional[_Iterable[str]] = ..., moments: bool = ...) -> None: ...
+    by_attribute: bool
+    def __init__(self, told: _Optional[_Union[Score.Told, str]] = ..., by_feature: bool = ..., control: _Optional[_Union[Score.Control, str]] = ..., rho: _Optional[float] = ..., metrics: _Optional[_Iterable[str]] = ..., moments: bool = ..., by_attribute: bool = ...) -> None: ...
 
 class EvaluateReconstructionResponse(_message.Message):
     __slots__ = ("opened", "scored")
@@ -250,14 +252,16 @@ class EvaluationOpened(_message.Message):
 class Scored(_message.Message):
     __slots__ = ("best", "errors", "control", "clipped", "rho_spent", "rho_left", "scorings_left")
     class Candidate(_message.Message):
-        __slots__ = ("candidate", "error", "gain")
+        __slots__ = ("candidate", "error", "gain", "attributes")
         CANDIDATE_FIELD_NUMBER: _ClassVar[int]
         ERROR_FIELD_NUMBER: _ClassVar[int]
         GAIN_FIELD_NUMBER: _ClassVar[int]
+        ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
         candidate: int
         error: ReconstructionError
         gain: Gain
-        def __init__(self, candidate: _Optional[int] = ..., error: _Optional[_Union[ReconstructionError, _Mapping]] = ..., gain: _Optional[_Union[Gain, _Mapping]] = ...) -> None: ...
+        attributes: _containers.RepeatedCompositeFieldContainer[AttributeFigures]
+        def __init__(self, candidate: _Optional[int] = ..., error: _Optional[_Union[ReconstructionError, _Mapping]] = ..., gain: _Optional[_Union[Gain, _Mapping]] = ..., attributes: _Optional[_Iterable[_Union[AttributeFigures, _Mapping]]] = ...) -> None: ...
     BEST_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
     CONTROL_FIELD_NUMBER: _ClassVar[int]
@@ -293,6 +297,79 @@ class Halves(_message.Message):
     first: float
     second: float
     def __init__(self, first: _Optional[float] = ..., second: _Optional[float] = ...) -> None: ...
+
+class AttributeFigures(_message.Message):
+    __slots__ = ("attribute", "columns", "error", "removed", "removed_ranks", "event", "auc", "top_category", "within", "tolerance", "exact", "percentile_1", "percentile_5")
+    class Beside(_message.Message):
+        __slots__ = ("attack", "control")
+        ATTACK_FIELD_NUMBER: _ClassVar[int]
+        CONTROL_FIELD_NUMBER: _ClassVar[int]
+        attack: float
+        control: float
+        def __init__(self, attack: _Optional[float] = ..., control: _Optional[float] = ...) -> None: ...
+    class Event(_message.Message):
+        __slots__ = ("rarer", "not_usual", "top_decile", "category", "named", "having", "right")
+        RARER_FIELD_NUMBER: _ClassVar[int]
+        NOT_USUAL_FIELD_NUMBER: _ClassVar[int]
+        TOP_DECILE_FIELD_NUMBER: _ClassVar[int]
+        CATEGORY_FIELD_NUMBER: _ClassVar[int]
+        NAMED_FIELD_NUMBER: _ClassVar[int]
+        HAVING_FIELD_NUMBER: _ClassVar[int]
+        RIGHT_FIELD_NUMBER: _ClassVar[int]
+        rarer: float
+        not_usual: float
+        top_decile: float
+        category: str
+        named: int
+        having: int
+        right: AttributeFigures.Beside
+        def __init__(self, rarer: _Optional[float] = ..., not_usual: _Optional[float] = ..., top_decile: _Optional[float] = ..., category: _Optional[str] = ..., named: _Optional[int] = ..., having: _Optional[int] = ..., right: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ...) -> None: ...
+    ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_RANKS_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    AUC_FIELD_NUMBER: _ClassVar[int]
+    TOP_CATEGORY_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
+    TOLERANCE_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
+    PERCENTILE_1_FIELD_NUMBER: _ClassVar[int]
+    PERCENTILE_5_FIELD_NUMBER: _ClassVar[int]
+    attribute: str
+    columns: _containers.RepeatedScalarFieldContainer[int]
+    error: AttributeFigures.Beside
+    removed: Removed
+    removed_ranks: Removed
+    event: AttributeFigures.Event
+    auc: AttributeFigures.Beside
+    top_category: AttributeFigures.Beside
+    within: AttributeFigures.Beside
+    tolerance: float
+    exact: AttributeFigures.Beside
+    percentile_1: AttributeFigures.Beside
+    percentile_5: AttributeFigures.Beside
+    def __init__(self, attribute: _Optional[str] = ..., columns: _Optional[_Iterable[int]] = ..., error: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ..., removed: _Optional[_Union[Removed, _Mapping]] = ..., removed_ranks: _Optional[_Union[Removed, _Mapping]] = ..., event: _Optional[_Union[AttributeFigures.Event, _Mapping]] = ..., auc: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ..., top_category: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ..., within: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ..., tolerance: _Optional[float] = ..., exact: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ..., percentile_1: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ..., percentile_5: _Optional[_Union[AttributeFigures.Beside, _Mapping]] = ...) -> None: ...
+
+class Removed(_message.Message):
+    __slots__ = ("value", "low", "high", "halves")
+    class Half(_message.Message):
+        __slots__ = ("value", "deviation")
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        DEVIATION_FIELD_NUMBER: _ClassVar[int]
+        value: float
+        deviation: float
+        def __init__(self, value: _Optional[float] = ..., deviation: _Optional[float] = ...) -> None: ...
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    HALVES_FIELD_NUMBER: _ClassVar[int]
+    value: float
+    low: float
+    high: float
+    halves: _containers.RepeatedCompositeFieldContainer[Removed.Half]
+    def __init__(self, value: _Optional[float] = ..., low: _Optional[float] = ..., high: _Optional[float] = ..., halves: _Optional[_Iterable[_Union[Removed.Half, _Mapping]]] = ...) -> None: ...
 
 class ShownParameters(_message.Message):
     __slots__ = ("granted", "transformed", "trained_on_transformed", "disclosed", "of_weights", "interpretability", "of_features")

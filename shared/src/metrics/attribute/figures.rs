@@ -1,0 +1,282 @@
+//! The figures of an attack on one attribute, beside those of its control.
+
+use nalgebra::DMatrix;
+use serde::{Deserialize, Serialize};
+use vfl_numerics::three_significant_digits;
+
+use super::event::{Asked, Event, EventFigures};
+use super::ranks::{Distribution, SAME, area_under_curve};
+use super::removed::Removed;
+use super::schema::{Attribute, AttributeKind};
+
+/// A control whose error is below this share of an attribute's variance leaves nothing that an attack could remove.
+const NOTHING_LEFT: f64 = 1e-9;
+
+/// The spread, as a share of the largest value, that round-off may give a constant.
+const ROUND_OFF: f64 = 1e-12;
+
+/// A figure of an attack, and the same of its control.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// Of the attack.
+    pub attack: f64,
+    /// Of the control.
+    pub control: f64,
+}
+
+/// Shares of records whose estimate is within a tolerance, in [0, 1].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Within {
+    /// The tolerance, in the units of the source.
+    pub tolerance: f64,
+    /// The shares.
+    pub share: Beside,
+}
+
+/// The figures of an attack on one attribute. What is not defined for it, or not told, is absent: with noise everything but `removed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttributeFigures {
+    /// The attribute.
+    pub attribute: String,
+    /// Its columns, by their places among the party's features, from 0.
+    pub columns: Vec<usize>,
+    /// Mean squared errors in units of the attribute's variance over the records, at least 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Beside>,
+    /// The share of the control's squared error that the attack removes; absent where the control leaves nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removed>,
+    /// The same of squared errors of ranks, which heavy tails do not move. Not of groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_ranks: Option<Removed>,
+    /// Natural frequencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventFigures>,
+    /// Area under the ROC curve for the event of an attribute that is binary, or of which more than half of the records share one value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auc: Option<Beside>,
+    /// Share of records whose category is the one with the largest estimate, of ties the expected share. Of groups alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_category: Option<Beside>,
+    /// Shares of records within a tolerance. Of numbers alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Within>,
+    /// Shares of records whose every value is rebuilt to 1e-6 of the spread of its values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact: Option<Beside>,
+    /// The 1st percentile of the squared errors of single records, in units of the variance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile_1: Option<Beside>,
+    /// The 5th.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile_5: Option<Beside>,
+}
+
+impl AttributeFigures {
+    fn nothing(attribute: &Attribute) -> Self {
+        Self {
+            attribute: attribute.name.clone(),
+            columns: attribute.columns.clone(),
+            error: None,
+            removed: None,
+            removed_ranks: None,
+            event: None,
+            auc: None,
+            top_category: None,
+            within: None,
+            exact: None,
+            percentile_1: None,
+            percentile_5: None,
+        }
+    }
+
+    /// From errors by feature with noise: of an attack and its control, each the errors and the standard deviation of the noise in every
+    /// one of them. The interval is at `z` deviations. Errors of several columns add up, and so do the variances of their noise.
+    #[must_use]
+    pub fn of_noised(attribute: &Attribute, attack: (&[f64], f64), control: (&[f64], f64), z: f64) -> Self {
+        let total = |(errors, sigma): (&[f64], f64)| {
+            let sum: f64 = attribute.columns.iter().filter_map(|c| errors.get(*c)).sum();
+            (sum, sigma * (attribute.columns.len() as f64).sqrt())
+        };
+        let removed = Some(Removed::of_noised(total(attack), total(control), z));
+        Self { removed, ..Self::nothing(attribute) }
+    }
+
+    /// Of estimates of an attack and of its control against the truth, all d × n with the columns of the attribute among the d, without
+    /// noise and to all digits.
+    #[must_use]
+    pub fn of(attribute: &Attribute, truth: &DMatrix<f64>, attack: &DMatrix<f64>, control: &DMatrix<f64>) -> Self {
+        let n = truth.ncols();
+        let variance: f64 = attribute.columns.iter().map(|c| variance(truth, *c)).sum();
+        let largest = attribute.columns.iter().map(|c| truth.row(*c).amax()).fold(0.0, f64::max);
+        // What varies by round-off alone does not vary.
+        let varies = variance > (ROUND_OFF * largest).powi(2);
+        if n == 0 || !varies {
+            return Self::nothing(attribute);
+        }
+        let errors = |estimates: &DMatrix<f64>| -> Vec<f64> {
+            let of = |record| {
+                let columns = attribute.columns.iter();
+                columns.map(|c| (estimates[(*c, record)] - truth[(*c, record)]).powi(2)).sum::<f64>() / variance
+            };
+            (0..n).map(of).collect()
+        };
+        let (e, c) = (errors(attack), errors(control));
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / n as f64;
+        let both = |figure: &dyn Fn(&[f64]) -> f64| Some(Beside { attack: figure(&e), control: figure(&c) });
+        let asked = Asked::of(attribute, truth);
+        let told = Told { attribute, truth, attack, control };
+        Self {
+            error: both(&mean),
+            removed: (mean(&c) > NOTHING_LEFT).then(|| Removed::of_records(&e, &c)).flatten(),
+            removed_ranks: told.ranks(),
+            auc: asked.as_ref().and_then(|asked| told.auc(asked)),
+            event: asked.map(|asked| told.event(asked)),
+            top_category: told.top_category(),
+            within: told.within(),
+            exact: Some(told.exact()),
+            percentile_1: both(&|of| Distribution::of(of).quantile(0.01)),
+            percentile_5: both(&|of| Distribution::of(of).quantile(0.05)),
+            ..Self::nothing(attribute)
+        }
+    }
+
+    /// The figures to three significant digits, as a scorer tells them.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        let three = three_significant_digits;
+        let both = |b: Beside| Beside { attack: three(b.attack), control: three(b.control) };
+        let event = |event: Event| match event {
+            Event::TopDecile { from } => Event::TopDecile { from: three(from) },
+            Event::NotUsual { value } => Event::NotUsual { value: three(value) },
+            Event::Rarer { .. } | Event::Category { .. } => event,
+        };
+        Self {
+            error: self.error.map(both),
+            removed: self.removed.map(Removed::rounded),
+            removed_ranks: self.removed_ranks.map(Removed::rounded),
+            event: self.event.map(|e| EventFigures {
+                event: event(e.event),
+                attack: three(e.attack),
+                control: three(e.control),
+                having: three(e.having as f64) as u64,
+                ..e
+            }),
+            auc: self.auc.map(both),
+            top_category: self.top_category.map(both),
+            within: self.within.map(|w| Within { tolerance: three(w.tolerance), share: both(w.share) }),
+            exact: self.exact.map(both),
+            percentile_1: self.percentile_1.map(both),
+            percentile_5: self.percentile_5.map(both),
+            ..self
+        }
+    }
+}
+
+/// The variance of a row, with divisor n.
+fn variance(truth: &DMatrix<f64>, row: usize) -> f64 {
+    let x = truth.row(row);
+    let mean = x.mean();
+    x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len().max(1) as f64
+}
+
+/// What figures are told of.
+struct Told<'a> {
+    attribute: &'a Attribute,
+    truth: &'a DMatrix<f64>,
+    attack: &'a DMatrix<f64>,
+    control: &'a DMatrix<f64>,
+}
+
+impl Told<'_> {
+    fn beside(&self, figure: impl Fn(&DMatrix<f64>) -> f64) -> Beside {
+        Beside { attack: figure(self.attack), control: figure(self.control) }
+    }
+
+    /// Its only column, unless it is a group.
+    fn column(&self) -> Option<usize> {
+        if let ([column], false) =
+            (self.attribute.columns.as_slice(), matches!(self.attribute.kind, AttributeKind::Categories(_)))
+        {
+            Some(*column)
+        } else {
+            None
+        }
+    }
+
+    fn values(&self, column: usize) -> Vec<f64> {
+        self.truth.row(column).iter().copied().collect()
+    }
+
+    fn ranks(&self) -> Option<Removed> {
+        let column = self.column()?;
+        let distribution = Distribution::of(&self.values(column));
+        let errors = |estimates: &DMatrix<f64>| -> Vec<f64> {
+            let pairs = estimates.row(column).into_iter().zip(self.truth.row(column).into_iter());
+            pairs.map(|(e, x)| (distribution.midrank(*e) - distribution.midrank(*x)).powi(2)).collect()
+        };
+        let controls = errors(self.control);
+        let left = controls.iter().sum::<f64>() > NOTHING_LEFT * controls.len() as f64;
+        left.then(|| Removed::of_records(&errors(self.attack), &controls)).flatten()
+    }
+
+    fn auc(&self, asked: &Asked) -> Option<Beside> {
+        if !matches!(asked.event, Event::Rarer { .. } | Event::NotUsual { .. }) {
+            return None;
+        }
+        let area = |estimates: &DMatrix<f64>| area_under_curve(&asked.scores(estimates), &asked.has);
+        Some(Beside { attack: area(self.attack)?, control: area(self.control)? })
+    }
+
+    fn event(&self, asked: Asked) -> EventFigures {
+        let Beside { attack, control } = self.beside(|estimates| asked.right(&asked.scores(estimates)));
+        let having = asked.has.iter().filter(|has| **has).count() as u64;
+        EventFigures { named: asked.named() as u64, having, attack, control, event: asked.event }
+    }
+
+    fn top_category(&self) -> Option<Beside> {
+        if !matches!(self.attribute.kind, AttributeKind::Categories(_)) {
+            return None;
+        }
+        let columns = &self.attribute.columns;
+        let share = |estimates: &DMatrix<f64>| {
+            let right = |record: usize| {
+                let most = columns.iter().map(|c| estimates[(*c, record)]).fold(f64::NEG_INFINITY, f64::max);
+                let first: Vec<usize> = columns.iter().copied().filter(|c| estimates[(*c, record)] == most).collect();
+                let has = first.iter().any(|c| self.truth[(*c, record)] > 0.5);
+                if has { 1.0 / first.len() as f64 } else { 0.0 }
+            };
+            (0..self.truth.ncols()).map(right).sum::<f64>() / self.truth.ncols() as f64
+        };
+        Some(self.beside(share))
+    }
+
+    fn within(&self) -> Option<Within> {
+        let column = self.column().filter(|_| self.attribute.kind == AttributeKind::Numbers)?;
+        let units = self.attribute.range.1 - self.attribute.range.0;
+        let distribution = Distribution::of(&self.values(column));
+        let own = || 0.1 * (distribution.quantile(0.75) - distribution.quantile(0.25));
+        let tolerance = self.attribute.tolerance.map_or_else(own, |tolerance| tolerance / units);
+        // Round-off must not take away an estimate that is off by the tolerance exactly.
+        let reach = tolerance + distribution.near() * SAME;
+        let share = |estimates: &DMatrix<f64>| {
+            let pairs = estimates.row(column).into_iter().zip(self.truth.row(column).into_iter());
+            pairs.filter(|(e, x)| (*e - *x).abs() <= reach).count() as f64 / self.truth.ncols() as f64
+        };
+        (tolerance > 0.0).then(|| Within { tolerance: tolerance * units, share: self.beside(share) })
+    }
+
+    fn exact(&self) -> Beside {
+        let near: Vec<(usize, f64)> =
+            self.attribute.columns.iter().map(|c| (*c, Distribution::of(&self.values(*c)).near())).collect();
+        self.beside(|estimates| {
+            let same = |record: usize| {
+                near.iter().all(|(c, near)| (estimates[(*c, record)] - self.truth[(*c, record)]).abs() <= *near)
+            };
+            (0..self.truth.ncols()).filter(|record| same(*record)).count() as f64 / self.truth.ncols() as f64
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! Attributes of a schema, and the figures by which an attack on one of them is judged beside its control.
+//!
+//! An attribute is a column of the schema: all one-hot columns of a group together, any other feature by itself. Errors are in units of
+//! the attribute's own variance over the records scored, so that neither the declared range nor the encoding weighs it.
+
+mod event;
+mod figures;
+mod ranks;
+mod removed;
+mod schema;
+
+#[cfg(test)]
+mod tests;
+
+pub use event::{Event, EventFigures};
+pub use figures::{AttributeFigures, Beside, Within};
+pub use ranks::area_under_curve;
+pub use removed::{HalfRemoved, Removed, ShareRemoved, fieller};
+pub use schema::{Attribute, AttributeKind, attributes};

@@ -1,0 +1,121 @@
+//! The share of the control's error that an attack removes: 1 − Σ e / Σ c, with an interval.
+
+use serde::{Deserialize, Serialize};
+use vfl_numerics::{three_significant_digits, two_sided_normal};
+
+/// The share of the control's error that an attack removes. At most 1; below 0 the attack does worse than the control.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Removed {
+    /// The figure; absent where noise leaves the control's error not above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Lower end of its interval; absent where noise leaves it open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// The same of the records in even places, from 0, and of the others, where there is no noise and each half has 50 records. Whoever
+    /// chooses the worst of several figures by one half reads off the other what the choice has not flattered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halves: Option<[HalfRemoved; 2]>,
+}
+
+/// The share removed on half of the records.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HalfRemoved {
+    /// The figure.
+    pub value: f64,
+    /// Its standard error over records.
+    pub deviation: f64,
+}
+
+/// The ratio of two means over the same records, by the delta method.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShareRemoved {
+    /// r = Σ e / Σ c.
+    pub ratio: f64,
+    /// Its standard error: √(Σ (e_i − r c_i)² / (n (n − 1))) / mean of c.
+    pub deviation: f64,
+}
+
+/// The fewest records of a half.
+const LEAST_HALF: usize = 50;
+
+impl ShareRemoved {
+    /// Of errors of an attack and of its control on the same records; `None` for fewer than two records, another number of either, or
+    /// controls whose sum is not above 0.
+    pub fn of(
+        errors: impl ExactSizeIterator<Item = f64> + Clone,
+        controls: impl ExactSizeIterator<Item = f64> + Clone,
+    ) -> Option<Self> {
+        let n = errors.len();
+        let sum: f64 = controls.clone().sum();
+        if n < 2 || controls.len() != n || sum <= 0.0 {
+            return None;
+        }
+        let ratio = errors.clone().sum::<f64>() / sum;
+        let squares: f64 = errors.zip(controls).map(|(e, c)| (e - ratio * c).powi(2)).sum();
+        let deviation = (squares / (n as f64 * (n as f64 - 1.0))).sqrt() / (sum / n as f64);
+        Some(Self { ratio, deviation })
+    }
+}
+
+impl Removed {
+    /// From the errors of each record, without noise: the interval holds the figure of all records like these in 95 of 100 samples.
+    #[must_use]
+    pub fn of_records(errors: &[f64], controls: &[f64]) -> Option<Self> {
+        let all = ShareRemoved::of(errors.iter().copied(), controls.iter().copied())?;
+        let half = |from: usize| {
+            let each = |of: &[f64]| of.iter().skip(from).step_by(2).copied().collect::<Vec<_>>();
+            let found = ShareRemoved::of(each(errors).into_iter(), each(controls).into_iter())?;
+            Some(HalfRemoved { value: 1.0 - found.ratio, deviation: found.deviation })
+        };
+        let halves = if errors.len() < 2 * LEAST_HALF { None } else { half(0).zip(half(1)).map(|(a, b)| [a, b]) };
+        let away = two_sided_normal(0.05) * all.deviation;
+        let ends = ((all.ratio + away).max(0.0), (all.ratio - away).max(0.0));
+        Some(Self { value: Some(1.0 - all.ratio), low: Some(1.0 - ends.0), high: Some(1.0 - ends.1), halves })
+    }
+
+    /// From two errors with the standard deviations of their noise: the interval that the noise leaves at `z` deviations, by
+    /// [`fieller`].
+    #[must_use]
+    pub fn of_noised(error: (f64, f64), control: (f64, f64), z: f64) -> Self {
+        // Noise may take the error below 0; the figure is at most 1, as its interval is.
+        let value = (control.0 > 0.0).then(|| (1.0 - error.0 / control.0).min(1.0));
+        let interval = fieller(error, control, z);
+        Self { value, low: interval.map(|i| 1.0 - i.1), high: interval.map(|i| 1.0 - i.0), halves: None }
+    }
+
+    /// The figure to three significant digits of the ratio, as a scorer tells it.
+    #[must_use]
+    pub fn rounded(self) -> Self {
+        let share = |x: f64| 1.0 - three_significant_digits(1.0 - x);
+        let half =
+            |h: HalfRemoved| HalfRemoved { value: share(h.value), deviation: three_significant_digits(h.deviation) };
+        Self {
+            value: self.value.map(share),
+            low: self.low.map(share),
+            high: self.high.map(share),
+            halves: self.halves.map(|halves| halves.map(half)),
+        }
+    }
+}
+
+/// Fieller's interval of a ratio e / c of two figures with independent noise of known standard deviations: the r, at least 0, for which
+/// (e − r c)² ≤ z² (σ_e² + r² σ_c²).
+///
+/// At the true ratio e − r c has mean 0 and that very variance, so that 95 of 100 such sets hold it at z = 1.96, however large the noise.
+/// The set is an interval only if c > z σ_c; otherwise nothing is excluded and the answer is `None`.
+#[must_use]
+pub fn fieller((e, se): (f64, f64), (c, sc): (f64, f64), z: f64) -> Option<(f64, f64)> {
+    let (se, sc) = ((z * se).powi(2), (z * sc).powi(2));
+    let a = c * c - sc;
+    if c <= 0.0 || a <= 0.0 {
+        return None;
+    }
+    let root = (se * a + sc * e * e).max(0.0).sqrt();
+    Some((((e * c - root) / a).max(0.0), ((e * c + root) / a).max(0.0)))
+}
