@@ -24,11 +24,13 @@ Examples:
   cloison recommend --dataset satellite --passive-features 18 --max-added-risk 0.2
   cloison recommend --config audit.toml --max-added-risk 0.1
 
-The added risk of a policy is 1 - (error of the strongest attack) / (error of its control), the attack chosen on one half of the \
-records and read off the other. Attack and control know the same records whole; the control has no score. A policy meets the threshold if the upper end of the 95 % interval does. The search tries every defense \
-that needs no parameters, with several settings each, on one half of the records. The cheapest three that meet all demands are scored \
-again on the other half. Cheapest: the fewest records whose predicted class changes, then the least total variation distance. The lost \
-accuracy is compared as it was measured, without an interval. --max-exact-share counts the attacks that know the policy and no record too.
+The added risk of a policy is 1 - (error of the strongest attack) / (error of its control), of the attribute that the \
+scores tell most of; attack and attribute are chosen on one half of the records and read off the other. Attack and \
+control know the same records whole; the control has no score. A policy meets the threshold if the upper end of the 95 \
+% interval does. The search tries every defense that needs no parameters, with several settings each, on one half of \
+the records. The cheapest three that meet all demands are scored again on the other half. Cheapest: the fewest records \
+whose predicted class changes, then the least total variation distance. The lost accuracy is compared as it was \
+measured, without an interval. --max-exact-share counts the attacks that know the policy and no record too.
 
 With --config, the deployment, the records, the known records (`auxiliary_ids`) and thresholds that are not given here are those of the \
 config of `cloison audit`; its attacks and defenses are not looked at. Passive parties must score without noise (mode = \"trusted\") or \
