@@ -59,13 +59,17 @@ fn each_half_chooses_and_the_other_tells() {
     // Both halves choose the same: its own figure and interval.
     let (name, value, (low, high)) = told(vec![halves("a", 0.3, 0.4), halves("b", 0.1, 0.2)]);
     assert_eq!(name, "a");
-    [(value, 0.35), (low, 0.25), (high, 0.45)].map(|(a, b)| close(a, b));
+    for (a, b) in [(value, 0.35), (low, 0.25), (high, 0.45)] {
+        close(a, b);
+    }
     // The first half chooses b, whose second half says 0.0; the second chooses a, whose first half says 0.3.
     let (name, value, (low, high)) = told(vec![halves("a", 0.3, 0.4), halves("b", 0.5, 0.0)]);
     assert_eq!(name, "a");
     let away = 1.959_963_984_540_054 * 0.5 * 0.06 * 2f64.sqrt();
     let high_end = 0.15 + away + 0.7 * (0.45 - 0.15 - away);
-    [(value, 0.15), (low, 0.15 - away), (high, high_end)].map(|(a, b)| close(a, b));
+    for (a, b) in [(value, 0.15), (low, 0.15 - away), (high, high_end)] {
+        close(a, b);
+    }
 }
 
 #[test]
@@ -295,7 +299,7 @@ fn in_the_credit_table_who_was_late_is_told_most() {
 #[test]
 fn what_a_half_has_no_records_of_chooses_nothing() {
     let mut lone = halves("lone", 0.9, 0.9);
-    lone.removed = lone.removed.map(|r| Removed { value: Some(0.2), low: Some(-0.5), high: Some(0.9), halves: None });
+    lone.removed = lone.removed.map(|_| Removed { value: Some(0.2), low: Some(-0.5), high: Some(0.9), halves: None });
     let audit = audit([("insurer", lone), ("insurer", halves("a", 0.3, 0.4))], None);
     assert_eq!(worst(&[&audit], None).unwrap().figures.attribute, "a");
     let none = Audit { attacks: Vec::new(), ..audit };

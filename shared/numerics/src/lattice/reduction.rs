@@ -236,12 +236,12 @@ impl Basis {
         let own = &self.triangle[k * d..k * d + k + 1];
         let first = if deep { 0 } else { k.saturating_sub(1) };
         let mut rest: f64 = own[first..].iter().map(|v| v * v).sum();
-        for at in first..k {
+        for (at, along) in own.iter().enumerate().take(k).skip(first) {
             let diagonal = self.triangle[at * d + at];
             if rest < lovasz * diagonal * diagonal {
                 return Some(at);
             }
-            rest -= own[at] * own[at];
+            rest -= along * along;
         }
         None
     }

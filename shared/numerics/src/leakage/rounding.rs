@@ -23,11 +23,11 @@ pub enum RoundedSimplex {
 /// S + k/2. At one of the ends every score is a tie, and ties go to even: then all entries of r
 /// are even. There are C(k, p) C(S − 1, p − 1) vectors r of one S and p.
 ///
-/// It is exact for real numbers, up to 2048 classes. Scores are doubles, whose sum is 1 up to (2k
-/// + 8) 2⁻⁵³: if that is half a unit or more (D = 15, and fewer digits of many classes), all
+/// It is exact for real numbers, up to 2048 classes. Scores are doubles, whose sum is 1 up to
+/// (2k + 8) 2⁻⁵³: if that is half a unit or more (D = 15, and fewer digits of many classes), all
 /// vectors within it are counted, and the result is a bound from above. It is also one for more
-/// classes, by less than log2 k bits, and for [`RoundedSimplex::Largest`], where Σ_p C(k, p) C(⌊Q
-/// + p/2⌋, p) counts all vectors of at most so many entries with S − p/2 ≤ Q.
+/// classes, by less than log2 k bits, and for [`RoundedSimplex::Largest`], where
+/// Σ_p C(k, p) C(⌊Q + p/2⌋, p) counts all vectors of at most so many entries with S − p/2 ≤ Q.
 ///
 /// `decimals` is at most 15. Cost: O(k²). 0 bits for no class.
 #[must_use]
@@ -38,7 +38,7 @@ pub fn rounded_simplex_bits(classes: usize, decimals: u32, scores: RoundedSimple
     let units = Units::new(classes, decimals);
     match scores {
         RoundedSimplex::Largest(kept) if kept < classes => units.largest(kept),
-        _ if classes > MOST_COUNTED => units.from_above(),
+        _ if classes > MOST_COUNTED => units.upper_bound(),
         _ => units.counted(),
     }
 }
@@ -99,7 +99,7 @@ impl Units {
     }
 
     /// Every sum of p entries counted as the greatest.
-    fn from_above(&self) -> f64 {
+    fn upper_bound(&self) -> f64 {
         let of_classes = choices(self.classes, self.classes);
         let (sums, mut count) = (self.sums(), LogSum::EMPTY);
         if *sums.start() == 0 {
