@@ -262,7 +262,15 @@ fn scorings() -> Vec<Seed> {
     let ids = || pb::RecordIds::new("abcd-1é", vec![1, 3, 8]);
     let estimates = |control: bool| pb::Estimates { rows: Some(matrix(3, 2, &[0.5; 6])), more: !control, control };
     let metrics = vec!["values_within".to_owned(), "correlation".into()];
-    let score = pb::Score { told: 2, by_feature: true, control: 3, rho: Some(0.01), metrics, moments: false };
+    let score = pb::Score {
+        told: 2,
+        by_feature: true,
+        control: 3,
+        rho: Some(0.01),
+        metrics,
+        moments: false,
+        by_attribute: true,
+    };
     let request = |message, version: &str| pb::EvaluateReconstructionRequest {
         message: Some(message),
         model_version: version.into(),
@@ -281,7 +289,7 @@ fn scorings() -> Vec<Seed> {
     let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75), halves: Some(halves) };
     let scored = pb::Scored {
         best: Some(1),
-        errors: vec![pb::scored::Candidate { candidate: 1, error: error(), gain: Some(gain) }],
+        errors: vec![pb::scored::Candidate { candidate: 1, error: error(), gain: Some(gain), attributes: Vec::new() }],
         control: error(),
         clipped: vec![0, 3],
         rho_spent: Some(0.01),

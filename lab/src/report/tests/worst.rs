@@ -205,7 +205,7 @@ fn reported(audit: Audit) -> Report {
 fn regression(x: &DMatrix<f64>, y: &DMatrix<f64>, known: usize) -> DMatrix<f64> {
     let x = x.clone().insert_row(0, 1.0);
     let fitted = x.columns(0, known);
-    let gram = &fitted * fitted.transpose() + DMatrix::identity(x.nrows(), x.nrows()) * 1e-9;
+    let gram = fitted * fitted.transpose() + DMatrix::identity(x.nrows(), x.nrows()) * 1e-9;
     let weights = y.columns(0, known) * fitted.transpose() * gram.try_inverse().unwrap();
     (weights * x).map(|v| v.clamp(0.0, 1.0))
 }

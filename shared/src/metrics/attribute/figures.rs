@@ -215,7 +215,7 @@ impl Told<'_> {
         let column = self.column()?;
         let distribution = Distribution::of(&self.values(column));
         let errors = |estimates: &DMatrix<f64>| -> Vec<f64> {
-            let pairs = estimates.row(column).into_iter().zip(self.truth.row(column).into_iter());
+            let pairs = estimates.row(column).into_iter().zip(self.truth.row(column));
             pairs.map(|(e, x)| (distribution.midrank(*e) - distribution.midrank(*x)).powi(2)).collect()
         };
         let controls = errors(self.control);
@@ -263,7 +263,7 @@ impl Told<'_> {
         // Round-off must not take away an estimate that is off by the tolerance exactly.
         let reach = tolerance + distribution.near() * SAME;
         let share = |estimates: &DMatrix<f64>| {
-            let pairs = estimates.row(column).into_iter().zip(self.truth.row(column).into_iter());
+            let pairs = estimates.row(column).into_iter().zip(self.truth.row(column));
             pairs.filter(|(e, x)| (*e - *x).abs() <= reach).count() as f64 / self.truth.ncols() as f64
         };
         (tolerance > 0.0).then(|| Within { tolerance: tolerance * units, share: self.beside(share) })
