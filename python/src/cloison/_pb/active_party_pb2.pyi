@@ -158,6 +158,7 @@ class AttackResult(_message.Message):
         OUTCOME_POSTERIOR: _ClassVar[AttackResult.Outcome]
         OUTCOME_REGRESSION: _ClassVar[AttackResult.Outcome]
         OUTCOME_LAYER_BY_LAYER: _ClassVar[AttackResult.Outcome]
+        OUTCOME_GRID_POINT: _ClassVar[AttackResult.Outcome]
     OUTCOME_UNSPECIFIED: AttackResult.Outcome
     OUTCOME_GUESS: AttackResult.Outcome
     OUTCOME_UNIQUE: AttackResult.Outcome
@@ -170,6 +171,7 @@ class AttackResult(_message.Message):
     OUTCOME_POSTERIOR: AttackResult.Outcome
     OUTCOME_REGRESSION: AttackResult.Outcome
     OUTCOME_LAYER_BY_LAYER: AttackResult.Outcome
+    OUTCOME_GRID_POINT: AttackResult.Outcome
     class Evidence(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         EVIDENCE_UNSPECIFIED: _ClassVar[AttackResult.Evidence]
