@@ -21,6 +21,8 @@ async fn markup_in_names_and_reports_is_text() {
     report["audits"][0]["policy"]["name"] = MARKUP.into();
     report["in_service"]["name"] = MARKUP.into();
     report["audits"][0]["attacks"][0]["name"] = MARKUP.into();
+    // They would be of other names; a document without them is judged where it is read.
+    report.as_object_mut().unwrap().remove("verdicts");
     let odd = format!("{}\" autofocus onfocus=alert(1) x=\"", MARKUP.replace('/', ""));
     for folder in [odd.as_str(), "plain"] {
         fs::create_dir(here.audits.join(folder)).unwrap();
