@@ -340,7 +340,7 @@ mod tests {
         // Of the group 1, 2 one column is left out.
         assert_eq!(of.groups(), [1..3]);
         // Columns in another order are no run of columns.
-        assert_eq!(seven().select(&[5, 4]).groups(), []);
+        assert!(seven().select(&[5, 4]).groups().is_empty());
     }
 
     #[test]
