@@ -2,6 +2,8 @@
 //! exactly, no attack of the register is right more often than 2^bits times that, and attacks that
 //! were made for it are.
 
+#![allow(clippy::unwrap_used)]
+
 use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::{AdversaryView, KnownModel, KnownPolicy, Method, Replacement, Settings, run};
 use vfl_coordinator::defense::{Grants, Noise, Pipeline};

@@ -343,7 +343,7 @@ fn grid(features: usize, settings: &[(&str, &str)]) -> Result<FeatureKnowledge, 
 fn grids_groups_and_widths_are_read_from_settings() {
     let known = grid(6, &[("step", "0.01,0,1,1,1,0.5"), ("groups", "2-4"), ("width", "20,3.5,0,0,0,2")]).unwrap();
     assert_eq!(known.steps(), [Some(0.01), None, Some(1.0), Some(1.0), Some(1.0), Some(0.5)]);
-    assert_eq!(known.groups(), [2..5]);
+    assert_eq!(known.groups(), std::slice::from_ref(&(2..5)));
     assert_eq!(known.widths(), [Some(20.0), Some(3.5), None, None, None, Some(2.0)]);
     assert_eq!(known.ranges(), [(0.0, 1.0); 6]);
     let all = grid(3, &[("step", "0.25"), ("groups", "1-2, 0-0"), ("width", "7")]).unwrap();
