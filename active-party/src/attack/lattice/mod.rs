@@ -18,11 +18,11 @@ use vfl_shared::types::ReleasedScores;
 use self::axes::Axes;
 use self::decoder::{CoordinateMoments, Decoded, Decoder};
 use self::equations::ScoreEquations;
-use super::adaptive::{KnownPolicy, strongest_on_one_release};
+use super::adaptive::{Interval, KnownPolicy, strongest_on_one_release};
 use super::entry::{Entry, Group};
 use super::{
-    AdversaryView, Attack, AttackError, Ended, FeatureKnowledge, Method, Need, Needs, Prior, Reconstruction,
-    RecordOutcome, Settings, StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, Ended, FeatureKnowledge, HalfStar, Moments, Need, Needs, Point, Posterior,
+    Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
 };
 
 /// The most coordinates of a grid. Beyond, the reduction takes minutes.
@@ -65,13 +65,19 @@ pub(super) static INFORMED_LATTICE: Entry = Entry {
 
 impl Lattice {
     fn new(settings: &Settings, needs_moments: bool) -> Self {
-        let strongest = strongest_on_one_release(settings).and_then(Method::named);
-        let other = strongest.unwrap_or(Method::ClampedHalfStar);
+        let (knowledge, policy) = (StatedKnowledge::from(settings), KnownPolicy::from(settings));
+        let evidence = || -> Box<dyn Attack> {
+            match strongest_on_one_release(settings) {
+                Some("interval") => Box::new(Interval { known: policy.clone() }),
+                _ => Box::new(HalfStar { clamped: true }),
+            }
+        };
+        let posterior = Posterior { evidence: evidence(), point: Point::Mean, moments: Moments::Joint };
         Self {
-            knowledge: settings.into(),
-            policy: settings.into(),
-            other: other.build(settings),
-            informed: Method::PosteriorMean.build(settings),
+            other: knowledge.wrap(evidence()),
+            informed: knowledge.wrap(Box::new(posterior)),
+            knowledge,
+            policy,
             needs_moments,
         }
     }

@@ -3,21 +3,8 @@
 use nalgebra::DMatrix;
 
 use super::enumeration::{GridPoint, Listing, Reach, walk};
+use super::error::LatticeError;
 use super::reduction::{Basis, ExactRows, fixed};
-
-/// The errors of reducing a lattice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LatticeError {
-    /// A value is not finite.
-    #[error("the lattice has an entry that is not finite")]
-    NotFinite,
-    /// Shapes that do not fit.
-    #[error("the equations, their weights and the metric of the lattice do not fit together")]
-    Shape,
-    /// The numbers grow beyond what the arithmetic holds.
-    #[error("the lattice cannot be reduced: its numbers grow too large")]
-    TooLarge,
-}
 
 /// The lattice {(D A t, M t) : t ∈ Zᵈ}, reduced.
 #[derive(Clone)]

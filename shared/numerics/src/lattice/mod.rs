@@ -9,6 +9,7 @@
 //! meeting in the middle.
 
 mod enumeration;
+mod error;
 mod grid;
 mod matching;
 mod reduction;
@@ -17,5 +18,6 @@ mod reduction;
 mod tests;
 
 pub use enumeration::{GridPoint, Listing};
-pub use grid::{GridLattice, LatticeError};
+pub use error::LatticeError;
+pub use grid::GridLattice;
 pub use matching::{Match, Matching, MatchingError};

@@ -6,7 +6,7 @@
 //! [`STAGE_BITS`] bits: at the start of each stage the basis is already reduced but for that
 //! factor. Equations are carried along as integers, so that nothing cancels.
 
-use super::LatticeError;
+use super::error::LatticeError;
 
 /// Bits by which the weight of the equations grows from one stage to the next.
 const STAGE_BITS: i32 = 8;
