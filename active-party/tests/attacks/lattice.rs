@@ -296,3 +296,81 @@ fn features_that_can_change_places_are_not_certain() {
     let found = run_attack(&*Method::Lattice.build(&settings), &view, 1).unwrap();
     assert_eq!(found.certain, [false, false]);
 }
+
+/// A binary model without active features, weights (0, w), and the exact scores of these records.
+struct Plain {
+    model: KnownModel,
+    released: ReleasedScores,
+    active: FeatureBlock,
+}
+
+impl Plain {
+    fn new(w: &[f64], x: &DMatrix<f64>) -> Self {
+        let weights = DMatrix::from_fn(2, w.len(), |i, j| if i == 0 { 0.0 } else { w[j] });
+        let bias = DVector::zeros(2);
+        let released = ReleasedScores::Numbers(scores(&weights, &bias, x).matrix().clone());
+        Self {
+            model: KnownModel::white_box(DMatrix::zeros(2, 0), bias, weights).unwrap(),
+            released,
+            active: FeatureBlock::new(DMatrix::zeros(0, x.ncols())).unwrap(),
+        }
+    }
+
+    fn attacked(&self, method: Method, settings: &[(&str, &str)], side: SideInformation<'_>) -> Reconstruction {
+        let settings = Settings::read(settings.iter().copied()).unwrap();
+        let view = AdversaryView::new(&self.model, &self.active, &self.released, Replacement::default()).unwrap();
+        run_attack(&*method.build(&settings), &view.with_side_information(side), 1).unwrap()
+    }
+}
+
+/// With weights (2, 1) half a step of one feature is a step of the other: on the grid of whole numbers each record has one point,
+/// and those at a half the wrong one.
+#[test]
+fn related_weights_make_nothing_certain() {
+    let x = DMatrix::from_fn(2, 60, |i, j| if i == 0 { 0.5 } else { f64::from(u8::from(j % 2 == 0)) });
+    let plain = Plain::new(&[2.0, 1.0], &x);
+    for settings in [[("width", "1,1")], [("step", "1,1")]] {
+        let found = plain.attacked(Method::Lattice, &settings, SideInformation::default());
+        assert!(found.certain.iter().all(|certain| !certain), "{settings:?}: {:?}", found.remarks);
+    }
+}
+
+/// Two features with the same weights, of which moments say which is which: the record that is unusual would be wrong.
+#[test]
+fn what_moments_say_is_likely_and_not_certain() {
+    let w = [0.31, 0.31, -0.73];
+    let x = DMatrix::from_column_slice(3, 1, &[0.8, 0.2, 0.5]);
+    let spread = DMatrix::from_diagonal_element(3, 3, 1e-4);
+    let prior = Prior::new(DVector::from_row_slice(&[0.2, 0.8, 0.5]), spread).unwrap();
+    let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
+    let found = Plain::new(&w, &x).attacked(Method::InformedLattice, &[("step", "0.1")], side);
+    assert_eq!(found.certain, [false]);
+}
+
+/// A step is a share of the range, whatever the range: by itself and at the end of `shadow_model`.
+#[test]
+fn ranges_of_other_units_are_decoded_too() {
+    let (w, n) = ([0.0137, -0.0421, 0.0733], 40);
+    let x = DMatrix::from_fn(3, n, |i, j| 20.0 * ((7 * i + 3 * j + i * j) % 21) as f64 / 20.0);
+    let plain = Plain::new(&w, &x);
+    let settings = [("upper", "20"), ("step", "0.05")];
+    let found = plain.attacked(Method::Lattice, &settings, SideInformation::default());
+    assert!(found.certain.iter().all(|c| *c) && (found.estimates - &x).amax() < 1e-9, "{:?}", found.remarks);
+}
+
+/// Two classes of which one is withheld: it is what the other leaves of 1.
+#[test]
+fn withholding_one_of_two_scores_protects_nothing() {
+    let (w, n) = ([1.37, -2.21, 0.733], 40);
+    let x = DMatrix::from_fn(3, n, |i, j| ((7 * i + 3 * j + i * j) % 11) as f64 / 10.0);
+    let mut plain = Plain::new(&w, &x);
+    if let ReleasedScores::Numbers(c) = &mut plain.released {
+        c.column_iter_mut().for_each(|mut c| {
+            let least = if c[0] < c[1] { 0 } else { 1 };
+            c[least] = 0.0;
+        });
+    }
+    let settings = [("step", "0.1"), ("policy", "top_k (k = 1)")];
+    let found = plain.attacked(Method::Lattice, &settings, SideInformation::default());
+    assert!(found.certain.iter().all(|c| *c) && (found.estimates - &x).amax() < 1e-9, "{:?}", found.remarks);
+}

@@ -5,7 +5,7 @@ use super::document::{Audit, Policy, Report};
 use super::errors::MetricFigure;
 use super::noised::Z;
 use super::outdone::outdone;
-use super::thresholds::{Compliance, Threshold, ThresholdResult, Thresholds};
+use super::thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 use super::verdicts::verdicts;
 use super::worst::{Worst, has_attributes, worst};
 use vfl_shared::metrics::{Metric, RecordsWithin};
@@ -133,7 +133,8 @@ fn certain(audit: &Audit, limit: f64) -> ThresholdResult {
             let share = certain as f64 / audit.records.max(1) as f64;
             compared(Threshold::MaxExact, &attack.name, Some(share), limit)
         }
-        None if audit.attacks.iter().any(AttackResult::has_run) => {
+        // The default counts where an attack can be certain. Who asks for a share wants it measured.
+        None if limit == MAX_EXACT && audit.attacks.iter().any(AttackResult::has_run) => {
             let compliance = Compliance::Met;
             ThresholdResult { compliance, figure: Some(0.0), ..unmeasured(Threshold::MaxExact) }
         }

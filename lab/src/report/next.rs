@@ -140,7 +140,9 @@ fn found(policy: &str, result: &ThresholdResult) -> String {
         (Threshold::MaxExactShare, Compliance::NotMeasured, _) => {
             format!("nothing measures the share of records that come back behind {policy}")
         }
-        (Threshold::MaxExact, Compliance::NotMeasured, _) => format!("no attack ran against {policy}"),
+        (Threshold::MaxExact, Compliance::NotMeasured, _) => {
+            format!("no attack against {policy} says which records it is certain of (lattice does)")
+        }
         (Threshold::MaxExact, _, _) if result.attack.is_none() => {
             format!("behind {policy}, no attack is certain of a whole record")
         }

@@ -45,7 +45,13 @@ pub fn worst<'a>(audits: &[&'a Audit], party: Option<&str>) -> Option<Worst<'a>>
         (Some(plain), Some(noised)) => more_of(plain, noised),
         (plain, noised) => plain.or(noised)?,
     };
-    let without = counting().filter(|audit| audit.added_risk().is_none());
+    // The control is that of an adversary whom the same parties help.
+    let informed = counting().find(|audit| candidates(audit).next().is_some());
+    let helped_alike = |audit: &&Audit| {
+        let (one, other) = (&audit.threat_model, informed.map(|audit| &audit.threat_model));
+        other.is_some_and(|other| one.target == other.target && one.colluding == other.colluding)
+    };
+    let without = counting().filter(|audit| audit.added_risk().is_none()).filter(helped_alike);
     let beyond = without.flat_map(|audit| outdoing(audit, &all)).filter(|other| of_party_name(other, party));
     let most = beyond.max_by(|a, b| share(&a.risk).total_cmp(&share(&b.risk)));
     Some(most.filter(|most| share(&most.risk) > found.risk.high.unwrap_or(1.0)).unwrap_or(found))

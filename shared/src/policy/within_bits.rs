@@ -20,6 +20,9 @@ impl DefenseConfig {
     #[must_use]
     pub fn within_bits(name: &str, classes: usize, bits: f64) -> Option<Self> {
         let k = classes as f64;
+        if bits.is_nan() {
+            return None;
+        }
         match name {
             "rounding" => {
                 let told = |decimals| rounded_simplex_bits(classes, decimals, RoundedSimplex::Whole);
@@ -47,7 +50,7 @@ impl DefenseConfig {
 /// σ by halving of its logarithm: the bits fall as it grows.
 fn sigma_within(classes: usize, bits: f64) -> Option<f64> {
     let told = |sigma: f64| gaussian_simplex_bits(classes, sigma);
-    if bits.is_nan() || told(SIGMAS.1) > bits {
+    if told(SIGMAS.1) > bits {
         return None;
     }
     let (mut low, mut high) = (SIGMAS.0.ln(), SIGMAS.1.ln());

@@ -196,6 +196,40 @@ impl Axes {
         })
     }
 
+    /// The same grid with steps `factor` times as fine; `None` if no axis has steps.
+    pub(super) fn finer(&self, factor: i64) -> Option<Self> {
+        let mut finer = self.clone();
+        let mut any = false;
+        for (axis, _) in &mut finer.axes {
+            if let Axis::Steps { step, n, .. } = axis {
+                (*step, *n, any) = (*step / factor as f64, n.saturating_mul(factor), true);
+            }
+        }
+        any.then_some(finer)
+    }
+
+    /// The share of each coordinate's step that is left on a grid so many times as fine, p.
+    pub(super) fn shares(&self, factor: i64) -> Vec<f64> {
+        let of = |(axis, range): &(Axis, Range<usize>)| match axis {
+            Axis::Steps { .. } => vec![1.0 / factor as f64],
+            _ => vec![1.0; range.len()],
+        };
+        self.axes.iter().flat_map(of).collect()
+    }
+
+    /// Whether two points of the grid may differ by this much.
+    pub(super) fn spans(&self, v: &[i64]) -> bool {
+        self.axes.iter().all(|(axis, range)| match axis {
+            Axis::Steps { n, .. } => v[range.start].abs() <= *n,
+            _ => v[range.clone()].iter().all(|v| v.abs() <= 1),
+        })
+    }
+
+    /// The number of axes with steps.
+    pub(super) fn stepped(&self) -> usize {
+        self.axes.iter().filter(|(axis, _)| matches!(axis, Axis::Steps { .. })).count()
+    }
+
     /// The features of a grid point, d.
     pub(super) fn features(&self, t: &[i64]) -> DVector<f64> {
         let mut x = DVector::zeros(self.d);
@@ -245,9 +279,10 @@ impl Axes {
                     (0..n).for_each(|j| to[(range.start, j)] = (means[(*feature, j)] - lower) / step);
                 }
                 Axis::Group { columns } => {
-                    for (i, &(column, lower, upper)) in range.clone().zip(&columns[1..]) {
+                    range.clone().for_each(|i| least[i] = 1e-3);
+                    let apart = |(_, (_, lower, upper)): &(usize, &(usize, f64, f64))| lower < upper;
+                    for (i, &(column, lower, upper)) in range.clone().zip(&columns[1..]).filter(apart) {
                         rows[(i, column)] = 1.0 / (upper - lower);
-                        least[i] = 1e-3;
                         (0..n).for_each(|j| to[(i, j)] = (means[(column, j)] - lower) / (upper - lower));
                     }
                 }

@@ -20,6 +20,12 @@ const COMPARISONS: u64 = 20_000_000;
 const MOST_POINTS: usize = 20_000;
 /// Combinations up to which lists are matched in the middle, as a logarithm (10¹¹).
 const LN_MATCHED: f64 = 25.3;
+/// Finer grids on which weights must not be related. A half, a third and a tenth hold what people
+/// round to.
+const FINER: [i64; 3] = [2, 3, 10];
+/// On a grid where fewer pairs of points than this are expected to fit alike, a pair that does shows
+/// that the weights are related.
+const BY_CHANCE: f64 = 1e-3;
 /// A ball in which more points than this are expected is not searched.
 const HOPELESS: f64 = 1e6;
 /// Coordinates up to which a lattice is reduced for each record.
@@ -69,10 +75,12 @@ pub(super) struct Decoder<'a> {
     alike: bool,
     /// ln of the expected number of wrong points that fit, for the precision of all records.
     ln_false: f64,
-    /// The covariance of A t over the grid.
-    image: DMatrix<f64>,
+    /// The covariance of A t over the grid, by axis.
+    images: Vec<DMatrix<f64>>,
     /// Grids tried for these records.
     tries: f64,
+    /// Whether a record beside the grid may look like one on it.
+    related: bool,
 }
 
 impl<'a> Decoder<'a> {
@@ -85,7 +93,12 @@ impl<'a> Decoder<'a> {
     ) -> Result<Self, LatticeError> {
         let (centre, metric, covariance) = axes.spread();
         let (weights, alike) = equations.common_weights();
-        let image = &equations.a * covariance * equations.a.transpose();
+        let image = |range: std::ops::Range<usize>| {
+            let (from, width) = (range.start, range.len());
+            let a = equations.a.columns(from, width);
+            a * covariance.view((from, from), (width, width)) * a.transpose()
+        };
+        let images = axes.ranges().map(image).collect();
         let even = GridLattice::new(&equations.a, &weights, &metric)?;
         let informed = match moments.and_then(|known| inverse_root(&known.covariance)) {
             Some(root) => Some(GridLattice::new(&equations.a, &weights, &root)?),
@@ -95,29 +108,71 @@ impl<'a> Decoder<'a> {
         let few = if axes.ln_points() <= LN_MATCHED && tries == 1 { axes.options(2000.0) } else { None };
         let matching = few.and_then(|options| Some((matching(&options, axes, &equations.a)?, options)));
         let tries = tries.max(1) as f64;
-        let mut decoder =
-            Self { axes, equations, moments, even, centre, informed, matching, alike, ln_false: 0.0, image, tries };
+        let mut decoder = Self {
+            axes,
+            equations,
+            moments,
+            even,
+            centre,
+            informed,
+            matching,
+            alike,
+            ln_false: 0.0,
+            images,
+            tries,
+            related: false,
+        };
         decoder.ln_false = decoder.ln_false_points(&weights);
+        decoder.related = decoder.ln_false < CERTAIN.ln() && decoder.is_related(&weights, decoder.ln_false)?;
         Ok(decoder)
     }
 
     /// ln of the number of grid points that fit by chance: those of the grid, times the share of the
     /// space of scores that fits, taken as Gaussian with the grid's own covariance.
+    ///
+    /// One axis that outweighs the others makes clusters, denser than a Gaussian of the same
+    /// covariance. A sum of independent parts is nowhere denser than without one of them, so that
+    /// each axis is left out in turn and the largest share counts.
     fn ln_false_points(&self, weights: &DMatrix<f64>) -> f64 {
-        let radius = self.equations.reach().sqrt();
-        let spread = weights * &self.image * weights.transpose();
-        let share: f64 = spread
-            .symmetric_eigen()
-            .eigenvalues
-            .iter()
-            .map(|variance| (2.0 * radius / (TAU * variance.max(1e-300)).sqrt()).min(1.0).ln())
-            .sum();
+        let (m, k) = (weights.nrows(), self.images.len());
+        let all = self.images.iter().fold(DMatrix::zeros(m, m), |sum, image| sum + image);
+        let whole = self.ln_share(weights, &all);
+        let without = self.images.iter().map(|image| self.ln_share(weights, &(&all - image)));
+        let share = if k > 1 { without.fold(whole, f64::max) } else { whole };
         self.axes.ln_points() + share + self.tries.ln()
+    }
+
+    /// ln of the largest share of a Gaussian of this covariance that a ball of scores holds.
+    fn ln_share(&self, weights: &DMatrix<f64>, image: &DMatrix<f64>) -> f64 {
+        let radius = self.equations.reach().sqrt();
+        let spread = weights * image * weights.transpose();
+        let of = |variance: &f64| (2.0 * radius / (TAU * variance.max(1e-300)).sqrt()).min(1.0).ln();
+        spread.symmetric_eigenvalues().iter().map(of).sum()
+    }
+
+    /// Whether points of a finer grid have the same scores though chance does not make them: the
+    /// weights are related, as (2, 1) are, and a record beside the grid may look like one on it.
+    fn is_related(&self, weights: &DMatrix<f64>, ln_false: f64) -> Result<bool, LatticeError> {
+        for factor in FINER {
+            let Some(finer) = self.axes.finer(factor) else { return Ok(false) };
+            let ln_pairs = ln_false + self.axes.stepped() as f64 * (factor as f64).ln();
+            if ln_pairs > BY_CHANCE.ln() {
+                break;
+            }
+            let (shares, whole) = (self.axes.shares(factor), &self.equations.a);
+            let a = DMatrix::from_fn(whole.nrows(), whole.ncols(), |i, j| whole[(i, j)] * shares[j]);
+            let lattice = GridLattice::new(&a, weights, &finer.spread().1)?;
+            let alike = 4.0 * self.equations.reach();
+            if lattice.basis().any(|(v, misfit)| misfit <= alike && finer.spans(v)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether even the typical record has more points than its scores can tell apart.
     pub(super) fn is_ambiguous(&self) -> bool {
-        self.ln_false >= CERTAIN.ln()
+        self.ln_false >= CERTAIN.ln() || self.related
     }
 
     /// Decodes the first records.
@@ -184,7 +239,8 @@ impl<'a> Decoder<'a> {
         let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
         let reach = self.equations.reach();
         let fits = |point: &GridPoint| point.misfit <= reach && self.axes.contains(&point.t);
-        if ln_false < CERTAIN.ln() {
+        let listed = ln_false < CERTAIN.ln();
+        if listed {
             // Every point that fits lies in the ball around the grid: where the list is complete,
             // one point alone is a proof.
             let square = reach + self.axes.reach();
@@ -206,7 +262,7 @@ impl<'a> Decoder<'a> {
             }
             // A record far from what is usual may still be the only one that fits.
         }
-        self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false)
+        if listed { Decoded::NOTHING } else { self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false) }
     }
 
     /// The likeliest points around a centre.
@@ -222,15 +278,21 @@ impl<'a> Decoder<'a> {
                 return None;
             }
             best = best.min(point.away);
-            Some((best + BESIDE + reach).min(square))
+            Some(if self.moments.is_some() { (best + BESIDE + reach).min(square) } else { square })
         });
-        let mut decoded = self.weighed(&list.points, list.complete, ln_false);
+        let mut points = list.points;
+        if self.moments.is_none() {
+            // All points of the grid are equally likely: what orders them here is the shape of the ball.
+            points.iter_mut().for_each(|point| point.away = 0.0);
+        }
+        let mut decoded = self.weighed(&points, list.complete, ln_false);
+        // The ball is around what is usual: points outside may fit.
+        decoded.certain = false;
         if !list.complete && decoded.t.is_some() {
             // The rest of the ball was not looked at: as many points as its volume holds.
             let expected = lattice.points_expected(best + decoded.misfit);
             decoded.probability = decoded.probability.min(1.0 / (1.0 + expected));
         }
-        decoded.certain &= list.complete;
         decoded
     }
 
@@ -243,7 +305,7 @@ impl<'a> Decoder<'a> {
             let sum = points.iter().map(|p| self.axes.features(&p.t) * weight(p)).reduce(|a, b| a + b);
             sum.map(|sum| sum / total)
         });
-        let certain = complete && points.len() == 1 && ln_false < CERTAIN.ln();
+        let certain = complete && points.len() == 1 && ln_false < CERTAIN.ln() && !self.related;
         Decoded {
             t: Some(best.t.clone()),
             certain,

@@ -3,9 +3,14 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::axes::Axes;
-use super::precision::{Precision, arithmetic};
+use super::precision::{Precision, arithmetic, half_width};
 use crate::attack::{AdversaryView, AttackError};
 
+/// Estimated parameters miss the scores of the known records by a spread; the others by at most so
+/// many of these.
+const SPREADS: f64 = 4.0;
+/// A fit of few records hides so much of the square of what it misses, at most.
+const MOST_CORRECTED: f64 = 4.5;
 /// Scores of one class are as precise as those of another record if their widths differ by no more
 /// than this factor.
 const ALIKE: f64 = 4.0;
@@ -20,37 +25,92 @@ pub(super) struct ScoreEquations {
     widths: DMatrix<f64>,
 }
 
+/// The release as the adversary reads it.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    /// k × n.
+    pub(super) scores: &'a DMatrix<f64>,
+    /// The factor from differences of logarithms to those of logits.
+    pub(super) stretch: f64,
+    /// Decimals that the policy states.
+    pub(super) decimals: Option<i32>,
+}
+
+impl Reading<'_> {
+    /// Logarithms of the scores and half their widths, k × n. A single score that is missing is what
+    /// the others leave of 1.
+    fn logarithms(&self, floor: impl Fn(f64) -> f64) -> (DMatrix<f64>, DMatrix<f64>) {
+        let forms = Precision::of(self.scores, self.decimals);
+        let mut logs = self.scores.map(|c| floor(c).ln());
+        let mut widths = self.scores.map(|c| half_width(&forms, c));
+        for (j, c) in self.scores.column_iter().enumerate() {
+            let mut missing = (0..c.len()).filter(|m| c[*m] <= 0.0);
+            let (Some(at), None) = (missing.next(), missing.next()) else { continue };
+            let left = 1.0 - c.sum() + c[at];
+            let slack: f64 = (0..c.len()).filter(|m| *m != at).map(|m| c[m] * (widths[(m, j)].exp_m1() + 4e-16)).sum();
+            if left > 2.0 * slack {
+                (logs[(at, j)], widths[(at, j)]) = (left.ln(), (left / (left - slack)).ln());
+            }
+        }
+        (logs, widths)
+    }
+
+    /// b' of each record, (k − 1) × n, and half the width of each logarithm in units of the logits.
+    fn right_sides(&self, view: &AdversaryView<'_>) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
+        let replaced = |c: f64| view.replacement().of(c);
+        let (logs, rounding) = self.logarithms(replaced);
+        let mut b = view.b_prime()?.clone();
+        for (j, mut column) in b.column_iter_mut().enumerate() {
+            let read = |m: usize| replaced(self.scores[(m, j)]).ln();
+            for m in 0..column.len() {
+                column[m] += self.stretch * (logs[(m + 1, j)] - logs[(m, j)]) - (read(m + 1) - read(m));
+            }
+        }
+        let (model, known) = (view.model(), view.known_logits());
+        let passive: Vec<f64> = view.weights()?.row_iter().map(|row| row.iter().map(|w| w.abs()).sum()).collect();
+        let own = model.active_weights().map(f64::abs) * view.active().matrix().map(f64::abs);
+        let widths = DMatrix::from_fn(logs.nrows(), logs.ncols(), |m, j| {
+            let terms = passive[m] + own[(m, j)] + model.bias()[m].abs() + known[(m, j)].abs();
+            self.stretch * (rounding[(m, j)] + arithmetic(terms, logs[(m, j)]))
+        });
+        Ok((b, widths))
+    }
+
+    /// By how much wider the equations are than their rounding, where the parameters are estimates:
+    /// as records with known features `x` (d × n) show, with degrees of freedom spent.
+    pub(super) fn misfit(&self, known: &AdversaryView<'_>, x: &DMatrix<f64>) -> Result<f64, AttackError> {
+        let (b, widths) = self.right_sides(known)?;
+        let residual = known.linear()?.matrix() * x - b;
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (j, column) in residual.column_iter().enumerate() {
+            for (m, r) in column.iter().enumerate() {
+                let off = widths[(m, j)] + widths[(m + 1, j)];
+                if self.scores[(m, j)] > 0.0 && self.scores[(m + 1, j)] > 0.0 {
+                    sum += (r / off).powi(2);
+                    count += 1.0;
+                }
+            }
+        }
+        let (n, spent) = (x.ncols() as f64, x.nrows() as f64 + 1.0);
+        let corrected = if n > spent { (n / (n - spent)).min(MOST_CORRECTED) } else { MOST_CORRECTED };
+        Ok(if count > 0.0 { (SPREADS * (corrected * sum / count).sqrt()).max(1.0) } else { 1.0 })
+    }
+}
+
 impl ScoreEquations {
-    /// `stretch` is the factor that takes differences of logarithms to differences of logits;
-    /// `least` is the least half width of a logarithm, for parameters that are estimates.
+    /// The equations on a grid; `wider` is the factor by which they are wider than their rounding.
     pub(super) fn new(
         view: &AdversaryView<'_>,
-        scores: &DMatrix<f64>,
+        reading: Reading<'_>,
         axes: &Axes,
-        stretch: f64,
-        least: f64,
+        wider: f64,
     ) -> Result<Self, AttackError> {
         let (origin, slopes) = axes.map();
         let system = view.linear()?.matrix();
-        let known = view.known_logits();
-        let mut b = view.b_prime()?.clone();
-        let logs = scores.map(|c| view.replacement().of(c).ln());
+        let (mut b, widths) = reading.right_sides(view)?;
         let start = system * &origin;
-        for (j, mut column) in b.column_iter_mut().enumerate() {
-            for m in 0..column.len() {
-                column[m] += (stretch - 1.0) * (logs[(m + 1, j)] - logs[(m, j)]) - start[m];
-            }
-        }
-        let precision = Precision::of(scores);
-        let model = view.model();
-        let passive: Vec<f64> = view.weights()?.row_iter().map(|row| row.iter().map(|w| w.abs()).sum()).collect();
-        let own = model.active_weights().map(f64::abs) * view.active().matrix().map(f64::abs);
-        let widths = DMatrix::from_fn(scores.nrows(), scores.ncols(), |m, j| {
-            let terms = passive[m] + own[(m, j)] + model.bias()[m].abs() + known[(m, j)].abs();
-            let rounding = precision.half_width(scores[(m, j)]) + arithmetic(terms, logs[(m, j)]);
-            (stretch * rounding).max(least)
-        });
-        Ok(Self { a: system * slopes, b, widths })
+        b.column_iter_mut().for_each(|mut column| column -= &start);
+        Ok(Self { a: system * slopes, b, widths: widths * wider })
     }
 
     /// How far the entries of b of a record may be off.

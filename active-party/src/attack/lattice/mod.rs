@@ -12,14 +12,15 @@ mod precision;
 
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::policy::Leaves;
+use vfl_shared::policy::{DefenseConfig, Leaves};
 use vfl_shared::types::ReleasedScores;
 
 use self::axes::Axes;
 use self::decoder::{CoordinateMoments, Decoded, Decoder};
-use self::equations::ScoreEquations;
+use self::equations::{Reading, ScoreEquations};
 use super::adaptive::{Interval, KnownPolicy, strongest_on_one_release};
 use super::entry::{Entry, Group};
+use super::sizes::same;
 use super::{
     AdversaryView, Attack, AttackError, Ended, FeatureKnowledge, HalfStar, Moments, Need, Needs, Point, Posterior,
     Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
@@ -29,9 +30,6 @@ use super::{
 const MOST_COORDINATES: usize = 128;
 /// A point that is at least so likely stands for the record; otherwise the mean of all that fit does.
 const LIKELY: f64 = 0.5;
-/// Estimated parameters miss the scores of the known records by a spread; the others by at most so
-/// many of these.
-const SPREADS: f64 = 4.0;
 
 /// Decodes records to points of the grid that their features lie on. Records that no point or too
 /// many points fit get the estimate of another attack.
@@ -52,14 +50,12 @@ pub struct Lattice {
 /// `lattice`.
 pub(super) static LATTICE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
-    informed: true,
     ..Entry::new("lattice", Group::General, |settings| Box::new(Lattice::new(settings, false)))
 };
 
 /// `informed_lattice`.
 pub(super) static INFORMED_LATTICE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
-    informed: true,
     ..Entry::new("informed_lattice", Group::Informed, |settings| Box::new(Lattice::new(settings, true)))
 };
 
@@ -73,18 +69,12 @@ impl Lattice {
             }
         };
         let posterior = Posterior { evidence: evidence(), point: Point::Mean, moments: Moments::Joint };
-        Self {
-            other: knowledge.wrap(evidence()),
-            informed: knowledge.wrap(Box::new(posterior)),
-            knowledge,
-            policy,
-            needs_moments,
-        }
+        Self { other: evidence(), informed: Box::new(posterior), knowledge, policy, needs_moments }
     }
 
-    /// The released scores and the factor from differences of their logarithms to those of the
-    /// logits, where the policy leaves both; `Err` says why it does not.
-    fn scores<'a>(&self, view: &AdversaryView<'a>) -> Result<(&'a DMatrix<f64>, f64), String> {
+    /// The released scores and how they are read, where the policy leaves equations; `Err` says why
+    /// it does not.
+    fn reading<'a>(&self, view: &AdversaryView<'a>) -> Result<Reading<'a>, String> {
         let scores = match view.released() {
             Ok(ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) => scores,
             _ => return Err("no scores were released, which the lattice needs".into()),
@@ -94,30 +84,32 @@ impl Lattice {
             return Err(format!("{} leaves no equation that holds", defense.name()));
         }
         let stretch = self.policy.stretch().ok_or("the logits were changed in a way that is not known")?;
-        Ok((scores, stretch))
+        let decimals = self.policy.policy.defenses.iter().find_map(|defense| match defense {
+            DefenseConfig::Rounding { decimals } => i32::try_from(*decimals).ok(),
+            _ => None,
+        });
+        Ok(Reading { scores, stretch, decimals })
     }
 
-    /// What is known of the features, on ranges of [0, 1] where none are stated.
+    /// What is known of the features in units of their ranges: the register puts the attack on these,
+    /// and leaves out features that are the same in all records.
     fn known(&self, view: &AdversaryView<'_>) -> Result<FeatureKnowledge, AttackError> {
-        Ok(self.knowledge.about(view.target_features())?)
+        let d = view.target_features();
+        let stated = self.knowledge.lower.len().max(self.knowledge.upper.len());
+        let known = self.knowledge.about(if stated > 1 { stated } else { d })?.in_units()?;
+        known.fits(d)?;
+        Ok(known)
     }
 
-    /// The least half width of a logarithm: parameters that are estimates miss the scores of the
-    /// records that are known.
-    fn least_width(view: &AdversaryView<'_>, stretch: f64) -> f64 {
-        let Some(auxiliary) = view.side_information().auxiliary else { return 0.0 };
-        let Ok(known) = AdversaryView::of_auxiliary(view.model(), auxiliary) else { return 0.0 };
-        let (Ok(system), Ok(b)) = (known.linear(), known.b_prime()) else { return 0.0 };
-        if (stretch - 1.0).abs() > 0.0 {
-            return 0.0;
-        }
-        let residual = system.matrix() * auxiliary.passive().matrix() - b;
-        // Half of a difference's width for each of its two logarithms, with degrees of freedom spent.
-        let n = residual.ncols() as f64;
-        let spent = view.target_features() as f64 + 1.0;
-        let mean = residual.norm_squared() / (residual.nrows() as f64 * n);
-        let corrected = mean * (n / (n - spent).max(0.25));
-        0.5 * SPREADS * corrected.sqrt()
+    /// By how much wider the equations are than their rounding: parameters that are estimates miss
+    /// the scores of the records that are known.
+    fn wider(view: &AdversaryView<'_>, reading: Reading<'_>) -> Result<f64, AttackError> {
+        let Some(auxiliary) = view.side_information().auxiliary else { return Ok(1.0) };
+        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) = auxiliary.released() else {
+            return Ok(1.0);
+        };
+        let known = AdversaryView::of_auxiliary(view.model(), auxiliary)?;
+        Reading { scores, ..reading }.misfit(&known, auxiliary.passive().matrix())
     }
 
     /// Moments of the coordinates of each record.
@@ -127,6 +119,7 @@ impl Lattice {
         axes: &Axes,
     ) -> Result<Option<CoordinateMoments>, AttackError> {
         let Some(prior) = prior else { return Ok(None) };
+        same("moments", "features", view.target_features(), prior.features())?;
         let (means, covariance) = prior.given(view.active().matrix())?;
         let (means, covariance) = axes.moments(&means, &covariance);
         Ok(Some(CoordinateMoments { means, covariance }))
@@ -157,11 +150,11 @@ impl Attack for Lattice {
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         view.weights()?;
         let knowledge = self.known(view)?;
-        let (scores, stretch) = match self.scores(view) {
-            Ok(scores) => scores,
+        let reading = match self.reading(view) {
+            Ok(reading) => reading,
             Err(why) => return self.instead(view, rng, why),
         };
-        let least = Self::least_width(view, stretch);
+        let wider = Self::wider(view, reading)?;
         let mut remarks = Vec::new();
         let decoded = grids::each(
             &knowledge,
@@ -173,7 +166,7 @@ impl Attack for Lattice {
                     ));
                 }
                 let failed = |e: AttackError| e.to_string();
-                let equations = ScoreEquations::new(view, scores, axes, stretch, least).map_err(failed)?;
+                let equations = ScoreEquations::new(view, reading, axes, wider).map_err(failed)?;
                 let moments = Self::moments(view.side_information().prior, view, axes).map_err(failed)?;
                 let decoder = Decoder::new(axes, &equations, moments.as_ref(), tries).map_err(|e| e.to_string())?;
                 Ok(match records {

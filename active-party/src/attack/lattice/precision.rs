@@ -7,7 +7,7 @@ const HALF_ULP: f64 = 1.110_223_024_625_156_5e-16;
 /// Half the width of ln c where a score says nothing: no score of a model is so far from another.
 const OPEN: f64 = 60.0;
 /// The most decimals and significant digits that are looked for.
-const MOST_DIGITS: i32 = 12;
+const MOST_DIGITS: i32 = 15;
 
 /// The form of released scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,15 +23,14 @@ pub(super) enum Precision {
 }
 
 impl Precision {
-    /// The coarsest form that all scores have: whoever takes rounded scores for exact decodes
-    /// nothing, and whoever takes exact ones for rounded decodes less.
-    pub(super) fn of(scores: &DMatrix<f64>) -> Self {
+    /// The forms that all scores have, doubles among them. Whoever takes rounded scores for exact
+    /// decodes nothing, so that the widest of them counts for each score.
+    pub(super) fn of(scores: &DMatrix<f64>, stated: Option<i32>) -> Vec<Self> {
         let decimals = (0..=MOST_DIGITS).map(Self::Decimals).find(|form| form.fits(scores));
         let digits = (1..=MOST_DIGITS).map(Self::Digits).find(|form| form.fits(scores));
         let single = Some(Self::Single).filter(|form| form.fits(scores));
-        let forms = [decimals, digits, single].into_iter().flatten();
-        let width = |form: &Self| scores.iter().map(|c| form.half_width(*c).ln()).sum::<f64>();
-        forms.max_by(|a, b| width(a).total_cmp(&width(b))).unwrap_or(Self::Double)
+        let stated = stated.map(Self::Decimals);
+        [Some(Self::Double), decimals, digits, single, stated].into_iter().flatten().collect()
     }
 
     fn fits(self, scores: &DMatrix<f64>) -> bool {
@@ -70,6 +69,11 @@ fn unit(c: f64, digits: i32) -> Option<f64> {
     (c > 0.0).then(|| 10f64.powi(c.log10().floor() as i32 + 1 - digits))
 }
 
+/// How far ln c may be from that of the score before it was rounded, at most, in the widest form.
+pub(super) fn half_width(forms: &[Precision], c: f64) -> f64 {
+    forms.iter().map(|form| form.half_width(c)).fold(HALF_ULP, f64::max)
+}
+
 /// How far the logits of a model may be from exact ones when they are computed in doubles: `terms`
 /// is the sum of the absolute values of what is added up.
 pub(super) fn arithmetic(terms: f64, ln_score: f64) -> f64 {
@@ -88,15 +92,20 @@ mod tests {
             let z = [(0.37 * j as f64).sin(), (1.1 * j as f64).cos(), 0.2];
             z[i].exp() / z.iter().map(|z: &f64| z.exp()).sum::<f64>()
         });
-        assert_eq!(Precision::of(&exact), Precision::Double);
-        assert_eq!(Precision::of(&exact.map(|c| f64::from(c as f32))), Precision::Single);
-        for decimals in [1, 2, 5, 9] {
+        let form = |scores: &DMatrix<f64>| {
+            let forms = Precision::of(scores, None);
+            let width = |form: &&Precision| scores.iter().map(|c| form.half_width(*c).ln()).sum::<f64>();
+            *forms.iter().max_by(|a, b| width(a).total_cmp(&width(b))).unwrap()
+        };
+        assert_eq!(form(&exact), Precision::Double);
+        assert_eq!(form(&exact.map(|c| f64::from(c as f32))), Precision::Single);
+        for decimals in [1, 2, 5, 9, 13] {
             let rounded = exact.map(|c| (c * 10f64.powi(decimals)).round() / 10f64.powi(decimals));
-            assert_eq!(Precision::of(&rounded), Precision::Decimals(decimals));
+            assert_eq!(form(&rounded), Precision::Decimals(decimals));
         }
         for digits in [2, 3, 6] {
             let text = exact.map(|c| format!("{c:.*e}", digits as usize - 1).parse::<f64>().unwrap());
-            assert_eq!(Precision::of(&text), Precision::Digits(digits));
+            assert_eq!(form(&text), Precision::Digits(digits));
         }
     }
 
@@ -113,5 +122,8 @@ mod tests {
             }
         }
         assert_eq!(Precision::Decimals(2).half_width(0.0), OPEN);
+        // Few scores have several forms: the last score of these is open to a fifth, not to a fortieth.
+        let few = DMatrix::from_column_slice(4, 1, &[0.45, 0.45, 0.098, 0.002]);
+        assert!(half_width(&Precision::of(&few, None), 0.002) > 0.2);
     }
 }

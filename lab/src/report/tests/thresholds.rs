@@ -34,7 +34,8 @@ fn records_that_an_attack_is_certain_of_are_counted() {
         let found = results.into_iter().find(|r| r.threshold == Threshold::MaxExact).unwrap();
         (found.compliance, found.figure, found.attack, not_met(&report))
     };
-    use Compliance::{Met, NotMet};
+    use Compliance::{Met, NotMeasured, NotMet};
+    assert_eq!(exact(None, Some(0.02)).0, NotMeasured);
     // 2000 records were attacked.
     assert_eq!(exact(None, None), (Met, Some(0.0), None, None));
     assert_eq!(exact(Some(20), None), (Met, Some(0.01), Some("least_squares".into()), None));

@@ -2,6 +2,8 @@
 
 /// The most sums of one half of the lists.
 const MOST_SUMS: usize = 1 << 20;
+/// The most numbers of which they consist: 64 MiB.
+const MOST_NUMBERS: usize = 1 << 23;
 
 /// The errors of preparing lists for matching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -100,7 +102,8 @@ impl Matching {
             side.0.push(list);
             side.1 = side.1.saturating_mul(options[list].len());
         }
-        if left.1.max(right.1) > MOST_SUMS {
+        let largest = left.1.max(right.1);
+        if largest > MOST_SUMS || largest.saturating_mul(m) > MOST_NUMBERS {
             return Err(MatchingError::TooMany);
         }
         let key = Self::widest(options, m);

@@ -14,6 +14,8 @@ const NOTHING_LEFT: f64 = 1e-9;
 
 /// The spread, as a share of the largest value, that round-off may give a constant.
 const ROUND_OFF: f64 = 1e-12;
+/// The fewest records below a percentile that is told: of fewer it is the error of a single record.
+const LEAST_BELOW: f64 = 20.0;
 
 /// A figure of an attack, and the same of its control.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -127,6 +129,8 @@ impl AttributeFigures {
         let (e, c) = (errors(attack), errors(control));
         let mean = |of: &[f64]| of.iter().sum::<f64>() / n as f64;
         let both = |figure: &dyn Fn(&[f64]) -> f64| Some(Beside { attack: figure(&e), control: figure(&c) });
+        let percentile = |p: f64| both(&|of| Distribution::of(of).quantile(p));
+        let of_many = |p: &f64| p * n as f64 >= LEAST_BELOW;
         let asked = Asked::of(attribute, truth);
         let told = Told { attribute, truth, attack, control };
         Self {
@@ -138,8 +142,8 @@ impl AttributeFigures {
             top_category: told.top_category(),
             within: told.within(),
             exact: Some(told.exact()),
-            percentile_1: both(&|of| Distribution::of(of).quantile(0.01)),
-            percentile_5: both(&|of| Distribution::of(of).quantile(0.05)),
+            percentile_1: Some(0.01).filter(of_many).and_then(percentile),
+            percentile_5: Some(0.05).filter(of_many).and_then(percentile),
             ..Self::nothing(attribute)
         }
     }
@@ -160,8 +164,9 @@ impl AttributeFigures {
             removed_ranks: self.removed_ranks.map(Removed::rounded),
             event: self.event.map(|e| EventFigures {
                 event: event(e.event),
-                attack: three(e.attack),
-                control: three(e.control),
+                // Rounding up must not name more than there are.
+                attack: three(e.attack).min(e.named as f64),
+                control: three(e.control).min(e.named as f64),
                 having: three(e.having as f64) as u64,
                 ..e
             }),

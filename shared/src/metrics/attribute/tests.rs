@@ -113,11 +113,34 @@ fn figures_are_those_of_brute_force() {
     let reached = (0..n).filter(|&r| 1000.0 * (attack[(0, r)] - x[(0, r)]).abs() <= tolerance).count();
     close(share.attack, reached as f64 / n as f64);
     assert!(matches!(income.event.unwrap().event, Event::TopDecile { .. }) && income.auc.is_none());
-    // The least and the second least, and of 120 records the sixth.
-    let mut each: Vec<f64> = (0..n).map(|r| (attack[(0, r)] - x[(0, r)]).powi(2) / variance).collect();
-    each.sort_by(f64::total_cmp);
-    close(income.percentile_1.unwrap().attack, each[1]);
-    close(income.percentile_5.unwrap().attack, each[5]);
+    // Of 120 records they would be errors of single ones.
+    assert!(income.percentile_1.is_none() && income.percentile_5.is_none());
+}
+
+#[test]
+fn percentiles_are_told_of_many_records_alone() {
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    for (n, has_1) in [(1999, false), (2000, true)] {
+        let x = truth(n, &mut rng);
+        let (attack, control) = (estimates(&x, 0.5, &mut rng), estimates(&x, 0.1, &mut rng));
+        let told = AttributeFigures::of(&named("income"), &x, &attack, &control);
+        let variance = (x.row(0).iter().map(|v| v * v).sum::<f64>() / n as f64) - x.row(0).mean().powi(2);
+        let mut each: Vec<f64> = (0..n).map(|r| (attack[(0, r)] - x[(0, r)]).powi(2) / variance).collect();
+        each.sort_by(f64::total_cmp);
+        assert!((told.percentile_5.unwrap().attack - each[99]).abs() < 1e-12);
+        assert_eq!(told.percentile_1.is_some(), has_1);
+        assert!(told.percentile_1.is_none_or(|p| (p.attack - each[19]).abs() < 1e-12));
+    }
+}
+
+/// An attack that names all rightly is told so, whatever three digits make of the number.
+#[test]
+fn no_more_are_right_than_are_named() {
+    let mut rng = ChaCha20Rng::seed_from_u64(4);
+    let x = truth(12_360, &mut rng);
+    let told = AttributeFigures::of(&named("income"), &x, &x, &estimates(&x, 0.1, &mut rng)).rounded();
+    let event = told.event.unwrap();
+    assert_eq!((event.named, event.attack), (1236, 1236.0));
 }
 
 #[test]
