@@ -350,7 +350,7 @@ fn what_moments_say_is_likely_and_not_certain() {
 /// A step is a share of the range, whatever the range: by itself and at the end of `shadow_model`.
 #[test]
 fn ranges_of_other_units_are_decoded_too() {
-    let (w, n) = ([0.0137, -0.0421, 0.0733], 40);
+    let (w, n) = ([0.01, -0.04, 0.07].map(|w: f64| w.cos() * w), 40);
     let x = DMatrix::from_fn(3, n, |i, j| 20.0 * ((7 * i + 3 * j + i * j) % 21) as f64 / 20.0);
     let plain = Plain::new(&w, &x);
     let settings = [("upper", "20"), ("step", "0.05")];
@@ -361,7 +361,7 @@ fn ranges_of_other_units_are_decoded_too() {
 /// Two classes of which one is withheld: it is what the other leaves of 1.
 #[test]
 fn withholding_one_of_two_scores_protects_nothing() {
-    let (w, n) = ([1.37, -2.21, 0.733], 40);
+    let (w, n) = ([1.4, -2.2, 0.7].map(|w: f64| w.cos() * w), 40);
     let x = DMatrix::from_fn(3, n, |i, j| ((7 * i + 3 * j + i * j) % 11) as f64 / 10.0);
     let mut plain = Plain::new(&w, &x);
     if let ReleasedScores::Numbers(c) = &mut plain.released {

@@ -225,11 +225,6 @@ impl Axes {
         })
     }
 
-    /// The number of axes with steps.
-    pub(super) fn stepped(&self) -> usize {
-        self.axes.iter().filter(|(axis, _)| matches!(axis, Axis::Steps { .. })).count()
-    }
-
     /// The features of a grid point, d.
     pub(super) fn features(&self, t: &[i64]) -> DVector<f64> {
         let mut x = DVector::zeros(self.d);

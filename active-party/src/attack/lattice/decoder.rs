@@ -23,8 +23,7 @@ const LN_MATCHED: f64 = 25.3;
 /// Finer grids on which weights must not be related. A half, a third and a tenth hold what people
 /// round to.
 const FINER: [i64; 3] = [2, 3, 10];
-/// On a grid where fewer pairs of points than this are expected to fit alike, a pair that does shows
-/// that the weights are related.
+/// A vector so short that fewer than this are expected is no chance.
 const BY_CHANCE: f64 = 1e-3;
 /// A ball in which more points than this are expected is not searched.
 const HOPELESS: f64 = 1e6;
@@ -123,7 +122,7 @@ impl<'a> Decoder<'a> {
             related: false,
         };
         decoder.ln_false = decoder.ln_false_points(&weights);
-        decoder.related = decoder.ln_false < CERTAIN.ln() && decoder.is_related(&weights, decoder.ln_false)?;
+        decoder.related = decoder.ln_false < CERTAIN.ln() && decoder.is_related(&weights)?;
         Ok(decoder)
     }
 
@@ -152,18 +151,15 @@ impl<'a> Decoder<'a> {
 
     /// Whether points of a finer grid have the same scores though chance does not make them: the
     /// weights are related, as (2, 1) are, and a record beside the grid may look like one on it.
-    fn is_related(&self, weights: &DMatrix<f64>, ln_false: f64) -> Result<bool, LatticeError> {
+    fn is_related(&self, weights: &DMatrix<f64>) -> Result<bool, LatticeError> {
+        let alike = 4.0 * self.equations.reach();
         for factor in FINER {
             let Some(finer) = self.axes.finer(factor) else { return Ok(false) };
-            let ln_pairs = ln_false + self.axes.stepped() as f64 * (factor as f64).ln();
-            if ln_pairs > BY_CHANCE.ln() {
-                break;
-            }
             let (shares, whole) = (self.axes.shares(factor), &self.equations.a);
             let a = DMatrix::from_fn(whole.nrows(), whole.ncols(), |i, j| whole[(i, j)] * shares[j]);
             let lattice = GridLattice::new(&a, weights, &finer.spread().1)?;
-            let alike = 4.0 * self.equations.reach();
-            if lattice.basis().any(|(v, misfit)| misfit <= alike && finer.spans(v)) {
+            let by_chance = |(misfit, away): (f64, f64)| lattice.points_expected(misfit + away) >= BY_CHANCE;
+            if lattice.basis().any(|(v, of)| of.0 <= alike && finer.spans(v) && !by_chance(of)) {
                 return Ok(true);
             }
         }

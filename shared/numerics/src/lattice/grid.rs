@@ -80,11 +80,11 @@ impl GridLattice {
         (0..d).map(|i| self.basis.triangle()[i * d + i]).fold(f64::INFINITY, f64::min)
     }
 
-    /// The vectors of the reduced basis in the coordinates of Zᵈ, each with ‖D A v‖². A vector far
-    /// shorter than the lattice has on average is among them.
-    pub fn basis(&self) -> impl Iterator<Item = (&[i64], f64)> {
+    /// The vectors v of the reduced basis in the coordinates of Zᵈ, each with ‖D A v‖² and ‖M v‖². A
+    /// vector far shorter than the lattice has on average is among them.
+    pub fn basis(&self) -> impl Iterator<Item = (&[i64], (f64, f64))> {
         let (b, c) = (vec![0.0; self.basis.m], vec![0.0; self.basis.d]);
-        self.basis.unimodular.chunks_exact(self.basis.d.max(1)).map(move |v| (v, self.distances(&b, &c, v).0))
+        self.basis.unimodular.chunks_exact(self.basis.d.max(1)).map(move |v| (v, self.distances(&b, &c, v)))
     }
 
     /// The number of lattice points that a ball holds on average (the Gaussian heuristic): its volume
