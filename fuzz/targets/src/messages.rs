@@ -111,7 +111,9 @@ messages![
     AlignJobRequest,
     AlignJobEvent,
     AlignmentProgress,
-    AlignmentSummary;
+    AlignmentSummary,
+    AttributeFigures,
+    Removed;
     inference:
     ServerLiveRequest,
     ServerLiveResponse,
