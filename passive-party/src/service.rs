@@ -207,6 +207,9 @@ impl PassiveParty for Service {
             kind: f.kind.to_string(),
             min: f.min,
             max: f.max,
+            step: f.step,
+            group: f.group.clone(),
+            tolerance: f.tolerance,
         };
         Ok(Response::new(pb::DescribeFeaturesResponse {
             party: self.identity.name().as_str().to_owned(),

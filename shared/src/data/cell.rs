@@ -117,6 +117,9 @@ impl FeatureSchema {
                 if !(min..=max).contains(&value) {
                     return Err(TableProblem::OutOfRange { min, max });
                 }
+                if let Some(step) = spec.step.filter(|_| !spec.is_on_grid(value)) {
+                    return Err(TableProblem::OffGrid { min, step });
+                }
                 values[column.first] = spec.normalise(value);
             }
         }
@@ -158,6 +161,18 @@ mod tests {
         kind = "categorical"
         categories = ["1", "true"]
     "#;
+
+    #[test]
+    fn a_number_beside_its_grid_is_refused_without_showing_it() {
+        let text = "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = -0.1\nmax = 0.2\nstep = 0.01";
+        let schema = FeatureSchema::from_toml(text).unwrap();
+        let read = |text| schema.read_feature(0, Cell::Text(text), &mut [0.0]).map_err(|e| e.to_string());
+        for on in ["-0.1", "-0.03", "0", "0.07", "0.13", "0.2"] {
+            assert_eq!(read(on), Ok(()), "{on}");
+        }
+        let refused = read("0.125").unwrap_err();
+        assert!(refused.contains("step of 0.01 from -0.1") && !refused.contains("0.125"), "{refused}");
+    }
 
     /// However a source stores a value, it means the same.
     #[test]

@@ -128,6 +128,16 @@ pub enum TableProblem {
         /// The declared maximum.
         max: f64,
     },
+    /// Beside the declared grid.
+    #[error(
+        "the number is not on the grid that the schema declares, a step of {step} from {min}; correct `step`, or leave it out"
+    )]
+    OffGrid {
+        /// The declared minimum.
+        min: f64,
+        /// The declared distance of neighbouring values.
+        step: f64,
+    },
     /// Neither of a binary feature's two values.
     #[error("a binary feature is {min} or {max}")]
     NotBinary {

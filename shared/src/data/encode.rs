@@ -91,7 +91,7 @@ pub(super) fn encode(
     }
     let mut features = Vec::with_capacity(d);
     let mut x = DMatrix::zeros(d, records);
-    let single = |name: &str, kind| FeatureSpec { name: name.to_owned(), kind, min: 0.0, max: 1.0, group: None };
+    let single = |name: &str, kind| FeatureSpec { kind, ..FeatureSpec::numeric(name, 0.0, 1.0) };
     for RawColumn { name, values } in columns {
         let row = features.len();
         match (values, encoding) {

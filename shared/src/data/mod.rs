@@ -10,6 +10,7 @@ mod csv_lines;
 pub mod dataset;
 pub mod encode;
 pub mod features;
+mod grid;
 mod id_file;
 mod images;
 mod included;
@@ -40,6 +41,7 @@ pub use csv_lines::Limits;
 pub use dataset::{DataError, Dataset};
 pub use encode::{Encoding, MeanOver};
 pub use features::{Features, Found, Gather, RemoteStore, RollCall};
+pub use grid::Decimals;
 pub use id_file::{IdFileError, read_ids};
 pub use index::IdSet;
 pub use names::{DatasetName, ImageShape, UnknownDataset};
@@ -47,12 +49,14 @@ pub use normalise::Normalisation;
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
 pub use record_bits::RecordBits;
 pub use rows::{RawRows, TakeCell, match_columns};
-pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError};
+pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError, check_features};
 pub use split::{Part, Split, SplitError, SplitSpec};
 pub use synthetic::{SyntheticFields, SyntheticParameters};
 pub use table::{AssembleError, Failure, FeatureStore, FeatureTable, StoreError};
 pub use variant::{UnknownVariant, Variant};
 pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
+
+use nalgebra::DMatrix;
 
 use encode::{RawColumn, RawValues, encode};
 use raw::Raw;
@@ -119,6 +123,7 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
         Some(shape) => vec![(0.0, images::MOST); shape.features()],
         None => normalise::ranges(&x, 0..records),
     };
+    let steps = steps(spec, &x);
     match (spec.normalisation, &raw.parts) {
         _ if spec.name.image().is_some() => normalise::apply(&mut x, 0..records, &ranges),
         (Normalisation::AllRows, _) => normalise::apply(&mut x, 0..records, &ranges),
@@ -131,18 +136,31 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
             }
         }
     }
-    for (row, (feature, (min, max))) in features.iter_mut().zip(ranges).enumerate() {
+    for (row, (feature, ((min, max), step))) in features.iter_mut().zip(ranges.into_iter().zip(steps)).enumerate() {
         check_name("feature", &feature.name)?;
         (feature.min, feature.max) = (min, max);
         // What is declared binary must be so after normalisation too.
         if feature.kind == FeatureKind::Binary && !x.row(row).iter().all(|&v| v == 0.0 || v == 1.0) {
             feature.kind = FeatureKind::Numeric;
         }
+        if feature.kind != FeatureKind::Binary && max > min {
+            *feature = feature.clone().with_step(step);
+        }
     }
     let ids = RecordIds::new((0..records).map(|r| format!("{}-{r:06}", spec.name)))?;
     let Raw { columns, labels, class_names, parts } = raw;
     let (name, columns) = (spec.name.to_string(), columns.len());
     Ok(Dataset { name, variant: spec.variant, columns, ids, features, x, labels, class_names, parts, split })
+}
+
+/// The step of the numbers of each feature; `None` where they lie on no grid, or parts of the set are normalised apart.
+fn steps(spec: &DatasetSpec, x: &DMatrix<f64>) -> Vec<Option<f64>> {
+    match spec.normalisation {
+        Normalisation::PerPart => vec![None; x.nrows()],
+        // Pixels are whole numbers.
+        Normalisation::AllRows if spec.name.image().is_some() => vec![Some(1.0); x.nrows()],
+        Normalisation::AllRows => x.row_iter().map(|row| Decimals::step_of(row.iter().copied())).collect(),
+    }
 }
 
 fn synthetic_columns(spec: &DatasetSpec) -> Raw {

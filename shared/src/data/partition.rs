@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 
 use super::dataset::{DataError, Dataset};
 use super::random::{Purpose, generator};
-use super::schema::{FeatureSchema, LabelSpec};
+use super::schema::{FeatureSchema, FeatureSpec, LabelSpec};
 use super::table::FeatureTable;
 use super::vertical::{ACTIVE, VerticalSplit};
 use crate::types::{FeatureBlock, PartyName, RecordIds};
@@ -75,7 +75,12 @@ fn table(
 ) -> Result<FeatureTable, DataError> {
     let mut order: Vec<usize> = (0..dataset.records()).collect();
     order.shuffle(&mut generator(seed, Purpose::RowOrder, item));
-    let features = columns.iter().map(|&c| dataset.features()[c].normalised()).collect();
+    // Of a category that is cut, no column need be 1: its columns are no group at either party.
+    let of_group = |group: &Option<String>| dataset.features().iter().filter(|f| f.group == *group).count();
+    let held = |group: &Option<String>| columns.iter().filter(|&&c| dataset.features()[c].group == *group).count();
+    let whole = |f: &FeatureSpec| f.group.clone().filter(|_| held(&f.group) == of_group(&f.group));
+    let features = columns.iter().map(|&c| &dataset.features()[c]);
+    let features = features.map(|f| FeatureSpec { group: whole(f), ..f.normalised() }).collect();
     let x = dataset.x();
     let block = DMatrix::from_fn(columns.len(), order.len(), |i, j| x[(columns[i], order[j])]);
     let labels = label.is_some().then(|| order.iter().map(|&r| dataset.labels()[r]).collect());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::schema::{FeatureKind, FeatureSchema, FeatureSpec};
+use super::schema::{FeatureSchema, FeatureSpec};
 
 /// The number of different records that a schema allows, as a sum of logarithms.
 ///
@@ -13,7 +13,7 @@ use super::schema::{FeatureKind, FeatureSchema, FeatureSpec};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RecordBits {
     /// The sum of log2 of the number of values of the attributes whose values the schema counts: a
-    /// group of one-hot columns, a binary feature, an ordinal one of whole numbers.
+    /// group of one-hot columns, a binary feature, an ordinal one of whole numbers, one with a step.
     pub bits: f64,
     /// Numeric features of which the schema does not say on which grid they lie: any number of
     /// bits.
@@ -41,18 +41,13 @@ impl RecordBits {
 
 /// The number of values of a feature by itself; `None` where the schema does not count them.
 fn values(feature: &FeatureSpec) -> Option<f64> {
-    let FeatureSpec { kind, min, max, .. } = *feature;
-    match kind {
-        _ if min == max => Some(1.0),
-        FeatureKind::Binary => Some(2.0),
-        FeatureKind::Ordinal if min.fract() == 0.0 && max.fract() == 0.0 => Some(max - min + 1.0),
-        FeatureKind::Ordinal | FeatureKind::Numeric => None,
-    }
+    if feature.min == feature.max { Some(1.0) } else { feature.grid().map(|share| (1.0 / share).round() + 1.0) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::FeatureKind;
 
     fn feature(name: &str, kind: FeatureKind, max: f64, group: Option<&str>) -> FeatureSpec {
         FeatureSpec { kind, group: group.map(Into::into), ..FeatureSpec::numeric(name, 0.0, max) }
@@ -80,5 +75,7 @@ mod tests {
         let found = of(&features);
         assert!((found.bits - (10_368f64.log2() + 4.0)).abs() < 1e-9, "{found:?}");
         assert_eq!(found.unlimited, 2);
+        features.push(FeatureSpec { step: Some(0.5), ..feature("rate", Numeric, 1.5, None) });
+        assert!((of(&features).bits - (10_368f64.log2() + 6.0)).abs() < 1e-9);
     }
 }

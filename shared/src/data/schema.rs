@@ -49,13 +49,76 @@ pub struct FeatureSpec {
     /// For a one-hot column, the categorical feature it belongs to: exactly one column of a whole group is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The distance of neighbouring values in the units of the source, from `min` on: 1 of ages in years. It divides the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<f64>,
+    /// The distance in the units of the source within which an estimate counts as right, above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<f64>,
 }
 
 impl FeatureSpec {
     /// A numeric feature with the given range.
     #[must_use]
     pub fn numeric(name: impl Into<String>, min: f64, max: f64) -> Self {
-        Self { name: name.into(), kind: FeatureKind::Numeric, min, max, group: None }
+        let kind = FeatureKind::Numeric;
+        Self { name: name.into(), kind, min, max, group: None, step: None, tolerance: None }
+    }
+
+    /// The distance of neighbouring values as a share of the range, in (0, 1]: 1 of a binary feature, and of an ordinal one of whole
+    /// numbers without a step one unit. `None` where the schema does not say on which grid the feature lies, or its range is a point.
+    #[must_use]
+    pub fn grid(&self) -> Option<f64> {
+        let whole = self.min.fract() == 0.0 && self.max.fract() == 0.0;
+        let width = self.max - self.min;
+        let step = match self.kind {
+            _ if width == 0.0 => return None,
+            FeatureKind::Binary => return Some(1.0),
+            // A normalised range of 0 to 1 says nothing of how many steps are in it.
+            FeatureKind::Ordinal if whole && width >= 2.0 => self.step.unwrap_or(1.0),
+            FeatureKind::Numeric | FeatureKind::Ordinal => self.step?,
+        };
+        Some(1.0 / (width / step).round())
+    }
+
+    /// Whether a value of the range lies on the grid, to a millionth of a step and round-off; anything does without a stated step.
+    pub(super) fn is_on_grid(&self, value: f64) -> bool {
+        let is_whole = |steps: f64, step| (steps - steps.round()).abs() <= ON_GRID + self.round_off(step);
+        self.step.is_none_or(|step| is_whole((value - self.min) / step, step))
+    }
+
+    /// How far a number of the range may be from its place on the grid by round-off, in steps: a decimal and `min` are each half a unit of
+    /// their last bit away from what they stand for.
+    fn round_off(&self, step: f64) -> f64 {
+        2.0 * f64::EPSILON * (self.min.abs() + self.max.abs()) / step
+    }
+
+    /// The same feature with this step, if it can have it: it divides the range, and is not lost in round-off.
+    #[must_use]
+    pub fn with_step(self, step: Option<f64>) -> Self {
+        let stepped = Self { step, ..self };
+        if stepped.wrong_measure().is_none() { stepped } else { Self { step: None, ..stepped } }
+    }
+
+    /// The fix for what is wrong with the step or the tolerance; `None` where both can be.
+    fn wrong_measure(&self) -> Option<&'static str> {
+        let positive = |value: Option<f64>| value.is_none_or(|v| v > 0.0 && v.is_finite());
+        let number = self.kind != FeatureKind::Binary;
+        match (self.step, self.max - self.min) {
+            _ if !number && self.step.is_some() => Some("a binary feature is its min or its max, it takes no step"),
+            _ if !number && self.tolerance.is_some() => {
+                Some("a binary feature is right or wrong, it takes no tolerance")
+            }
+            _ if !positive(self.step) => Some("its step must be a finite number above 0"),
+            _ if !positive(self.tolerance) => Some("its tolerance must be a finite number above 0"),
+            (Some(step), _) if self.round_off(step) > LOST => {
+                Some("its step is too fine for numbers of this size: leave it out")
+            }
+            (Some(step), width) if width > 0.0 && (width / step < 0.5 || !self.is_on_grid(self.max)) => {
+                Some("its step does not divide the range from min to max: correct one of the three")
+            }
+            _ => None,
+        }
     }
 
     /// A value of the declared range brought to [0, 1]: (v − min)/(max − min), or 0 when the range is one point.
@@ -68,9 +131,18 @@ impl FeatureSpec {
     /// The same feature after normalisation: range 0 to 1.
     #[must_use]
     pub fn normalised(&self) -> Self {
-        Self { min: 0.0, max: 1.0, ..self.clone() }
+        let step = self.grid().filter(|_| self.kind != FeatureKind::Binary);
+        // Values that round-off has moved are no longer on the grid of the range.
+        let step = step.filter(|_| self.step.is_none_or(|step| self.round_off(step) <= ON_GRID));
+        let tolerance = self.tolerance.filter(|_| self.max > self.min).map(|t| t / (self.max - self.min));
+        Self { min: 0.0, max: 1.0, step, tolerance, ..self.clone() }
     }
 }
+
+/// How far a value may be beside its grid beyond round-off, in steps.
+const ON_GRID: f64 = 1e-6;
+/// Round-off from which on a grid is not told from its neighbours, in steps.
+const LOST: f64 = 1e-2;
 
 /// Name of the label column and its classes, in the order that numbers them from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,9 +249,6 @@ impl FeatureSchema {
         columns: Vec<FileColumn>,
         features: Vec<FeatureSpec>,
     ) -> Result<Self, SchemaError> {
-        if features.len() > MAX_FEATURES {
-            return Err(SchemaError::TooManyFeatures { got: features.len() });
-        }
         check_name("column", &id_column)?;
         let mut names = HashSet::from([id_column.as_str()]);
         if let Some(label) = &label {
@@ -198,21 +267,7 @@ impl FeatureSchema {
             check_name("column", &column.name)?;
             distinct(&mut names, "column", &column.name)?;
         }
-        let mut names = HashSet::new();
-        for feature in &features {
-            check_name("feature", &feature.name)?;
-            if let Some(group) = &feature.group {
-                check_name("group", group)?;
-            }
-            distinct(&mut names, "feature", &feature.name)?;
-            let bad = |reason| Err(SchemaError::Feature { feature: feature.name.clone(), reason });
-            if !(feature.min.is_finite() && feature.max.is_finite() && (feature.max - feature.min).is_finite()) {
-                return bad("its range is not finite");
-            }
-            if feature.min > feature.max {
-                return bad("min is above max");
-            }
-        }
+        check_features(&features)?;
         Ok(Self { id_column, label, columns, features })
     }
 
@@ -261,6 +316,35 @@ impl FeatureSchema {
     pub(super) fn columns(&self) -> &[FileColumn] {
         &self.columns
     }
+}
+
+/// Checks features by themselves, without the columns of a file.
+///
+/// # Errors
+/// [`SchemaError`] on too many, bad or repeated names, bad ranges, steps or tolerances.
+pub fn check_features(features: &[FeatureSpec]) -> Result<(), SchemaError> {
+    if features.len() > MAX_FEATURES {
+        return Err(SchemaError::TooManyFeatures { got: features.len() });
+    }
+    let mut names = HashSet::new();
+    for feature in features {
+        check_name("feature", &feature.name)?;
+        if let Some(group) = &feature.group {
+            check_name("group", group)?;
+        }
+        distinct(&mut names, "feature", &feature.name)?;
+        let bad = |reason| Err(SchemaError::Feature { feature: feature.name.clone(), reason });
+        if !(feature.min.is_finite() && feature.max.is_finite() && (feature.max - feature.min).is_finite()) {
+            return bad("its range is not finite");
+        }
+        if feature.min > feature.max {
+            return bad("min is above max");
+        }
+        if let Some(reason) = feature.wrong_measure() {
+            return bad(reason);
+        }
+    }
+    Ok(())
 }
 
 fn distinct<'a>(seen: &mut HashSet<&'a str>, what: &'static str, name: &'a str) -> Result<(), SchemaError> {
@@ -317,6 +401,47 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_is_a_share_of_the_range_before_and_after_normalisation() {
+        let cents = r#"
+            id = "id"
+            [[features]]
+            name = "amount"
+            kind = "numeric"
+            min = -0.1
+            max = 0.2
+            step = 0.01
+            tolerance = 0.03
+            [[features]]
+            name = "degree"
+            kind = "ordinal"
+            categories = ["none", "school", "university"]
+            [[features]]
+            name = "free"
+            kind = "numeric"
+            min = 0
+            max = 1
+            [[features]]
+            name = "constant"
+            kind = "numeric"
+            min = 3
+            max = 3
+            step = 1
+        "#;
+        let schema = FeatureSchema::from_toml(cents).unwrap();
+        let grids = |schema: &FeatureSchema| schema.features().iter().map(FeatureSpec::grid).collect::<Vec<_>>();
+        let expected = [Some(1.0 / 30.0), Some(0.5), None, None];
+        assert_eq!(grids(&schema), expected);
+        assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);
+        let normalised = schema.normalised();
+        assert_eq!(grids(&normalised), expected);
+        assert!((normalised.features()[0].tolerance.unwrap() - 0.1).abs() < 1e-15);
+        assert_eq!(FeatureSchema::from_toml(&normalised.to_toml().unwrap()).unwrap(), normalised);
+        // An ordinal feature of a file that an earlier version normalised.
+        let old = FeatureSpec { kind: FeatureKind::Ordinal, ..FeatureSpec::numeric("degree", 0.0, 1.0) };
+        assert_eq!(old.grid(), None);
+    }
+
+    #[test]
     fn bad_schemas_are_refused() {
         let feature = |body: &str| format!("id = \"id\"\n[[features]]\nname = \"f\"\n{body}\n");
         let cases = [
@@ -328,6 +453,18 @@ mod tests {
             (feature("kind = \"numeric\"\nmin = 0\nmax = inf"), "not finite"),
             (feature("kind = \"numeric\"\nmin = nan\nmax = 1"), "not finite"),
             (feature("kind = \"numeric\"\nmin = -1.7e308\nmax = 1.7e308"), "not finite"),
+            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 0"), "a finite number above 0"),
+            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = -0.5"), "a finite number above 0"),
+            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = nan"), "a finite number above 0"),
+            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 0.3"), "does not divide the range"),
+            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 3"), "does not divide the range"),
+            (feature("kind = \"ordinal\"\nmin = 17.5\nmax = 98\nstep = 1"), "does not divide the range"),
+            (feature("kind = \"numeric\"\nmin = 1e15\nmax = 2e15\nstep = 0.01"), "too fine"),
+            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = 0"), "its tolerance must be"),
+            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = inf"), "its tolerance must be"),
+            (feature("kind = \"binary\"\nstep = 1"), "takes no step"),
+            (feature("kind = \"binary\"\ntolerance = 1"), "takes no tolerance"),
+            (feature("kind = \"ordinal\"\ncategories = [\"a\", \"b\"]\nstep = 1"), "categories take no"),
             (feature("kind = \"categorical\""), "needs its categories"),
             (feature("kind = \"categorical\"\ncategories = [\"a\", \"a\"]"), "twice"),
             (feature("kind = \"categorical\"\ncategories = [\"a\", \"b\"]\nmin = 0"), "categories take no min"),

@@ -54,6 +54,10 @@ struct FeatureEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     categories: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tolerance: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     group: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     clamp: bool,
@@ -82,8 +86,11 @@ impl FeatureEntry {
             if matches!(self.kind, EntryKind::Numeric | EntryKind::Binary) {
                 return Err(bad("a numeric or binary feature takes no categories; use ordinal or categorical"));
             }
-            if self.min.is_some() || self.max.is_some() || self.group.is_some() || self.clamp {
-                return Err(bad("categories take no min, max, group or clamp: they are numbered from 0"));
+            let measured = [self.min, self.max, self.step, self.tolerance].iter().any(Option::is_some);
+            if measured || self.group.is_some() || self.clamp {
+                return Err(bad(
+                    "categories take no min, max, step, tolerance, group or clamp: they are numbered from 0",
+                ));
             }
             let mut seen = std::collections::HashSet::new();
             if !categories.iter().all(|c| seen.insert(c)) {
@@ -104,8 +111,10 @@ impl FeatureEntry {
             }
             (_, Some(categories)) => {
                 let max = (categories.len() - 1) as f64;
+                // Of a single category the range is a point.
+                let step = (max > 0.0).then_some(1.0);
                 let kind = FeatureKind::Ordinal;
-                features.push(FeatureSpec { name: self.name.clone(), kind, min: 0.0, max, group: None });
+                features.push(FeatureSpec { kind, step, ..FeatureSpec::numeric(&self.name, 0.0, max) });
                 Ok(Content::Steps(categories.clone()))
             }
             (kind, None) => {
@@ -124,7 +133,8 @@ impl FeatureEntry {
                     EntryKind::Ordinal => FeatureKind::Ordinal,
                     _ => FeatureKind::Numeric,
                 };
-                features.push(FeatureSpec { name: self.name.clone(), kind, min, max, group: self.group.clone() });
+                let (group, step, tolerance) = (self.group.clone(), self.step, self.tolerance);
+                features.push(FeatureSpec { name: self.name.clone(), kind, min, max, group, step, tolerance });
                 Ok(Content::Number { clamp: self.clamp })
             }
         }
@@ -134,11 +144,9 @@ impl FeatureEntry {
 /// The binary feature that stands for one category of a feature.
 pub(super) fn one_hot(feature: &str, category: &str) -> FeatureSpec {
     FeatureSpec {
-        name: format!("{feature}={category}"),
         kind: FeatureKind::Binary,
-        min: 0.0,
-        max: 1.0,
         group: Some(feature.to_owned()),
+        ..FeatureSpec::numeric(format!("{feature}={category}"), 0.0, 1.0)
     }
 }
 
@@ -156,19 +164,22 @@ impl From<&FeatureSchema> for SchemaFile {
                         FeatureKind::Binary => EntryKind::Binary,
                         FeatureKind::Ordinal => EntryKind::Ordinal,
                     };
-                    let (min, max) = (Some(spec.min), Some(spec.max));
                     return FeatureEntry {
                         name,
                         kind,
-                        min,
-                        max,
+                        min: Some(spec.min),
+                        max: Some(spec.max),
                         categories: None,
+                        step: spec.step,
+                        tolerance: spec.tolerance,
                         group: spec.group.clone(),
                         clamp: *clamp,
                     };
                 }
             };
-            FeatureEntry { name, kind, min: None, max: None, categories: Some(categories), group: None, clamp: false }
+            let (min, max, step, tolerance) = (None, None, None, None);
+            let (categories, group) = (Some(categories), None);
+            FeatureEntry { name, kind, min, max, categories, step, tolerance, group, clamp: false }
         };
         Self {
             id: schema.id_column().to_owned(),

@@ -19,6 +19,8 @@
 //! min = 17                        # the declared public range: becomes [0, 1]
 //! max = 98
 //! clamp = true                    # move a value outside the range to its end; without it such a file is refused
+//! step = 1                        # values lie on this grid, from `min` on; a file with others is refused
+//! tolerance = 5                   # audits count an estimate this close as right
 //!
 //! [[features]]
 //! name = "job"

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use vfl_shared::data::{Cell, FeatureKind, FeatureSchema, MAX_FEATURES, RawRows, SchemaError, TableError};
+use vfl_shared::data::{
+    Cell, Decimals, FeatureKind, FeatureSchema, FeatureSpec, MAX_FEATURES, RawRows, SchemaError, TableError,
+};
 
 use crate::parquet_file::rows_of;
 
@@ -58,7 +60,7 @@ struct Seen {
     numbers: u64,
     texts: u64,
     missing: u64,
-    whole: bool,
+    decimals: Decimals,
     range: Option<(f64, f64)>,
     /// Different texts, up to one more than may be.
     distinct: BTreeSet<String>,
@@ -76,7 +78,7 @@ impl Seen {
         } else {
             match cell.number() {
                 Ok(number) => {
-                    self.whole = (self.whole || self.numbers == 0) && number.fract() == 0.0;
+                    self.decimals.take(number);
                     self.numbers += 1;
                     let (low, high) = self.range.unwrap_or((number, number));
                     self.range = Some((low.min(number), high.max(number)));
@@ -163,7 +165,9 @@ fn head(records: u64) -> String {
          # The ranges below are the least and the largest value in the file: single records. A schema is public, so these would\n\
          # disclose the extremes of your data. Replace each `min` and `max` by a range that is known without the data (ages from 0\n\
          # to 120). Add `clamp = true` where a value may lie outside. Categories and classes are those of the file: add those that\n\
-         # it could have, and take out those that only a few records have.\n"
+         # it could have, and take out those that only a few records have. A `step` says on which grid the values lie, which attacks\n\
+         # use: leave it out where values not in this file lie between. `tolerance`, in the units of a column, is how close an\n\
+         # estimate must come to count as right in audits.\n"
     )
 }
 
@@ -189,15 +193,20 @@ impl Guess {
         }
         let (min, max) = seen.range.unwrap_or((0.0, 0.0));
         if numeric {
+            let whole = seen.decimals.step() == Some(1.0);
             let kind = match seen.distinct.len() {
                 2 if seen.missing == 0 && max > min => FeatureKind::Binary,
-                n if seen.whole && n <= MAX_STEPS => FeatureKind::Ordinal,
+                n if whole && n <= MAX_STEPS => FeatureKind::Ordinal,
                 _ => FeatureKind::Numeric,
             };
             let name = quoted(name);
+            let spec = FeatureSpec { kind, ..FeatureSpec::numeric(&name, min, max) }.with_step(seen.decimals.step());
             // `{:?}` keeps the point of a whole number and every digit of the others.
-            let _ =
-                write!(self.out, "[[features]]\nname = {name}\nkind = \"{kind}\"\nmin = {min:?}\nmax = {max:?}\n\n");
+            let _ = write!(self.out, "[[features]]\nname = {name}\nkind = \"{kind}\"\nmin = {min:?}\nmax = {max:?}\n");
+            if let Some(step) = spec.step.filter(|_| max > min) {
+                let _ = writeln!(self.out, "step = {step:?}");
+            }
+            self.out.push('\n');
             return Ok(());
         }
         let categories: Vec<String> = seen.distinct.iter().map(|c| quoted(c)).collect();
@@ -221,7 +230,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use vfl_shared::data::FeatureTable;
+    use vfl_shared::data::{FeatureStore, FeatureTable};
 
     #[test]
     fn a_guess_reads_its_own_file() {
@@ -248,6 +257,8 @@ mod tests {
         assert_eq!(kinds[3..], jobs);
         assert_eq!(table.labels(), Some(&[0, 1, 0][..]));
         assert_eq!(read.label().unwrap().classes, ["no", "yes"]);
+        let steps: Vec<_> = read.features()[..3].iter().map(|f| f.step).collect();
+        assert_eq!(steps, [Some(0.01), None, Some(1.0)]);
         for (asked, says) in [
             (Inference { id: Some("x".into()), ..Default::default() }, "no column \"x\""),
             (
@@ -256,6 +267,32 @@ mod tests {
             ),
         ] {
             assert!(infer(&csv, &asked).unwrap_err().to_string().contains(says));
+        }
+    }
+
+    /// Whatever numbers a file holds, its guessed schema reads it: a step that round-off would lose is not proposed.
+    #[test]
+    fn a_guess_reads_its_own_file_whatever_the_size_of_its_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let (csv, schema) = (dir.path().join("x.csv"), dir.path().join("x.toml"));
+        for (first, step, steps, decimals, proposed) in [
+            (-122.6, 1e-6, 997, 6, Some(1e-6)),
+            (1_000_000.01, 0.01, 9973, 2, Some(0.01)),
+            (4_500_000.12, 0.01, 99_991, 2, Some(0.01)),
+            (1_700_000_000.0, 0.001, 3_599_999, 3, Some(0.001)),
+            (1e15, 0.01, 9973, 2, None),
+        ] {
+            let mut text = "id,f\n".to_owned();
+            for i in 0..1500 {
+                let value = first + step * (f64::from(i) * f64::from(steps) / 1499.0).round();
+                text.push_str(&format!("r{i},{value:.decimals$}\n"));
+            }
+            std::fs::write(&csv, text).unwrap();
+            let guess = infer(&csv, &Inference::default()).unwrap();
+            std::fs::write(&schema, &guess).unwrap();
+            let table = FeatureTable::from_csv(&schema, &csv).unwrap_or_else(|e| panic!("{first}: {e}\n{guess}"));
+            let [feature] = table.schema().features() else { panic!("one feature") };
+            assert_eq!(feature.step, proposed, "{first}");
         }
     }
 

@@ -25,16 +25,22 @@ class DescribeFeaturesRequest(_message.Message):
 class DescribeFeaturesResponse(_message.Message):
     __slots__ = ("party", "features")
     class Feature(_message.Message):
-        __slots__ = ("name", "kind", "min", "max")
+        __slots__ = ("name", "kind", "min", "max", "step", "group", "tolerance")
         NAME_FIELD_NUMBER: _ClassVar[int]
         KIND_FIELD_NUMBER: _ClassVar[int]
         MIN_FIELD_NUMBER: _ClassVar[int]
         MAX_FIELD_NUMBER: _ClassVar[int]
+        STEP_FIELD_NUMBER: _ClassVar[int]
+        GROUP_FIELD_NUMBER: _ClassVar[int]
+        TOLERANCE_FIELD_NUMBER: _ClassVar[int]
         name: str
         kind: str
         min: float
         max: float
-        def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., min: _Optional[float] = ..., max: _Optional[float] = ...) -> None: ...
+        step: float
+        group: str
+        tolerance: float
+        def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., min: _Optional[float] = ..., max: _Optional[float] = ..., step: _Optional[float] = ..., group: _Optional[str] = ..., tolerance: _Optional[float] = ...) -> None: ...
     PARTY_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     party: str

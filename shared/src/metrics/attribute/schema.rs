@@ -55,7 +55,8 @@ pub fn attributes(features: &[FeatureSpec]) -> Vec<Attribute> {
                 FeatureKind::Binary => AttributeKind::Binary,
                 FeatureKind::Numeric | FeatureKind::Ordinal => AttributeKind::Numbers,
             };
-            all.push(Attribute::new(&spec.name, column, kind, (spec.min, spec.max)));
+            let tolerance = spec.tolerance;
+            all.push(Attribute { tolerance, ..Attribute::new(&spec.name, column, kind, (spec.min, spec.max)) });
         }
     }
     for attribute in &mut all {
@@ -68,7 +69,6 @@ pub fn attributes(features: &[FeatureSpec]) -> Vec<Attribute> {
 
 impl Attribute {
     fn new(name: &str, column: usize, kind: AttributeKind, range: (f64, f64)) -> Self {
-        // A tolerance that the schema states belongs here.
         Self { name: name.to_owned(), columns: vec![column], kind, range, tolerance: None }
     }
 
