@@ -15,6 +15,16 @@ use crate::config::ServingPolicy;
 use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, Released};
 use crate::registry::{PublishedModel, Registry};
 
+/// What a policy is made ready for. Each has noise of its own: the live service and the sessions of audits bind a record's share
+/// apart, so that one noise under two shares would tell the noise itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The live service.
+    Service,
+    /// The sessions of audits, all of them alike.
+    Audit,
+}
+
 /// A policy, ready to be applied to the scores of one model.
 #[derive(Debug)]
 pub struct ReadyPolicy {
@@ -150,7 +160,7 @@ impl Policies {
             return Ok(ready.clone());
         }
         self.serving.check_bits(&self.live, model.classes()).map_err(Refusal::precondition)?;
-        let ready = self.prepare(model, &self.live).await.map_err(|refusal| match refusal.kind {
+        let ready = self.prepare(model, &self.live, Purpose::Service).await.map_err(|refusal| match refusal.kind {
             // Not the caller's doing.
             RefusalKind::InvalidArgument => {
                 let message = format!("the coordinator's [defense] does not fit the model in service: {refusal}");
@@ -169,7 +179,12 @@ impl Policies {
     /// # Errors
     /// FAILED_PRECONDITION naming what a defense lacks; PERMISSION_DENIED where a passive party does not grant its
     /// parameters to the coordinator; INVALID_ARGUMENT for parameters that do not fit the model.
-    pub async fn prepare(&self, model: &PublishedModel, policy: &Policy) -> Result<ReadyPolicy, Refusal> {
+    pub async fn prepare(
+        &self,
+        model: &PublishedModel,
+        policy: &Policy,
+        purpose: Purpose,
+    ) -> Result<ReadyPolicy, Refusal> {
         let version = &model.manifest.version;
         let weights = match policy.defenses.iter().find(|defense| defense.needs_passive_weights()) {
             Some(defense) => Some(self.passive_weights(defense.name(), version, model.classes()).await?),
@@ -196,8 +211,13 @@ impl Policies {
         // The text names every parameter: another parameter, other noise.
         let text = policy.to_string();
         // Not the version: the active party moves that at will, by renaming a class.
-        let key = self.secret.key(&model.passive_fingerprint, &text);
-        let (defenses, classes, seed) = (policy.defenses.clone(), model.classes(), key.training_seed());
+        let service = self.secret.key(&model.passive_fingerprint, &text);
+        // What is fitted is the same for both, so that an audit is of the codebook in service.
+        let (defenses, classes, seed) = (policy.defenses.clone(), model.classes(), service.training_seed());
+        let key = match purpose {
+            Purpose::Service => service,
+            Purpose::Audit => self.secret.key(&model.passive_fingerprint, &format!("audit: {text}")),
+        };
         let build = move || {
             let grants = Grants { passive_weights: weights.as_ref(), calibration: calibration.as_ref(), seed };
             Pipeline::build(&defenses, classes, &grants)

@@ -30,7 +30,7 @@ use crate::engine::{Engine, Prediction};
 use crate::import::ImportDriver;
 use crate::ledger::{Derive, LedgerConfig, LedgerError, LedgerMeter};
 use crate::meter::{Meter, tell_model};
-use crate::policy::Policies;
+use crate::policy::{Policies, Purpose};
 use crate::publish::published;
 use crate::registry::{Registry, RegistryError, read_manifest};
 use crate::replicas::Replicas;
@@ -420,7 +420,7 @@ impl Coordinator for Service {
             tracing::warn!(auditor = %auditor, trained, records = ids.len(), "audit session refused: training records");
             return Err(Refusal::precondition(message).into());
         }
-        let ready = self.engine.policies.prepare(&model, &policy).await?;
+        let ready = self.engine.policies.prepare(&model, &policy, Purpose::Audit).await?;
         let contract = ready.pipeline().contract();
         let promise = pb::Promise {
             keeps_arg_max: contract.keeps_arg_max,

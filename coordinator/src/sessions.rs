@@ -15,7 +15,7 @@ use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, Re
 use crate::audit::{Audits, Closed, MAX_BOUND, Session, full, new_name, too_many, unknown};
 use crate::config::AuditPolicy;
 use crate::ledger::LedgerError;
-use crate::policy::{Policies, ReadyPolicy};
+use crate::policy::{Policies, Purpose, ReadyPolicy};
 use crate::registry::PublishedModel;
 use crate::replicas::{Ended, Opened, Replicas, SessionLimits, Spent, StoredSession};
 use crate::share::ShareHash;
@@ -168,7 +168,7 @@ impl Sessions {
         let version = ModelVersion::new(stored.model).map_err(|_| damaged())?;
         let active_party = PartyName::new(stored.active_party).map_err(|_| damaged())?;
         let ids = RecordIds::new(stored.records.lines()).map_err(|_| damaged())?;
-        let policy = policies.prepare(model, &policy).await?;
+        let policy = policies.prepare(model, &policy, Purpose::Audit).await?;
         self.here.enter(name, Session::new(version, active_party, policy, &ids, 0));
         Ok(())
     }

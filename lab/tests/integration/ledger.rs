@@ -4,11 +4,13 @@ use nalgebra::DMatrix;
 use tonic::{Code, Status};
 use vfl_coordinator::config::{Budgets, LedgerValues};
 use vfl_lab::deployment::Deployment;
+use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::{self, RowStatus};
 use vfl_shared::rpc::select_ok;
 use vfl_shared::service::Role;
 use vfl_shared::types::{LogitShare, RecordIds};
 
+use super::defenses::defense;
 use super::support::{Trained, active_client, coordinator_client, spec, test_ids, trained, training_ids};
 
 struct Asked<'a> {
@@ -18,6 +20,15 @@ struct Asked<'a> {
 }
 
 async fn ask(here: &Trained, asked: Asked<'_>) -> Result<Vec<RowStatus>, Status> {
+    let (statuses, release) = answer(here, asked, "").await?;
+    let ok = statuses.iter().filter(|status| **status == RowStatus::Ok).count();
+    let Some(pb::release::Kind::Probabilities(released)) = release.kind else { panic!("no scores") };
+    assert_eq!(released.rows as usize, ok, "a row is released for each row that is granted, and for no other");
+    Ok(statuses)
+}
+
+/// The status of every row, and what is released, in the live service or a session of an audit.
+async fn answer(here: &Trained, asked: Asked<'_>, session: &str) -> Result<(Vec<RowStatus>, pb::Release), Status> {
     let k = here.dataset.class_names().len();
     let request = pb::PredictRequest {
         model_version: here.version.clone(),
@@ -25,14 +36,42 @@ async fn ask(here: &Trained, asked: Asked<'_>) -> Result<Vec<RowStatus>, Status>
         logit_shares: Some(
             LogitShare::new(DMatrix::from_element(k, asked.ids.len(), asked.share)).unwrap().into_wire(),
         ),
-        audit_session: String::new(),
+        audit_session: session.into(),
         request_id: asked.name.into(),
     };
     let answer = coordinator_client(&here.deployment, Role::ActiveParty).predict(request).await?.into_inner();
-    let ok = select_ok(&answer.row_status, asked.ids.len()).unwrap();
-    let Some(pb::release::Kind::Probabilities(released)) = answer.release.unwrap().kind else { panic!("no scores") };
-    assert_eq!(released.rows as usize, ok.len(), "a row is released for each row that is granted, and for no other");
-    Ok(answer.row_status.iter().map(|s| RowStatus::try_from(*s).unwrap()).collect())
+    select_ok(&answer.row_status, asked.ids.len()).unwrap();
+    let statuses = answer.row_status.iter().map(|s| RowStatus::try_from(*s).unwrap()).collect();
+    Ok((statuses, answer.release.unwrap()))
+}
+
+/// The live service and the sessions of audits bind a record's share apart. One noise under two shares would tell the noise: behind a
+/// share that decides the label the score is known.
+#[tokio::test(flavor = "multi_thread")]
+async fn audits_draw_noise_of_their_own_alike_in_every_session() {
+    let mut here = trained(1, 2, 1).await;
+    let ids = test_ids(&here.dataset, 0, 100);
+    for (policy, is_drawn) in [("gaussian_noise (sigma = 0.1)", true), ("codebook (size = 16)", false)] {
+        here = here.again(|spec| spec.defenses = defense(policy)).await;
+        let asked = || Asked { ids: &ids, share: 0.5, name: "" };
+        let (statuses, live) = answer(&here, asked(), "").await.unwrap();
+        assert!(statuses.iter().all(|status| *status == RowStatus::Ok), "{policy}");
+        let mut audited = Vec::new();
+        for _ in 0..2 {
+            let request = pb::OpenAuditRequest {
+                model_version: here.version.clone(),
+                policy: Some((&policy.parse::<Policy>().unwrap()).into()),
+                ids: Some((&ids).into()),
+                active_party: "active".into(),
+            };
+            let mut auditor = coordinator_client(&here.deployment, Role::Auditor);
+            let opened = auditor.open_audit(request).await.unwrap().into_inner();
+            audited.push(answer(&here, asked(), &opened.audit_session).await.unwrap().1);
+        }
+        assert_eq!(audited[0], audited[1], "{policy}");
+        assert_eq!(live != audited[0], is_drawn, "{policy}");
+    }
+    here.deployment.stop().await.unwrap();
 }
 
 async fn ledger(here: &Trained, role: Role, party: &str) -> Result<pb::DescribeLedgerResponse, Status> {
