@@ -15,6 +15,7 @@ mod played;
 mod policy;
 mod request;
 mod round;
+mod schema;
 mod scoring;
 mod subject;
 mod survey;
@@ -29,7 +30,7 @@ use behind::Behind;
 use findings::knowledge;
 use request::Spec;
 use scoring::Scorings;
-use subject::Subject;
+use subject::{Subject, unless_stopped};
 use without::Without;
 
 pub use findings::Findings;
@@ -37,6 +38,7 @@ pub use helped::informed_attacks;
 pub use model::{Model, Training};
 pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
 pub use policy::facts;
+pub(crate) use schema::settings as schema_settings;
 pub use scoring::DEFAULT_METRICS;
 pub(crate) use survey::{Left, Said, Standing, said, standing};
 
@@ -72,9 +74,12 @@ pub async fn run_unless_stopped(
     stop: &CancellationToken,
     mut on_stage: impl FnMut(usize, usize, &str),
 ) -> Result<Findings, Refusal> {
-    let subject = Subject::reach(targets, plan, stop).await?;
-    let opened = Scorings::open(targets, &subject.model, &plan.ids, "audited");
-    let mut scorings = subject.unless_stopped(opened).await?;
+    let coordinator = client::Coordinator::new(&targets.credentials, &targets.coordinator)?;
+    let model = coordinator.describe().await?;
+    let mut scorings = unless_stopped(stop, Scorings::open(targets, &model, &plan.ids, "audited")).await?;
+    // The schema's grid is told as the schema, not number by number.
+    let (knows, plan) = (plan.knows(), &schema::known(&scorings.features(), plan)?);
+    let subject = Subject::new(targets, (plan, knows), coordinator, model, stop)?;
     let shown = scorings.shown();
     let adversaries = Adversaries::of(plan, &shown);
     let plays = !adversaries.policies().is_empty() && played::plays(&subject, &scorings);

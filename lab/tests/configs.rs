@@ -216,6 +216,8 @@ fn help_that_an_attack_needs_is_named_with_it() {
     };
     assert_eq!(check("", "rcc1"), Ok(()));
     assert_eq!(check("max_added_risk = 0.1\nmax_exact_share = 1\nmax_exact = 0", "rcc1"), Ok(()));
+    assert_eq!(check("features = \"nothing\"\nmax_bits = 4", "rcc1"), Ok(()));
+    assert_eq!(check("features = { step = 0.5, groups = \"0-1\" }", "rcc1"), Ok(()));
     assert_eq!(check("auxiliary_ids = \"data/known.ids\"", "shadow_model"), Ok(()));
     let second = "[[passive_parties]]\nname = \"passive-2\"\naddress = \"h:1\"\n[[passive_parties]]";
     let two = text.replace("[[passive_parties]]", second).replace("seed = 7", "seed = 7\ncolluding = [\"passive-2\"]");
@@ -231,6 +233,10 @@ fn help_that_an_attack_needs_is_named_with_it() {
         ("max_added_risk = 1.5", "rcc1", "max_added_risk is 1.5; give a number from 0 to 1"),
         ("max_exact_share = nan", "rcc1", "max_exact_share is NaN"),
         ("max_exact = -1", "rcc1", "max_exact is -1"),
+        ("max_bits = 0", "rcc1", "max_bits is 0; give a number of bits above 0"),
+        ("features = \"all\"", "rcc1", "\"all\" is no word for it; say \"nothing\""),
+        ("features = 3", "rcc1", "`features` takes the word \"nothing\" or a table of settings"),
+        ("features = { colour = 3 }", "rcc1", "`colour` is nothing that is known of features"),
     ] {
         let refused = check(lines, attack).unwrap_err();
         assert!(refused.contains(says), "{lines}, {attack}: {refused}");

@@ -43,6 +43,7 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
         privacy: None,
         private_trainings: Vec::new(),
         known_records: 0,
+        schema: true,
         records,
         metrics: None,
         thresholds: Thresholds::default(),

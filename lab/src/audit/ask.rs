@@ -92,7 +92,7 @@ impl Ask {
         let Attacked { accuracy, results, used, said } =
             attack(subject, self.request, (&self.names, controls), scorings, on_stage).await?;
         let mut threat_model = used.threat_model(self.defense, parameters);
-        threat_model.features = subject.plan.knows();
+        threat_model.features = subject.knows.clone();
         match self.helper {
             Helper::Nobody => {}
             Helper::KnownMoments { .. } => threat_model.known_records = used.auxiliary_records,

@@ -1,6 +1,7 @@
 //! The errors of several passive parties as one figure.
 
-use vfl_shared::numerics::three_significant_digits;
+use vfl_shared::metrics::{Attribute, AttributeFigures};
+use vfl_shared::numerics::{three_significant_digits, two_sided_normal};
 
 use super::told::{ErrorsTold, GainTold};
 use crate::report::{AddedRisk, Errors, Halves, MetricFigure, PartyError, PartyFigure};
@@ -26,6 +27,20 @@ pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
     }
     let part = |(party, e): &(String, ErrorsTold)| PartyError { party: party.clone(), mse: e.mse, sigma: e.sigma };
     errors.with_parties(parties.iter().map(part).collect())
+}
+
+/// The figures of an attribute with noise, whose interval holds together with those of `all` attributes in 95 of 100 scorings
+/// (Bonferroni). `None` without noise.
+pub(super) fn together(
+    attribute: &Attribute,
+    attack: &ErrorsTold,
+    control: &ErrorsTold,
+    all: usize,
+) -> Option<AttributeFigures> {
+    let z = two_sided_normal(0.05 / all.max(1) as f64);
+    let (attack, control) =
+        ((&attack.by_feature[..], attack.sigma_by_feature?), (&control.by_feature[..], control.sigma_by_feature?));
+    Some(AttributeFigures::of_noised(attribute, attack, control, z))
 }
 
 /// What an attack on the features of several parties adds to its control, whose name is `control`. `gains` has what each party says, in
@@ -116,10 +131,43 @@ fn joint_metrics(parties: &[(String, ErrorsTold)]) -> Vec<MetricFigure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha20Rng;
+    use rand_distr::StandardNormal;
+    use vfl_shared::data::FeatureSpec;
+    use vfl_shared::metrics::attributes;
 
     fn told(party: &str, mse: f64, features: usize) -> (String, ErrorsTold) {
         let by_feature = vec![mse; features];
         (party.into(), ErrorsTold { mse, by_feature, sigma: None, sigma_by_feature: None, metrics: Vec::new() })
+    }
+
+    /// Three parties with five attributes each, none of which the attack tells anything of: among the intervals of all fifteen one claims
+    /// a leak in at most 5 of 100 audits. Those of each party by itself do in 7.
+    #[test]
+    fn intervals_of_several_parties_hold_together() {
+        let schema = attributes(&(0..5).map(|i| FeatureSpec::numeric(format!("x{i}"), 0.0, 1.0)).collect::<Vec<_>>());
+        let mut rng = ChaCha20Rng::seed_from_u64(11);
+        let (sigma, audits) = (0.002, 4000);
+        let mut errors = || {
+            let by_feature = (0..5).map(|_| 0.04 + sigma * rng.sample::<f64, _>(StandardNormal)).collect();
+            ErrorsTold { mse: 0.04, by_feature, sigma: None, sigma_by_feature: Some(sigma), metrics: Vec::new() }
+        };
+        let mut leaks = [0; 2];
+        for _ in 0..audits {
+            let told: Vec<_> = (0..3).map(|_| (errors(), errors())).collect();
+            for (leaks, all) in leaks.iter_mut().zip([15, 5]) {
+                let low =
+                    |told: &(ErrorsTold, ErrorsTold), of: &Attribute| together(of, &told.0, &told.1, all)?.removed?.low;
+                let claims = |told: &(ErrorsTold, ErrorsTold)| schema.iter().any(|of| low(told, of).unwrap() > 0.0);
+                *leaks += usize::from(told.iter().any(claims));
+            }
+        }
+        // Half of what the two-sided intervals miss is a leak.
+        let rate = leaks.map(|leaks| leaks as f64 / f64::from(audits));
+        assert!(rate[0] < 0.035 && rate[1] > 0.05, "{rate:?}");
+        let exact = ErrorsTold { sigma_by_feature: None, ..errors() };
+        assert!(together(&schema[0], &exact, &exact, 15).is_none());
     }
 
     /// Two parties: the figure is that of all features together, and the interval holds it.

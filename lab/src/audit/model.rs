@@ -44,14 +44,3 @@ pub struct Training {
     /// The parameters came from files.
     pub imported: bool,
 }
-
-/// A feature as its owner describes it in public.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Feature {
-    /// Its name.
-    pub(crate) name: String,
-    /// numeric, binary, ordinal or categorical.
-    pub(crate) kind: String,
-    /// The declared range that is put on [0, 1].
-    pub(crate) range: (f64, f64),
-}

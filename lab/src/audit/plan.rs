@@ -29,8 +29,10 @@ pub struct Plan {
     /// The attacks that take a release for the true scores. `agnostic` stands apart: it is run once on the records without
     /// asking for any of them, and once having asked for some without a defense.
     pub attacks: Vec<AttackConfig>,
-    /// What every adversary knows of the passive features beside [0, 1]: settings that all attacks take.
+    /// What every adversary knows of the passive features beside [0, 1] and the schema: settings that all attacks take.
     pub features: Settings,
+    /// Whether every adversary knows the passive parties' public schema.
+    pub schema: bool,
     /// Records of the training, at least 100, which `agnostic` is run on as well; no score of them is asked for.
     pub training_ids: Option<RecordIds>,
     /// Whether each policy also meets an adversary that knows it.
@@ -58,6 +60,7 @@ impl Plan {
             policies,
             attacks,
             features: Settings::default(),
+            schema: true,
             training_ids: None,
             aware: false,
             queries: 1,
@@ -68,9 +71,16 @@ impl Plan {
         }
     }
 
+    /// Whether it states ranges of its own. Whoever does knows better than the schema.
+    pub(super) fn ranges(&self) -> bool {
+        self.features.pairs().any(|(key, _)| key == "lower" || key == "upper")
+    }
+
     /// What every adversary knows of the passive features, in words.
     pub(super) fn knows(&self) -> Vec<String> {
-        self.features.pairs().map(|(key, value)| format!("{key} = {value}")).collect()
+        let schema = (self.schema && !self.ranges()).then(|| "the public schema".to_owned());
+        let stated = self.features.pairs().map(|(key, value)| format!("{key} = {value}"));
+        schema.into_iter().chain(stated).collect()
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn audit(
     let classes = subject.model.class_names.len();
     let records = subject.plan.ids.len();
     let [party] = scorings.parties() else { return Err(Refusal::internal("one passive party plays, not several")) };
-    let unknowns = party.features();
+    let unknowns = party.features().len();
     let status = Status::Posterior { rank: classes.saturating_sub(1).min(unknowns), unknowns };
     let name = party.name().to_owned();
     let mut scored = party.score_played(told, needs().parts).await?;

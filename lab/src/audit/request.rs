@@ -6,6 +6,7 @@ use vfl_shared::types::{ModelVersion, RecordIds};
 
 use super::plan::Plan;
 use super::policy::zero_floor;
+use super::schema::GRID;
 
 /// Attacks on a set of records.
 #[derive(Clone)]
@@ -49,7 +50,12 @@ pub(super) struct Spec {
 impl Spec {
     /// An attack with what is known of the features, then its own settings.
     pub(super) fn of(attack: &AttackConfig, plan: &Plan) -> Self {
-        let all = plan.features.pairs().chain(attack.settings().pairs());
+        // The schema's grid is in shares of its own ranges, and of the features of all parties.
+        let own = attack.settings();
+        let ranges = own.pairs().any(|(key, _)| key == "lower" || key == "upper");
+        let apart = plan.schema && (ranges || attack.method() == Method::Coalition);
+        let known = plan.features.pairs().filter(|(key, _)| !(apart && GRID.contains(key)));
+        let all = known.chain(own.pairs());
         let settings = all.map(|(key, value)| (key.to_owned(), value.to_string())).collect();
         Self { method: attack.method(), settings }
     }

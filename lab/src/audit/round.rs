@@ -1,11 +1,11 @@
 //! The attacks of one request, scored.
 
-use vfl_shared::metrics::AttributeFigures;
+use vfl_shared::metrics::{AttributeFigures, attributes as of_schema};
 use vfl_shared::rpc::{Refusal, require};
 
 use super::client::{Control, Estimates, Told};
 use super::found::{Found, NotRun, Rebuilt};
-use super::joint::{added_risk, joint};
+use super::joint::{added_risk, joint, together};
 use super::scoring::{Party, Scorings};
 use super::told::ErrorsTold;
 use crate::report::{AttackResult, AttributeResult, Status};
@@ -168,13 +168,14 @@ impl Round {
             gains.push(scored.gains.pop().flatten());
             attributes.extend(by_attribute(party, scored.attributes.pop()));
             controls.extend(scored.control.take().map(|told| (party.name().to_owned(), told)));
-            values += records * party.features() as u64;
+            values += records * party.features().len() as u64;
             clipped.iter_mut().zip(&scored.clipped).for_each(|(sum, c)| *sum += c);
             let at = scored.best.filter(|best| *best < self.waiting.len());
             best.push(at.ok_or_else(|| Refusal::internal(format!("{} named no best candidate", party.peer())))?);
             told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
         }
         self.tell_control(&controls);
+        widen(&mut attributes, scorings, &told, &controls);
         let added = self.control.as_ref().map(|c| added_risk(&c.name, &told, &controls, &gains));
         let waiting = std::mem::take(&mut self.waiting);
         let all: Vec<String> =
@@ -199,6 +200,32 @@ impl Round {
         let mixed = AttackResult::ran(mixed.join(", "), status, joint(&told));
         self.results.push(mixed.with_added_risk(added).with_attributes(attributes));
         Ok(())
+    }
+}
+
+/// The intervals of a party with noise hold together over its own attributes: those of several parties are made to hold together over
+/// the attributes of all.
+fn widen(
+    attributes: &mut [AttributeResult],
+    scorings: &mut Scorings,
+    told: &[(String, ErrorsTold)],
+    controls: &[(String, ErrorsTold)],
+) {
+    let schemas: Vec<_> = scorings.parties().iter().map(|p| (p.name().to_owned(), of_schema(p.features()))).collect();
+    if schemas.len() < 2 {
+        return;
+    }
+    let all: usize = schemas.iter().map(|(_, attributes)| attributes.len()).sum();
+    for (party, schema) in &schemas {
+        let of =
+            |errors: &[(String, ErrorsTold)]| errors.iter().find(|(name, _)| name == party).map(|(_, e)| e.clone());
+        let (Some(attack), Some(control)) = (of(told), of(controls)) else { continue };
+        for result in attributes.iter_mut().filter(|result| result.party == *party) {
+            let attribute = schema.iter().find(|attribute| attribute.name == result.figures.attribute);
+            if let Some(figures) = attribute.and_then(|attribute| together(attribute, &attack, &control, all)) {
+                result.figures = figures;
+            }
+        }
     }
 }
 

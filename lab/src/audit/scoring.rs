@@ -3,6 +3,7 @@
 //! Parties that trust the auditor tell every attack's errors, one scoring each. If one of them adds noise, the audit is frugal: the attacks
 //! of one session are the candidates of one scoring, and what is told is which of them came out best, and its error.
 
+use vfl_shared::data::FeatureSpec;
 use vfl_shared::metrics::{AttackAccuracy, Correlation, Metric};
 use vfl_shared::model::Combiner;
 use vfl_shared::rpc::{Refusal, RefusalKind, require};
@@ -10,7 +11,7 @@ use vfl_shared::service::{Credentials, Peer};
 use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::{ModelVersion, RecordIds};
 
-use super::client::{Control, Estimates, Opened, Question, Scored, Scoring, Told};
+use super::client::{Control, Estimates, Opened, Question, Scored, Scoring, Told, features};
 use super::joint::joint;
 use super::model::Model;
 use super::plan::Targets;
@@ -21,6 +22,8 @@ use crate::report::{Baselines, ScoringFacts, ScoringMode};
 pub(super) struct Party {
     scoring: Scoring,
     opened: Opened,
+    /// Its features, as its public schema describes them.
+    features: Vec<FeatureSpec>,
     /// What one part of a scoring may cost, in noised mode.
     part: Option<f64>,
     /// The metrics that every scoring asks for.
@@ -40,9 +43,13 @@ impl Party {
         version: &ModelVersion,
         ids: &RecordIds,
     ) -> Result<Self, Refusal> {
+        let features = features(credentials, peer).await?;
         let (scoring, opened) = Scoring::open(credentials, peer, version, ids).await?;
+        if !features.iter().map(|f| &f.name).eq(&opened.feature_names) {
+            return Err(Refusal::internal(format!("{peer} describes other features than it scores")));
+        }
         let left = opened.rho_left;
-        Ok(Self { scoring, opened, part: None, metrics: Vec::new(), spent: 0.0, left, guesses: None })
+        Ok(Self { scoring, opened, features, part: None, metrics: Vec::new(), spent: 0.0, left, guesses: None })
     }
 
     /// Its name.
@@ -55,9 +62,9 @@ impl Party {
         self.scoring.peer()
     }
 
-    /// Number of its features.
-    pub(super) fn features(&self) -> usize {
-        self.opened.feature_names.len()
+    /// Its features, as its public schema describes them.
+    pub(super) fn features(&self) -> &[FeatureSpec] {
+        &self.features
     }
 
     fn noised(&self) -> bool {
@@ -143,7 +150,7 @@ impl Party {
     /// What guessing ½, and the column mean, achieves on `records` records: told by the opening, or asked for.
     async fn guess(&mut self, records: usize) -> Result<(), Refusal> {
         let (half, column_mean) = if self.noised() || !self.metrics.is_empty() {
-            self.upload(Estimates::halves(records, self.features())).await;
+            self.upload(Estimates::halves(records, self.features().len())).await;
             let mut scored = self.score(Told::All, Control::ColumnMean, BASELINES).await?;
             (scored.errors.pop(), scored.control)
         } else {
@@ -222,6 +229,15 @@ impl Scorings {
     /// The party under attack, if there is one alone.
     pub(super) fn only_party(&self) -> Option<&Party> {
         if let [party] = self.parties.as_slice() { Some(party) } else { None }
+    }
+
+    /// The features of all parties under attack side by side. Groups carry the name of their party: those of two are different.
+    pub(super) fn features(&self) -> Vec<FeatureSpec> {
+        let of_party = |party: &Party, f: &FeatureSpec| {
+            let group = f.group.as_ref().map(|group| format!("{}: {group}", party.name()));
+            FeatureSpec { group, ..f.clone() }
+        };
+        self.parties.iter().flat_map(|party| party.features.iter().map(move |f| of_party(party, f))).collect()
     }
 
     /// How many records there are.

@@ -14,6 +14,8 @@ use super::request::{Request, Spec};
 pub(super) struct Subject<'a> {
     /// What to audit.
     pub(super) plan: &'a Plan,
+    /// What every adversary knows of the passive features, in words.
+    pub(super) knows: Vec<String>,
     /// Whom to ask.
     pub(super) targets: &'a Targets,
     /// The coordinator.
@@ -27,19 +29,19 @@ pub(super) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Asks the coordinator which model is in service.
+    /// The model that the coordinator describes, with the plan of its audit.
     ///
     /// # Errors
-    /// [`Refusal`] for a malformed address, or naming the coordinator.
-    pub(super) async fn reach(
+    /// [`Refusal`] for a malformed address of the active party.
+    pub(super) fn new(
         targets: &'a Targets,
-        plan: &'a Plan,
+        (plan, knows): (&'a Plan, Vec<String>),
+        coordinator: Coordinator,
+        model: Model,
         stop: &'a CancellationToken,
     ) -> Result<Self, Refusal> {
-        let coordinator = Coordinator::new(&targets.credentials, &targets.coordinator)?;
         let active = ActiveParty::new(&targets.credentials, &targets.active)?;
-        let model = coordinator.describe().await?;
-        Ok(Self { plan, targets, coordinator, active, model, stop })
+        Ok(Self { plan, knows, targets, coordinator, active, model, stop })
     }
 
     /// Work that is given up as soon as the audit is stopped. Whatever it leaves open, the caller closes.
@@ -47,8 +49,7 @@ impl<'a> Subject<'a> {
     /// # Errors
     /// ABORTED if the audit is stopped; otherwise those of the work.
     pub(super) async fn unless_stopped<T>(&self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
-        let stopped = || Err(Refusal::new(RefusalKind::Aborted, "the audit was stopped"));
-        self.stop.run_until_cancelled(work).await.unwrap_or_else(stopped)
+        unless_stopped(self.stop, work).await
     }
 
     /// Opens a session about records, behind a policy.
@@ -72,4 +73,16 @@ impl<'a> Subject<'a> {
             colluders: Vec::new(),
         }
     }
+}
+
+/// Work that is given up as soon as `stop` is cancelled.
+///
+/// # Errors
+/// ABORTED once it is; otherwise those of the work.
+pub(super) async fn unless_stopped<T>(
+    stop: &CancellationToken,
+    work: impl Future<Output = Result<T, Refusal>>,
+) -> Result<T, Refusal> {
+    let stopped = || Err(Refusal::new(RefusalKind::Aborted, "the audit was stopped"));
+    stop.run_until_cancelled(work).await.unwrap_or_else(stopped)
 }

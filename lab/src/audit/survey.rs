@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use vfl_coordinator::ledger::Summary;
+use vfl_shared::data::FeatureSpec;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::{Peer, check_health};
 use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::RecordIds;
 
 use super::client::{Coordinator, Scoring, features};
-use super::model::{Feature, Model};
+use super::model::Model;
 use super::plan::Targets;
 
 /// How the parties stand.
@@ -24,7 +25,7 @@ pub(crate) struct Standing {
     /// Whether the active party answers.
     pub(crate) active: Result<(), Refusal>,
     /// The passive parties in the order of the targets: their features if they answer.
-    pub(crate) passive: Vec<(Peer, Result<Vec<Feature>, Refusal>)>,
+    pub(crate) passive: Vec<(Peer, Result<Vec<FeatureSpec>, Refusal>)>,
 }
 
 /// Asks all parties at once how they stand; none has longer than `patience`.

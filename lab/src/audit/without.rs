@@ -89,7 +89,7 @@ impl Without<'_> {
         let attacked = attack(self.subject, request, (&[], 0), scorings, |_, _| ());
         let Attacked { results, used, said, .. } = self.subject.unless_stopped(attacked).await?;
         let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
-        threat_model.features = self.subject.plan.knows();
+        threat_model.features = self.subject.knows.clone();
         threat_model.observations = match observed {
             0 => Observations::NoScore,
             records => Observations::ScoresOfSome { records },

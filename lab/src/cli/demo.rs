@@ -60,6 +60,10 @@ pub struct DemoArgs {
     /// scores add to what this adversary can estimate without scores. 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
     known_records: usize,
+    /// What adversaries know of the passive features: their public schema (kinds, ranges, steps, one-hot groups), or nothing beside the
+    /// range from 0 to 1, as in the papers.
+    #[arg(long, value_name = "WHAT", default_value = SCHEMA, value_parser = [SCHEMA, "nothing"])]
+    features: String,
     #[command(flatten)]
     model: ModelArgs,
     /// Epochs of training at most. Default 150, with --privacy-noise 10: each epoch costs privacy.
@@ -121,6 +125,9 @@ pub struct DemoArgs {
 /// Epochs and records of a batch with privacy: the noise of an update is that of the sum, so that large batches have less of it.
 const PRIVATE: (u32, u32) = (10, 512);
 
+/// The public schema, as what adversaries know.
+const SCHEMA: &str = "schema";
+
 /// Each is a deployment, a training and an audit of its own.
 const MOST_PRIVATE: usize = 8;
 
@@ -130,6 +137,7 @@ impl Default for DemoArgs {
             data: DataArgs::default(),
             records: DEFAULT_RECORDS,
             known_records: DEFAULT_KNOWN_RECORDS,
+            features: SCHEMA.into(),
             model: ModelArgs::default(),
             epochs: None,
             privacy_noise: None,
@@ -267,6 +275,7 @@ impl DemoArgs {
             private_trainings,
             records: self.records,
             known_records: self.known_records,
+            schema: self.features == SCHEMA,
             policies,
             transform,
             training_transform,

@@ -32,9 +32,10 @@ pub struct AuditConfig {
     pub(crate) seed: u64,
     /// Attacks by name, or tables with a `name` and settings.
     pub(crate) attacks: Vec<AttackConfig>,
-    /// What every adversary knows of the passive features: `binary = "all"`, `levels`, `lower`, `upper`, `discrete`.
+    /// What every adversary knows of the passive features beside their public schema: `binary = "all"`, `levels`, `lower`, `upper`,
+    /// `discrete`, `step`, `groups`, `width`. `"nothing"`: not even the schema.
     #[serde(default)]
-    pub(crate) features: BTreeMap<String, toml::Value>,
+    pub(crate) features: ConfiguredFeatures,
     pub(crate) tls: TlsFiles,
     pub(crate) coordinator: PeerAddress,
     pub(crate) active_party: PeerAddress,
@@ -66,6 +67,57 @@ pub struct AuditConfig {
     pub(crate) max_exact_share: Option<f64>,
     /// As `--max-exact`.
     pub(crate) max_exact: Option<f64>,
+    /// As `--max-bits`.
+    pub(crate) max_bits: Option<f64>,
+}
+
+/// What a config file says of the features.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "`features` takes the word \"nothing\" or a table of settings")]
+pub(crate) enum ConfiguredFeatures {
+    /// A word for all of it.
+    Word(String),
+    /// Settings beside the schema.
+    Settings(BTreeMap<String, toml::Value>),
+}
+
+impl Default for ConfiguredFeatures {
+    fn default() -> Self {
+        Self::Settings(BTreeMap::new())
+    }
+}
+
+impl ConfiguredFeatures {
+    /// The word of a file for the adversary that knows no schema.
+    const NOTHING: &'static str = "nothing";
+
+    /// Whether every adversary knows the public schema.
+    fn schema(&self) -> bool {
+        matches!(self, Self::Settings(_))
+    }
+
+    /// The settings beside the schema.
+    fn settings(&self) -> Result<Settings, String> {
+        let stated = match self {
+            Self::Word(word) if word == Self::NOTHING => return Ok(Settings::default()),
+            Self::Word(word) => {
+                return Err(format!(
+                    "features: {word:?} is no word for it; say \"{}\" or name settings under [features]",
+                    Self::NOTHING
+                ));
+            }
+            Self::Settings(stated) => stated,
+        };
+        let features: Vec<(&str, String)> = stated.iter().map(|(key, v)| (key.as_str(), scalar(v))).collect();
+        if let Some((key, _)) = features.iter().find(|(key, _)| !StatedKnowledge::is_setting(key)) {
+            return Err(format!(
+                "features: `{key}` is nothing that is known of features; there are: lower, upper, binary, levels, discrete, step, groups, \
+                 width"
+            ));
+        }
+        let features = Settings::read(features.iter().map(|(key, value)| (*key, value.as_str())));
+        features.map_err(|e| format!("features: {e}"))
+    }
 }
 
 /// A scalar as text; anything else as it is written, which no setting takes.
@@ -84,8 +136,8 @@ fn yes() -> bool {
 impl AuditConfig {
     /// The thresholds that it names, not yet checked.
     fn thresholds(&self) -> Thresholds {
-        let Self { max_added_risk, max_exact_share, max_exact, .. } = *self;
-        Thresholds { max_added_risk, max_exact_share, max_exact }
+        let Self { max_added_risk, max_exact_share, max_exact, max_bits, .. } = *self;
+        Thresholds { max_added_risk, max_exact_share, max_exact, max_bits }
     }
 
     /// What it says of the features, and its policies; there must be an attack and a policy.
@@ -93,14 +145,7 @@ impl AuditConfig {
     /// # Errors
     /// Which name or policy is wrong, and how to mend it.
     pub fn check(&self) -> Result<(Settings, Vec<Policy>), String> {
-        let features: Vec<(&str, String)> = self.features.iter().map(|(key, v)| (key.as_str(), scalar(v))).collect();
-        if let Some((key, _)) = features.iter().find(|(key, _)| !StatedKnowledge::is_setting(key)) {
-            return Err(format!(
-                "features: `{key}` is nothing that is known of features; there are: lower, upper, binary, levels, discrete"
-            ));
-        }
-        let features = Settings::read(features.iter().map(|(key, value)| (*key, value.as_str())));
-        let features = features.map_err(|e| format!("features: {e}"))?;
+        let features = self.features.settings()?;
         let mut policies: Vec<Policy> = self.defenses.iter().cloned().map(Policy::of).collect();
         for text in &self.policies {
             policies.push(text.parse().map_err(|e| format!("policies: {e}"))?);
@@ -196,6 +241,7 @@ impl Audited {
             max_added_risk: thresholds.max_added_risk.or(configured.max_added_risk),
             max_exact_share: thresholds.max_exact_share.or(configured.max_exact_share),
             max_exact: thresholds.max_exact.or(configured.max_exact),
+            max_bits: thresholds.max_bits.or(configured.max_bits),
         };
         let thresholds = thresholds.checked().map_err(CliError::Input)?;
         // Whether a party answers with noise, and which metrics it would refuse, is not known yet.
@@ -205,6 +251,7 @@ impl Audited {
             policies,
             attacks: v.attacks.clone(),
             features,
+            schema: v.features.schema(),
             training_ids,
             aware: v.aware,
             queries: v.queries,

@@ -73,6 +73,9 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     if plan.known_records != DEFAULT_KNOWN_RECORDS {
         command.push_str(&format!(" --known-records {}", plan.known_records));
     }
+    if !plan.schema {
+        command.push_str(" --features nothing");
+    }
     command
 }
 

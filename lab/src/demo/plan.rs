@@ -31,6 +31,8 @@ pub struct DemoPlan {
     /// Records that a further adversary knows whole: this many test records that are not attacked, as many as there are. 0 leaves it
     /// out, as transforms do.
     pub known_records: usize,
+    /// Whether adversaries know the public schema of the passive features: kinds, ranges, steps, groups.
+    pub schema: bool,
     /// The policies audited; each also meets an adversary that knows it.
     pub policies: Vec<Policy>,
     /// The transform under which passive parties release their parameters; `none` is the true ones.

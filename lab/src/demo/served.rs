@@ -92,6 +92,7 @@ impl Served {
         let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed).collect();
         Plan {
             aware: true,
+            schema: plan.schema,
             metrics: plan.metrics.clone(),
             help: audit::Help { auxiliary_ids: known, ..Default::default() },
             ..Plan::of(self.audited(), plan.policies.clone(), attacks, plan.seed)

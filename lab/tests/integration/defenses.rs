@@ -134,6 +134,7 @@ async fn audits(here: &Trained, policies: &[&str], queries: u32) -> Vec<Audit> {
         policies: policies.iter().map(|p| p.parse().unwrap()).collect(),
         attacks: vec![Method::ClampedHalfStar.into()],
         features: Default::default(),
+        schema: true,
         aware: true,
         queries,
         rho: None,
@@ -210,7 +211,9 @@ async fn the_threat_model_is_what_the_attacks_used() {
     for (audits, (text, (observations, shares))) in found.chunks(2).zip(cases) {
         let [unknown, known] = audits else { panic!("{text}: two audits") };
         println!("{text}: {}", known.threat_model.phrases().join(", "));
-        assert_eq!(unknown.threat_model, ThreatModel::white_box(DefenseKnowledge::Unknown), "{text}");
+        let mut white_box = ThreatModel::white_box(DefenseKnowledge::Unknown);
+        white_box.features = vec!["the public schema".to_owned()];
+        assert_eq!(unknown.threat_model, white_box, "{text}");
         assert_eq!(
             (known.threat_model.defense, known.threat_model.shares),
             (DefenseKnowledge::Known, shares),

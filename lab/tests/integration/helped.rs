@@ -388,10 +388,13 @@ async fn what_is_known_of_the_features_reaches_the_attacks() {
         let count = error * RECORDS as f64;
         assert!((count - count.round()).abs() < 1e-9, "{error}");
     }
-    assert!(plain.threat_model.features.is_empty());
-    assert_eq!(informed.threat_model.features, ["binary = all"]);
+    assert_eq!(plain.threat_model.features, ["the public schema"]);
+    assert_eq!(informed.threat_model.features, ["the public schema", "binary = all"]);
     let phrases = informed.threat_model.phrases();
-    assert!(phrases.iter().any(|p| p == "knows of the passive features: binary = all"), "{phrases:?}");
+    assert!(
+        phrases.iter().any(|p| p == "knows of the passive features: the public schema, binary = all"),
+        "{phrases:?}"
+    );
     here.deployment.stop().await.unwrap();
 }
 

@@ -11,6 +11,7 @@ mod fuzz;
 mod helped;
 mod inference;
 mod informed;
+mod lattice;
 mod ledger;
 mod metrics;
 mod moments;

@@ -194,6 +194,7 @@ fn plan(here: &Trained, names: Option<&[&str]>) -> Plan {
         policies: ["none", "class_label"].map(|p| p.parse::<Policy>().unwrap()).into(),
         attacks: vec![Method::Half.into(), Method::LeastSquares.into()],
         features: Default::default(),
+        schema: true,
         seed: 11,
     }
 }

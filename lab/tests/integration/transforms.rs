@@ -327,6 +327,7 @@ async fn audit(here: &Trained, records: usize, attacks: &[Method], aware: bool) 
         policies: vec![Policy::default()],
         attacks: attacks.iter().copied().map(Into::into).collect(),
         features: Default::default(),
+        schema: true,
         seed: 11,
     };
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap()

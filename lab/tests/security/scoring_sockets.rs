@@ -208,6 +208,7 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
         policies: ["none", "class_label"].map(|p| p.parse().unwrap()).into(),
         attacks: [Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2].map(Into::into).to_vec(),
         features: Default::default(),
+        schema: true,
         seed: 11,
     };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
@@ -307,6 +308,7 @@ async fn an_audit_with_noise_buys_metrics_from_the_budget() {
         policies: vec!["none".parse().unwrap()],
         attacks: vec![Method::LeastSquares.into(), Method::HalfStar.into()],
         features: Default::default(),
+        schema: true,
         seed: 11,
     };
     let refused = Plan { metrics: Some(metrics_named(["values_within", "correlation"]).unwrap()), ..plan.clone() };

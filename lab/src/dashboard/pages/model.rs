@@ -136,11 +136,12 @@ fn features(standing: &Standing) -> Markup {
                             summary { h3 { (said(peer.name.as_str())) ", " (counted(features.len(), "feature")) } }
                             (scroll(&format!("Features of {}", peer.name), &html! {
                                 table {
-                                    thead { tr { th scope="col" { "feature" } th scope="col" { "kind" } th scope="col" { "declared range" } } }
+                                    thead { tr { th scope="col" { "feature" } th scope="col" { "kind" } th scope="col" { "declared range" } th scope="col" { "step" } } }
                                     tbody { @for feature in features { tr {
                                         th scope="row" { (said(&feature.name)) }
-                                        td { (said(&feature.kind)) }
-                                        td class="n" { (feature.range.0) " to " (feature.range.1) }
+                                        td { (feature.kind) }
+                                        td class="n" { (feature.min) " to " (feature.max) }
+                                        td class="n" { @if let Some(step) = feature.step { (step) } }
                                     } } }
                                 }
                             }))

@@ -1,0 +1,65 @@
+//! The adversary that decodes scores to the grid of the passive features, over the sockets: with the parties' schema, with one that
+//! names no step, and without any.
+
+use vfl_active_party::attack::Method;
+use vfl_lab::audit::{self, Plan};
+use vfl_lab::deployment::{Deployment, DeploymentSpec};
+use vfl_lab::report::Outcome;
+use vfl_shared::data::{
+    Dataset, DatasetName, DatasetSpec, FeatureSchema, FeatureSpec, FeatureStore, FeatureTable, VerticalSplit, load,
+};
+use vfl_shared::types::PartyName;
+
+use super::support::{config, spec, test_ids, training_ids};
+
+const RECORDS: usize = 100;
+
+/// Two passive parties with nine columns each of satellite, whose features are whole numbers.
+fn split(dataset: &Dataset) -> VerticalSplit {
+    let names = ["passive-1", "passive-2"].map(|name| PartyName::new(name).unwrap());
+    VerticalSplit::shared_window(0, 18, dataset.features().len(), &names).unwrap()
+}
+
+/// The same parties with schemas in the units of the source: the declared ranges and no step.
+fn silent(dataset: &Dataset, mut spec: DeploymentSpec) -> DeploymentSpec {
+    for (_, table) in &mut spec.tables.passive {
+        let names: Vec<String> = table.schema().features().iter().map(|f| f.name.clone()).collect();
+        let of = |name: &String| dataset.features().iter().find(|f| f.name == *name).unwrap();
+        let ranges = names.iter().map(|name| FeatureSpec::numeric(name, of(name).min, of(name).max)).collect();
+        let block = table.fetch(table.ids()).unwrap();
+        *table =
+            FeatureTable::new(FeatureSchema::new(ranges, None).unwrap(), table.ids().clone(), block, None).unwrap();
+    }
+    spec
+}
+
+/// Records that are certainly rebuilt. Where that is all of them, no value is wrong.
+async fn certain(deployment: &Deployment, plan: &Plan) -> u64 {
+    let findings = audit::run(&deployment.targets(), plan, |_, _, _| ()).await.unwrap();
+    let [audit] = &findings.audits[..] else { panic!("one audit") };
+    let attack = audit.attacks.iter().find(|attack| attack.name == "lattice").unwrap();
+    let certain = attack.certain.unwrap_or(0);
+    match &attack.outcome {
+        Outcome::Ran { errors, .. } => assert!(certain < RECORDS as u64 || errors.mse < 1e-24, "{errors:?}"),
+        _ => assert_eq!(certain, 0),
+    }
+    certain
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_takes_the_grid_from_the_schema_or_finds_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = load(&DatasetSpec::new(DatasetName::Satellite, None, 7)).unwrap();
+    let split = split(&dataset);
+    let deployment = Deployment::start(spec(dir.path(), &dataset, &split)).await.unwrap();
+    deployment.train(&config(3), &training_ids(&dataset), |_| ()).await.unwrap();
+    let ids = test_ids(&dataset, 0, RECORDS);
+    let plan = Plan::of(ids, vec!["none".parse().unwrap()], vec![Method::Lattice.into()], 3);
+    assert_eq!(certain(&deployment, &plan).await, RECORDS as u64, "the schema names the steps");
+    assert_eq!(certain(&deployment, &Plan { schema: false, ..plan.clone() }).await, 0, "nobody knows a grid");
+    deployment.stop().await.unwrap();
+
+    let deployment = Deployment::start(silent(&dataset, spec(dir.path(), &dataset, &split))).await.unwrap();
+    assert_eq!(certain(&deployment, &plan).await, RECORDS as u64, "the schema names ranges");
+    deployment.stop().await.unwrap();
+}
