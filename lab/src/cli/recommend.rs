@@ -91,7 +91,7 @@ impl RecommendArgs {
     /// What is demanded, checked.
     fn demands(&self, thresholds: Thresholds) -> Result<Demands, CliError> {
         if thresholds.is_empty() {
-            let message = "say what a policy must meet: --max-added-risk 0.1, --max-exact-share 0.05, or both";
+            let message = "say what a policy must meet: --max-added-risk 0.1, --max-exact-share 0.05 or --max-bits 4";
             return Err(CliError::Input(message.into()));
         }
         match self.max_accuracy_loss {

@@ -1,4 +1,4 @@
-//! The options `--max-added-risk`, `--max-exact-share` and `--max-exact`.
+//! The options `--max-added-risk`, `--max-exact-share`, `--max-exact` and `--max-bits`.
 
 use clap::Args;
 use vfl_shared::cli::CliError;
@@ -20,19 +20,23 @@ pub struct ThresholdArgs {
     /// is given. Not met: exit code 3.
     #[arg(long, value_name = "E", allow_negative_numbers = true)]
     max_exact: Option<f64>,
+    /// The most bits that the policy may tell of a record, whatever the model and whoever attacks it, above 0. Exact scores have no bound
+    /// and meet none. Not met: exit code 3.
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
+    max_bits: Option<f64>,
 }
 
 impl ThresholdArgs {
     /// What is given here, not yet checked.
     pub(super) fn given(self) -> Thresholds {
-        let Self { max_added_risk, max_exact_share, max_exact } = self;
-        Thresholds { max_added_risk, max_exact_share, max_exact }
+        let Self { max_added_risk, max_exact_share, max_exact, max_bits } = self;
+        Thresholds { max_added_risk, max_exact_share, max_exact, max_bits }
     }
 
     /// The thresholds given here.
     ///
     /// # Errors
-    /// [`CliError::Input`] if one is no number from 0 to 1.
+    /// [`CliError::Input`] if one is out of its range.
     pub(super) fn checked(self) -> Result<Thresholds, CliError> {
         self.given().checked().map_err(CliError::Input)
     }

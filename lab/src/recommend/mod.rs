@@ -182,7 +182,7 @@ pub async fn run(
     };
     let thresholds = &demands.thresholds;
     if thresholds.is_empty() {
-        return Err(Refusal::invalid("nothing is demanded: give `max_added_risk`, `max_exact_share` or both"));
+        return Err(Refusal::invalid("nothing is demanded: give `max_added_risk`, `max_exact_share` or `max_bits`"));
     }
     let half = plan.ids.len() / 2;
     if half < LEAST_RECORDS {

@@ -68,6 +68,7 @@ impl Demands {
             Threshold::MaxExactShare => {
                 format!("at most {} % of the records come back with every value to within 0.1", percent(limit))
             }
+            Threshold::MaxBits => format!("the policy tells at most {limit} bits of a record, whoever attacks it"),
             Threshold::MaxExact => {
                 format!("attacks are certain of at most {} % of the records, every value of them", percent(limit))
             }
@@ -174,6 +175,7 @@ impl Recommendation {
             "max_added_risk": self.demands.thresholds.max_added_risk,
             "max_exact_share": self.demands.thresholds.max_exact_share,
             "max_exact": self.demands.thresholds.max_exact,
+            "max_bits": self.demands.thresholds.max_bits,
             "max_accuracy_loss": self.demands.max_accuracy_loss,
             "known_records": self.known_records,
             "records": self.records.0,

@@ -5,7 +5,7 @@ use super::attack_result::{AddedRisk, Halves};
 use super::document::{Audit, Report};
 use super::errors::Errors;
 use super::facts::counted;
-use super::level::{EXACT_MSE, Level, Verdict};
+use super::level::{Level, Verdict};
 use super::number::{figure, significant};
 use super::words::{Finding, finding, headline, interval, percent};
 use super::worst::{Worst, worst};
@@ -127,7 +127,7 @@ pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {
 }
 
 fn level(errors: &Errors, risk: &AddedRisk) -> Level {
-    if errors.mse <= EXACT_MSE && errors.sigma.is_none() {
+    if errors.is_exact() {
         return Level::Exact;
     }
     found(finding(risk, errors.sigma.is_some()))
@@ -144,7 +144,7 @@ fn found(finding: Finding) -> Level {
 /// How far attacks got by the worst attribute of these audits.
 pub(super) fn level_of(audits: &[&Audit], worst: &Worst<'_>) -> Level {
     let strongest = audits.iter().filter_map(|audit| audit.strongest());
-    if strongest.into_iter().any(|(_, errors)| errors.mse <= EXACT_MSE && errors.sigma.is_none()) {
+    if strongest.into_iter().any(|(_, errors)| errors.is_exact()) {
         return Level::Exact;
     }
     match found(finding(&worst.risk, worst.noised)) {

@@ -3,7 +3,7 @@
 use super::defense::{self, DefenseLine};
 use super::document::{Audit, Party, Report};
 use super::facts::NONE;
-use super::level::{EXACT_MSE, Level};
+use super::level::Level;
 use super::next;
 use super::number::{figure, significant};
 use super::surface::SurfaceKind;
@@ -207,7 +207,7 @@ fn moments(report: &Report) -> Option<Sentence> {
     let audit = report.audits.iter().find(of)?;
     let (_, errors, risk) = audit.added_risk()?;
     // What gives everything away to everybody is said of the scores already.
-    if errors.mse <= EXACT_MSE && errors.sigma.is_none() {
+    if errors.is_exact() {
         return None;
     }
     let range = words::interval(&risk).map_or_else(String::new, |range| format!(" ({range})"));

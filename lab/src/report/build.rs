@@ -231,6 +231,11 @@ impl Audit {
 }
 
 impl Errors {
+    /// Whether the features are rebuilt to [`EXACT_MSE`]. Noise never tells.
+    pub(super) fn is_exact(&self) -> bool {
+        self.mse <= EXACT_MSE && self.sigma.is_none()
+    }
+
     /// Overall and per-feature errors of one target.
     #[must_use]
     pub fn new(mse: f64, per_feature: Vec<f64>) -> Self {

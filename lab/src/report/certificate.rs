@@ -10,7 +10,7 @@ pub(super) fn reading() -> String {
 }
 
 /// 2^bits, the factor by which a chance grows at most, rounded up in its third digit.
-pub(super) fn factor(bits: f64) -> String {
+pub(crate) fn factor(bits: f64) -> String {
     let factor = bits.exp2();
     if !factor.is_finite() || factor >= 1e6 {
         return format!("2^{}", bits.ceil());

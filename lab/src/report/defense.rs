@@ -73,7 +73,10 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
     let first = outdone.as_ref().map(|found| found.audit).or_else(|| informed(&audits));
     let shown: Option<&Audit> = first.or_else(strongest);
     let worst = worst(&audits, None).filter(|_| outdone.is_none());
-    let named = worst.as_ref().and_then(|worst| by_name(&audits, worst.attack));
+    // The attack that rebuilds everything, where one does: that of the worst attribute may be another.
+    let exact = || audits.iter().find_map(|audit| Some((*audit, audit.strongest().filter(|(_, e)| e.is_exact())?)));
+    let of_worst = |worst: &Worst<'_>| exact().or_else(|| by_name(&audits, worst.attack));
+    let named = worst.as_ref().and_then(of_worst);
     let best = named.map(|(_, best)| best).or_else(|| shown.and_then(Audit::strongest));
     let knowing = named.map(|(audit, _)| audit).or(shown);
     let mean_risk = informed(&audits).and_then(Audit::added_risk).map(|(_, _, risk)| risk);

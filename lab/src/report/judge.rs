@@ -89,6 +89,7 @@ pub(super) fn results(thresholds: &Thresholds, audit: &Audit) -> Vec<ThresholdRe
         Threshold::MaxAddedRisk => added_risk(audit, limit),
         Threshold::MaxExactShare => exact_share(audit, limit),
         Threshold::MaxExact => certain(audit, limit),
+        Threshold::MaxBits => bits(audit, limit),
     };
     thresholds.given().map(of).collect()
 }
@@ -140,6 +141,17 @@ fn certain(audit: &Audit, limit: f64) -> ThresholdResult {
         }
         None => unmeasured(Threshold::MaxExact),
     }
+}
+
+/// The bits that the policy tells of a record at most. No attack is asked: where no finite bound holds, none is met.
+fn bits(audit: &Audit, limit: f64) -> ThresholdResult {
+    if !audit.threat_model.sees_scores() {
+        return unmeasured(Threshold::MaxBits);
+    }
+    let figure = audit.utility.bits;
+    let met = figure.is_some_and(|bits| bits <= limit);
+    let compliance = if met { Compliance::Met } else { Compliance::NotMet };
+    ThresholdResult { compliance, figure, ..unmeasured(Threshold::MaxBits) }
 }
 
 /// The largest share of any attack and any party: the mean over parties would hide a party whose records are rebuilt.

@@ -52,6 +52,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use attack_result::{AddedRisk, AttackResult, AttributeResult, Halves, Outcome, Refused, Status};
+pub(crate) use certificate::factor as certificate_factor;
 pub(crate) use defense::points;
 pub(crate) use digest::{Digest, Sheet, digest, sheets};
 pub use document::{

@@ -1,5 +1,6 @@
 //! What to do next, in one sentence, and which threshold is not met.
 
+use super::certificate;
 use super::defense::{DefenseLine, points};
 use super::document::Report;
 use super::level::Level;
@@ -150,6 +151,9 @@ fn found(policy: &str, result: &ThresholdResult) -> String {
             "behind {policy}, {attack} is certain to have rebuilt {} % of the records exactly",
             figure.map_or_else(|| "?".into(), points)
         ),
+        (Threshold::MaxBits, Compliance::NotMeasured, _) => format!("no scores behind {policy} were audited"),
+        (Threshold::MaxBits, _, Some(bits)) => format!("{policy} tells at most {}", certificate::bound(bits)),
+        (Threshold::MaxBits, _, None) => format!("no finite number of bits bounds what {policy} tells"),
         (Threshold::MaxExactShare, _, figure) => format!(
             "behind {policy}, {attack} estimates every value of {} % of the records to within 0.1",
             figure.map_or_else(|| "?".into(), points)

@@ -16,6 +16,9 @@ pub struct Thresholds {
     /// The largest share of records that any attack is certain to have rebuilt exactly, in [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_exact: Option<f64>,
+    /// The most bits that the policy may tell of a record, whoever attacks it, above 0. A policy without a finite bound meets none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bits: Option<f64>,
 }
 
 /// [`Thresholds::max_exact`] where another threshold is given and this one is not.
@@ -31,6 +34,8 @@ pub enum Threshold {
     MaxExactShare,
     /// [`Thresholds::max_exact`].
     MaxExact,
+    /// [`Thresholds::max_bits`].
+    MaxBits,
 }
 
 /// Whether a demand is met.
@@ -53,8 +58,8 @@ pub struct ThresholdResult {
     pub threshold: Threshold,
     /// Whether it is met.
     pub compliance: Compliance,
-    /// What was compared with the threshold: the upper end of the 95 % interval of the worst attribute's added risk, or the largest share of
-    /// records.
+    /// What was compared with the threshold: the upper end of the 95 % interval of the worst attribute's added risk, the largest share of
+    /// records, or the bits that the policy tells of a record at most.
     /// Where the share carries noise, 1.96 standard deviations of it are added. Absent where nothing was measured or noise sets no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<f64>,
@@ -72,17 +77,24 @@ impl Thresholds {
     /// # Errors
     /// Which of the two is no number from 0 to 1.
     pub fn new(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Result<Self, String> {
-        Self { max_added_risk, max_exact_share, max_exact: None }.checked()
+        Self { max_added_risk, max_exact_share, ..Self::default() }.checked()
     }
 
-    /// The same within their range, with [`MAX_EXACT`] for `max_exact` if another one is given and it is not.
+    /// The same within their range, with [`MAX_EXACT`] for `max_exact` if another one is measured by attacks and it is not given.
     ///
     /// # Errors
-    /// Which of them is no number from 0 to 1.
+    /// Which of them is no number from 0 to 1, or no number of bits above 0.
     pub fn checked(self) -> Result<Self, String> {
-        let max_exact = self.max_exact.or((!self.is_empty()).then_some(MAX_EXACT));
+        let is_attacked = self.max_added_risk.or(self.max_exact_share).is_some();
+        let max_exact = self.max_exact.or(is_attacked.then_some(MAX_EXACT));
         let thresholds = Self { max_exact, ..self };
         for (threshold, limit) in thresholds.given() {
+            if threshold == Threshold::MaxBits {
+                if !(limit > 0.0 && limit.is_finite()) {
+                    return Err(format!("max_bits is {limit}; give a number of bits above 0, as 4"));
+                }
+                continue;
+            }
             if !(0.0..=1.0).contains(&limit) {
                 return Err(format!("{} is {limit}; give a number from 0 to 1, as 0.1 for 10 %", threshold.name()));
             }
@@ -96,6 +108,7 @@ impl Thresholds {
             (Threshold::MaxAddedRisk, self.max_added_risk),
             (Threshold::MaxExactShare, self.max_exact_share),
             (Threshold::MaxExact, self.max_exact),
+            (Threshold::MaxBits, self.max_bits),
         ];
         all.into_iter().filter_map(|(threshold, limit)| Some((threshold, limit?)))
     }
@@ -115,6 +128,7 @@ impl Threshold {
             Self::MaxAddedRisk => "max_added_risk",
             Self::MaxExactShare => "max_exact_share",
             Self::MaxExact => "max_exact",
+            Self::MaxBits => "max_bits",
         }
     }
 }
@@ -148,5 +162,14 @@ mod tests {
             assert!(Thresholds::new(Some(bad), None).unwrap_err().starts_with("max_added_risk is "));
         }
         assert!(Thresholds::new(None, None).unwrap().is_empty());
+    }
+
+    #[test]
+    fn bits_are_above_0_and_bring_no_other_threshold() {
+        let bits = |bits| Thresholds { max_bits: Some(bits), ..Thresholds::default() }.checked();
+        assert_eq!(bits(14.5).unwrap().given().collect::<Vec<_>>(), [(Threshold::MaxBits, 14.5)]);
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(bits(bad).unwrap_err().contains("a number of bits above 0"), "{bad}");
+        }
     }
 }

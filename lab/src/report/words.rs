@@ -9,6 +9,9 @@ use super::worst::Worst;
 /// An upper end up to which scores are said to add nothing.
 const NOTHING: f64 = 0.05;
 
+/// The attributes that a sentence names at most.
+const NAMED: usize = 3;
+
 /// Three answers to whether scores add anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finding {
@@ -65,7 +68,13 @@ fn undecided(worst: &Worst<'_>, attribute: &str) -> String {
             "for the worst attribute, {attribute}, between nothing and {} of the error; audit more records",
             percent(high)
         ),
-        (None, true) => "the noise of this audit bounds nothing; audit more records".into(),
+        (None, true) if worst.open.is_empty() => "the noise of this audit bounds nothing; audit more records".into(),
+        (None, true) => {
+            let names: Vec<String> = worst.open.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+            let more = worst.open.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("of {}{more} the noise bounds nothing; audit more records", names.join(", "))
+        }
         (None, false) => format!("of {attribute}, no interval is known; audit more records"),
     }
 }

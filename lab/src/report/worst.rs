@@ -23,6 +23,8 @@ pub struct Worst<'a> {
     pub risk: AddedRisk,
     /// Whether the figures carry noise.
     pub noised: bool,
+    /// The attributes of which the noise bounds nothing, whatever the attack, where it bounds others.
+    pub open: Vec<&'a str>,
 }
 
 /// What is chosen among.
@@ -110,7 +112,8 @@ impl<'a> Candidate<'a> {
         let control_mse = figures.error.map_or(self.risk.control_mse, |error| error.control);
         let risk = AddedRisk { control: self.risk.control.clone(), control_mse, value, low, high, halves: None };
         let noised = is_noised(figures);
-        Worst { party: &self.of.party, attack: &self.attack.name, figures, beside: figures, risk, noised }
+        let (party, attack) = (&self.of.party, &self.attack.name);
+        Worst { party, attack, figures, beside: figures, risk, noised, open: Vec::new() }
     }
 }
 
@@ -160,6 +163,16 @@ fn simultaneous<'a>(all: &[Candidate<'a>]) -> Option<Worst<'a>> {
     let high = ends.and_then(|ends| ends.into_iter().max_by(f64::total_cmp));
     let mut worst = own.worst(Some(own.value()).filter(|v| v.is_finite() && own.low().is_some()), None);
     (worst.risk.low, worst.risk.high) = (own.low(), high);
+    if all.iter().any(|c| c.high().is_some()) {
+        let same = |a: &AttributeResult, b: &AttributeResult| {
+            (&a.party, &a.figures.attribute) == (&b.party, &b.figures.attribute)
+        };
+        let is_open = |c: &Candidate<'a>| all.iter().filter(|other| same(c.of, other.of)).all(|c| c.high().is_none());
+        let open = all.iter().filter(|c| is_open(c)).map(|c| c.of.figures.attribute.as_str());
+        worst.open = open.collect();
+        worst.open.sort_unstable();
+        worst.open.dedup();
+    }
     Some(worst)
 }
 
@@ -186,7 +199,15 @@ fn outdoing<'a>(audit: &'a Audit, informed: &[Candidate<'a>]) -> Vec<Worst<'a>> 
         let (control_name, beside) = (control.risk.control.clone(), &control.of.figures);
         let risk =
             AddedRisk { control: control_name, control_mse, value: Some(value), low: None, high: None, halves: None };
-        Some(Worst { party: &of.party, attack: &attack.name, figures: &of.figures, beside, risk, noised: false })
+        Some(Worst {
+            party: &of.party,
+            attack: &attack.name,
+            figures: &of.figures,
+            beside,
+            risk,
+            noised: false,
+            open: Vec::new(),
+        })
     };
     attacks.flat_map(|attack| attack.attributes.iter().map(move |of| (attack, of))).filter_map(beyond).collect()
 }

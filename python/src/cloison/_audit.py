@@ -23,6 +23,7 @@ def audit(
     max_added_risk: float | None = None,
     max_exact_share: float | None = None,
     max_exact: float | None = None,
+    max_bits: float | None = None,
     root: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
 ) -> Report:
@@ -37,7 +38,8 @@ def audit(
         metrics: Metrics beside the mean squared error.
         max_added_risk: Largest added risk of any attribute of any passive party that is accepted, from 0 to 1.
         max_exact_share: Largest share of records that may come back to within 0.1, from 0 to 1.
-        max_exact: Largest share of records that an attack may be certain to have rebuilt whole; 0.01 if another threshold is given.
+        max_exact: Largest share of records that an attack may be certain to have rebuilt whole; 0.01 if another share is given.
+        max_bits: Most bits that the policy may tell of a record, above 0; exact scores have no bound.
         root: Where relative paths of the configuration start; by default the working directory.
         timeout: Seconds after which the audit is ended.
 
@@ -56,7 +58,7 @@ def audit(
         arguments = ["audit", "--config", str(place), "--out", str(kept)]
         if metrics is not None:
             arguments += ["--metrics", ",".join(metrics) or "none"]
-        thresholds = {"added-risk": max_added_risk, "exact-share": max_exact_share, "exact": max_exact}
+        thresholds = {"added-risk": max_added_risk, "exact-share": max_exact_share, "exact": max_exact, "bits": max_bits}
         for name, limit in thresholds.items():
             if limit is not None:
                 arguments += [f"--max-{name}", repr(float(limit))]

@@ -50,6 +50,28 @@ fn records_that_an_attack_is_certain_of_are_counted() {
     assert!(invalid(&beyond).contains("counts more than the 2000 records"));
 }
 
+/// Bits are those of the policy, whatever attacks found: exact scores have no bound and meet none.
+#[test]
+fn bits_are_those_of_the_policy() {
+    let found = |bits: Option<f64>, max_bits: f64| {
+        let mut report = fixture::informed();
+        report.audits.iter_mut().filter(|a| a.policy.name == "none").for_each(|audit| audit.utility.bits = bits);
+        let thresholds = Thresholds { max_bits: Some(max_bits), ..Thresholds::default() };
+        report.demand(thresholds.checked().unwrap());
+        report.check().unwrap();
+        let results = report.compliance(&Policy::new("none"));
+        let [result] = &results[..] else { panic!("{results:?}") };
+        (result.compliance, result.figure, not_met(&report).unwrap_or_default())
+    };
+    let (compliance, figure, said) = found(None, 100.0);
+    assert_eq!((compliance, figure), (Compliance::NotMet, None));
+    assert!(said.contains("max_bits = 100: no finite number of bits bounds what none tells"), "{said}");
+    let (compliance, figure, said) = found(Some(3.459), 3.0);
+    assert_eq!((compliance, figure), (Compliance::NotMet, Some(3.459)));
+    assert!(said.contains("max_bits = 3: none tells at most 3.46 bits a record, a factor of 11"), "{said}");
+    assert_eq!(found(Some(3.459), 3.5).0, Compliance::Met);
+}
+
 /// The upper end of the strongest informed attack decides, not its value and not the interval of a weaker attack.
 #[test]
 fn the_upper_end_of_the_interval_is_compared() {

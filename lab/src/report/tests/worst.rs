@@ -187,6 +187,29 @@ fn a_headline_states_no_more_than_the_noise_bears() {
     assert!(text.contains("undecided") && text.contains("Next: Audit more records"), "{text}");
 }
 
+/// One attribute that hardly varies is open, and the sentence names it.
+#[test]
+fn attributes_that_the_noise_leaves_open_are_named() {
+    let specs: Vec<FeatureSpec> = ["narrow", "wide"].map(|name| FeatureSpec::numeric(name, 0.0, 1.0)).into();
+    let (errors, z) = ([0.001, 0.04], two_sided_normal(0.025));
+    let of = |attribute| ("insurer", AttributeFigures::of_noised(attribute, (&errors, 0.001), (&errors, 0.001), z));
+    let said = verdict(&audit(attributes(&specs).iter().map(of), Some(0.001)));
+    assert_eq!(said.level, Level::Undecided);
+    assert!(said.text.contains("of `narrow` the noise bounds nothing; audit more records"), "{}", said.text);
+}
+
+/// The attack that removes most of the worst attribute need not be the one that rebuilds everything.
+#[test]
+fn the_attack_that_rebuilds_all_features_is_named_for_it() {
+    let mut report = reported(audit([("insurer", fixture::attribute("late", 0, (1.0, 1.0, 1.0)))], None));
+    let mut exact = report.audits[0].clone();
+    exact.threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
+    exact.attacks = vec![AttackResult::ran("lattice", Status::Unique, Errors::new(0.0, Vec::new()))];
+    report.audits.push(exact);
+    let text = render_summary(&report, 140, false);
+    assert!(text.contains("lattice rebuilds all passive features exactly"), "{text}");
+}
+
 /// The demonstration's report with one audit.
 fn reported(audit: Audit) -> Report {
     let mut report = fixture::informed();
