@@ -538,6 +538,23 @@ fn who_knows_moments_learns_more_from_scores() {
     assert!(matches!(refused, ReproduceError::NoChoice { .. }), "{refused}");
 }
 
+/// Exact scores over sockets give back all records of few features, and rounded ones fewer; what is certain is right.
+#[test]
+fn exact_arithmetic_gives_records_back() {
+    let subject = served(DatasetName::Satellite, Protocol::Own);
+    let curves = ["grid_doubles", "grid_digits_2", "moments_floats", "grid_class_label"].map(String::from);
+    let options = Options { records: Some(20), dimensions: vec![6, 12], attacks: curves.into(), ..Options::default() };
+    let document = run(Figure::Lattice, &subject, &options).unwrap();
+    let mean = |name: &str| document.curve(name).unwrap().mean.clone();
+    assert_eq!((mean("grid_doubles"), mean("grid_doubles_certain")), (vec![1.0; 2], vec![1.0; 2]));
+    assert_eq!((mean("moments_floats"), mean("grid_class_label")), (vec![1.0; 2], vec![0.0; 2]));
+    assert!(mean("grid_digits_2")[1] < 0.5, "{:?}", document.curves);
+    let wrong = check(&document, "no record that the attack is certain of");
+    assert!(wrong.holds && wrong.comparisons >= 40, "{wrong:?}");
+    assert!(document.notes.iter().any(|note| note.contains("bits of a record") && note.contains("at d = 12")));
+    assert!(document.notes.iter().any(|note| note.starts_with("grid_class_label")), "{:?}", document.notes);
+}
+
 /// Bank with all its columns has the rows of the independent computation, with 19 of them it has none.
 #[test]
 fn bank_with_all_columns_is_put_beside_the_independent_computation() {

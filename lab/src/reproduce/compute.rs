@@ -13,8 +13,8 @@ use super::page::render_page;
 use super::protocol::Training;
 use super::subject::Subject;
 use super::{
-    adversary_model, agnostic, by_feature, complement, counts, inversions, moments, networks, noise, one_feature,
-    priors, privee, retrained, shadow, starts, table1, theorem2, tradeoff, white_box,
+    adversary_model, agnostic, by_feature, complement, counts, inversions, lattice, moments, networks, noise,
+    one_feature, priors, privee, retrained, shadow, starts, table1, theorem2, tradeoff, white_box,
 };
 
 /// Computes a figure.
@@ -26,8 +26,9 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         if given { Err(ReproduceError::NoChoice { figure: figure.as_str(), what }) } else { Ok(()) }
     };
     use Figure as F;
-    let attacks = matches!(figure, F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14)
-        || figure.as_str().starts_with('j') && !matches!(figure, F::JTable1 | F::JFig14 | F::JFig15);
+    let attacks =
+        matches!(figure, F::Lattice | F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14)
+            || figure.as_str().starts_with('j') && !matches!(figure, F::JTable1 | F::JFig14 | F::JFig15);
     fixed("attacks", !attacks && !options.attacks.is_empty())?;
     let of_data = figure.training() == Training::None;
     fixed(
@@ -37,7 +38,11 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     )?;
     fixed(
         "windows",
-        (of_data || matches!(figure, F::RFig7 | F::Priors | F::JTable1 | F::PTables | F::PTable10 | F::PTable11And12))
+        (of_data
+            || matches!(
+                figure,
+                F::RFig7 | F::Priors | F::Lattice | F::JTable1 | F::PTables | F::PTable10 | F::PTable11And12
+            ))
             && options.windows.is_some(),
     )?;
     let document = match figure {
@@ -63,6 +68,7 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::VFig12 => tradeoff::by_features(subject, options),
         Figure::VTable1 => counts::run(subject, options),
         Figure::Priors => priors::run(subject, options),
+        Figure::Lattice => lattice::run(subject, options),
         Figure::JTable1 => table1::run(subject, options),
         Figure::JFig14 | Figure::JFig15 => networks::defended(figure, subject, options),
         Figure::PTables => privee::run(subject, options),

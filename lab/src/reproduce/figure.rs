@@ -151,6 +151,9 @@ figures! {
     Priors = "priors", "What scores add for adversaries that know something of the passive features",
         "no paper; control: Jayaraman and Evans, CCS 2022", [Bank, Adult, Credit, Grid, Satellite, Pendigits, Robot],
         true, "twenty seconds for all seven sets";
+    Lattice = "lattice", "Records that exact arithmetic gives back, by number of passive features",
+        "no paper; docs/lattice.md", [Satellite, Robot, Pendigits, Bank, Adult, Credit, Grid], true,
+        "some minutes for each set";
 }
 
 impl Figure {
@@ -174,7 +177,7 @@ impl Figure {
     #[must_use]
     pub fn protocol(self) -> Protocol {
         match self {
-            Self::Priors => Protocol::Own,
+            Self::Priors | Self::Lattice => Protocol::Own,
             Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => Protocol::RTradeoff,
             _ if self.as_str().starts_with('v') => Protocol::V,
             _ => Protocol::R,
@@ -234,6 +237,7 @@ impl Figure {
             _ if matches!(self, Self::JFig5 | Self::JFig6) => 100,
             Training::InOnePlace => 1000,
             _ if self == Self::Priors => 1000,
+            _ if self == Self::Lattice => 60,
             _ => 300,
         }
     }

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use vfl_shared::data::synthetic::SyntheticFields;
 use vfl_shared::data::{
-    self, Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Normalisation, Part, SplitSpec, SyntheticParameters,
-    Variant,
+    self, Dataset, DatasetName, DatasetSpec, Encoding, FeatureSpec, MeanOver, Normalisation, Part, SplitSpec,
+    SyntheticParameters, Variant,
 };
 use vfl_shared::hex;
 use vfl_shared::metrics::accuracy;
@@ -66,6 +66,8 @@ pub struct Subject {
     pub(super) training: TrainingConfig,
     /// In the order of the columns.
     pub(super) feature_names: Vec<String>,
+    /// Kinds, ranges and steps of the features, in the same order.
+    pub(super) schema: Vec<FeatureSpec>,
 }
 
 /// Shows the facts only.
@@ -181,6 +183,7 @@ impl Subject {
             },
             model: ModelFacts { origin, accuracy },
             feature_names: dataset.features().iter().map(|f| f.name.clone()).collect(),
+            schema: dataset.features().to_vec(),
             others: dataset.x().select_columns(&others),
             other_labels: others.iter().map(|&r| dataset.labels()[r]).collect(),
             labels,

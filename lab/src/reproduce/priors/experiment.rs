@@ -6,14 +6,14 @@ use nalgebra::DMatrix;
 use vfl_active_party::attack::{
     self, AdversaryView, AuxiliaryRecords, KnownPolicy, Method, Prior, Replacement, SideInformation,
 };
-use vfl_coordinator::defense::{DefenseError, Grants, Noise, Pipeline};
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::numerics::{SampleMoments, softmax_columns};
 use vfl_shared::policy::{DefenseConfig, Policy};
-use vfl_shared::types::{FeatureBlock, Logits, ReleasedScores};
+use vfl_shared::types::FeatureBlock;
 
 use crate::reproduce::ReproduceError;
 use crate::reproduce::document::AddedRisk;
+use crate::reproduce::released::released_behind;
 use crate::reproduce::statistics::{mean, ratio};
 use crate::reproduce::subject::{Drawn, Purpose, Subject, generator};
 use crate::reproduce::sweep::{Window, select};
@@ -196,19 +196,6 @@ impl Experiment<'_> {
         all.select_columns(&rand::seq::index::sample(&mut rng, all.ncols(), FEW).into_vec())
     }
 
-    /// What a policy releases of records with these scores. Its noise is the same in every run.
-    fn behind(&self, policy: &Policy, scores: &DMatrix<f64>) -> Result<ReleasedScores, ReproduceError> {
-        if policy.is_none() {
-            return Ok(ReleasedScores::Probabilities(scores.clone()));
-        }
-        let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
-        let grants = Grants::default();
-        let pipeline = Pipeline::build(&policy.defenses, scores.nrows(), &grants).map_err(failed)?;
-        // Softmax of the logarithms of scores is the scores.
-        let logits = Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?;
-        Ok(pipeline.release(logits, Noise::fresh([0; 32])).map_err(failed)?.released)
-    }
-
     /// Scores of records (d_t × n) by the model.
     fn scores(&self, x: &DMatrix<f64>) -> DMatrix<f64> {
         let mut scores = &self.subject.weights * x;
@@ -231,12 +218,12 @@ impl Experiment<'_> {
             let failed = |error| ReproduceError::Attack { curve: line.curve.into(), d, k0: window.k0, error };
             let policy = Policy::of((line.defense)());
             let settings = KnownPolicy::from(policy.clone()).settings();
-            let released = self.behind(&policy, self.drawn.scores())?;
+            let released = released_behind(&policy, self.drawn.scores())?;
             let floor = Replacement::default();
             let auxiliary = match &few {
                 Some(records) => {
                     let part = |rows: &[usize]| FeatureBlock::new(select(records, rows, FEW));
-                    let told = self.behind(&policy, &self.scores(records))?;
+                    let told = released_behind(&policy, &self.scores(records))?;
                     let whole = AuxiliaryRecords::new(part(&window.active)?, part(&window.passive)?, told, floor);
                     Some(whole.map_err(failed)?)
                 }
