@@ -86,6 +86,18 @@ pub const TABLES: &[Table] = &[
         repeats: true,
     },
     Table {
+        name: "certificates-satellite",
+        document: RESULTS,
+        made: Made::Of { commands: &[ALL_SATELLITE], render: render::certificates },
+        repeats: true,
+    },
+    Table {
+        name: "certificates-bank",
+        document: RESULTS,
+        made: Made::Of { commands: &[ALL_BANK], render: render::certificates },
+        repeats: true,
+    },
+    Table {
         name: "transforms",
         document: RESULTS,
         made: Made::Of {

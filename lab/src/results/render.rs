@@ -4,7 +4,9 @@ use anyhow::{Context, ensure};
 
 use crate::report::added;
 use crate::report::number::{figure, significant};
-use crate::report::{Audit, DefenseKnowledge, Observations, Report, render_table};
+use crate::report::{
+    Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, certificate_factor, points, render_table,
+};
 
 /// Stands where there is no figure.
 const NONE: &str = "–";
@@ -45,7 +47,7 @@ pub(super) fn defenses(reports: &[&Report]) -> anyhow::Result<String> {
     let report = only(reports)?;
     let head =
         ["defense", "unaware", "aware", "aware attack", "accuracy", "KL, nats", "bits", "with scores", "control"];
-    let head: Vec<&str> = head.into_iter().chain(["added risk (95 %)"]).collect();
+    let head: Vec<&str> = head.into_iter().chain(["mean", "worst attribute (95 %)", "certain"]).collect();
     let row = |line: Line| {
         vec![
             code(&line.defense),
@@ -58,6 +60,8 @@ pub(super) fn defenses(reports: &[&Report]) -> anyhow::Result<String> {
             line.with_scores,
             line.control,
             line.added,
+            line.worst,
+            line.certain,
         ]
     };
     Ok(format!("{}\n\n{}", markdown(&head, lines(report)?.into_iter().map(row)), guesses(report)?))
@@ -68,9 +72,9 @@ pub(super) fn readme(reports: &[&Report]) -> anyhow::Result<String> {
     let report = only(reports)?;
     let lines: Vec<Line> = lines(report)?.into_iter().filter(|l| IN_README.contains(&l.defense.as_str())).collect();
     ensure!(lines.len() == IN_README.len(), "a defense of the README is not in the report");
-    let head = ["defense", "unaware", "aware", "bits", "informed: control", "with scores", "added risk (95 %)"];
+    let head = ["defense", "unaware", "aware", "bits", "mean", "worst attribute (95 %)", "certain"];
     let row = |line: Line| {
-        let shown = [line.unaware, line.aware, line.bits, line.control, line.with_scores, line.added];
+        let shown = [line.unaware, line.aware, line.bits, line.added, line.worst, line.certain];
         [code(&line.defense)].into_iter().chain(shown).collect()
     };
     Ok(format!("{}\n\n{}", markdown(&head, lines.into_iter().map(row)), guesses(report)?))
@@ -124,7 +128,12 @@ struct Line {
     with_scores: String,
     /// Its error without any score.
     control: String,
+    /// The share of that error that scores remove, over all features.
     added: String,
+    /// The same of the attribute that is told most, with its name.
+    worst: String,
+    /// The share of records that an attack is certain to have rebuilt whole.
+    certain: String,
 }
 
 /// The defenses of a report, in its order.
@@ -153,10 +162,86 @@ fn lines(report: &Report) -> anyhow::Result<Vec<Line>> {
             with_scores: of.error.clone(),
             control: of.control.clone(),
             added: format!("{} ({})", of.added, of.interval.replace(" %", "")).replace('-', "−"),
+            worst: or_none(report.verdicts.iter().find(|v| v.policy == label).and_then(worst)),
+            certain: or_none(certain(report, &audit.policy)),
             defense,
         });
     }
     Ok(lines)
+}
+
+/// The share of the control's error that is removed of the worst attribute, and its name.
+fn worst(verdict: &PolicyVerdict) -> Option<String> {
+    let (risk, attribute) = (verdict.risk.as_ref()?, verdict.attribute.as_ref()?);
+    let interval = risk.low.zip(risk.high).map(|(low, high)| format!(" ({} to {})", points(low), points(high)));
+    let text = format!("{} %{}", points(risk.value?), interval.unwrap_or_default()).replace('-', "−");
+    Some(format!("{text} {}", code(attribute)))
+}
+
+/// The largest share of records that an attack on the scores of a policy is certain of, in percent.
+fn certain(report: &Report, policy: &Policy) -> Option<String> {
+    let of_policy = report.audits.iter().filter(|audit| audit.policy == *policy && scored_once(audit));
+    let shares = of_policy.flat_map(|audit| {
+        audit.attacks.iter().filter_map(|attack| Some(attack.certain? as f64 / audit.records.max(1) as f64))
+    });
+    shares.max_by(f64::total_cmp).map(|share| format!("{} %", points(share)))
+}
+
+/// Every defense with a finite number of bits: the factor by which a chance grows at most, and the largest that was measured.
+pub(super) fn certificates(reports: &[&Report]) -> anyhow::Result<String> {
+    let report = only(reports)?;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut seen: Vec<&Policy> = Vec::new();
+    for audit in &report.audits {
+        let Some(bits) = audit.utility.bits.filter(|_| scored_once(audit)) else { continue };
+        if seen.contains(&&audit.policy) {
+            continue;
+        }
+        seen.push(&audit.policy);
+        let of_policy: Vec<&Audit> =
+            report.audits.iter().filter(|other| other.policy == audit.policy && scored_once(other)).collect();
+        let most = of_policy.into_iter().flat_map(gains).max_by(|a, b| a.factor().total_cmp(&b.factor()));
+        let (of, counts) = most.as_ref().map_or_else(
+            || (NONE.to_owned(), NONE.to_owned()),
+            |gain| (significant(gain.factor()), format!("{}: {}", code(gain.attribute), gain.counts())),
+        );
+        rows.push(vec![code(&named(audit)), significant(bits), certificate_factor(bits), of, counts]);
+    }
+    let head =
+        ["defense", "bits", "a chance grows by at most", "measured", "named rightly, with and without the scores"];
+    Ok(markdown(&head, rows))
+}
+
+/// Records that are named rightly for an attribute.
+struct Gain<'a> {
+    attribute: &'a str,
+    attack: f64,
+    control: f64,
+    named: u64,
+}
+
+impl Gain<'_> {
+    fn factor(&self) -> f64 {
+        self.attack / self.control
+    }
+
+    fn counts(&self) -> String {
+        format!("{} and {} of {}", significant(self.attack), significant(self.control), self.named)
+    }
+}
+
+/// The fewest that a control must name rightly: a ratio to fewer is chance.
+const LEAST_NAMED: f64 = 5.0;
+
+/// Of every attribute and attack with a control that names enough rightly.
+fn gains(audit: &Audit) -> impl Iterator<Item = Gain<'_>> {
+    let compared = audit.attacks.iter().filter(|attack| attack.added_risk.is_some());
+    let figures = compared.flat_map(|attack| attack.attributes.iter().map(|of| &of.figures));
+    figures.filter_map(|figures| {
+        let event = figures.event.as_ref().filter(|event| event.control >= LEAST_NAMED)?;
+        let (attack, control, named) = (event.attack, event.control, event.named);
+        Some(Gain { attribute: &figures.attribute, attack, control, named })
+    })
 }
 
 /// The defense without the template of PRIVEE, which is the same in every run and stated beside the table.
