@@ -27,6 +27,8 @@ pub(super) struct Round {
     control: Option<Given>,
     /// The controls taken so far, with what parties without noise told of them.
     controls: Vec<(Given, Vec<(String, ErrorsTold)>)>,
+    /// The figures of these controls by attribute.
+    of_controls: Vec<AttributeResult>,
 }
 
 /// A control: its name, and its estimates by party.
@@ -65,7 +67,8 @@ impl Round {
         let mut told = Vec::new();
         for party in scorings.parties() {
             party.upload(given.of(party)?).await;
-            let mut scored = party.score(Told::All, Control::None, 1).await?;
+            let mut scored = party.score(Told::All, Control::ColumnMean, 1).await?;
+            self.of_controls.extend(by_attribute(party, scored.attributes.pop()));
             told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
         }
         self.results.push(AttackResult::ran(given.name.clone(), status, joint(&told)));
@@ -122,6 +125,7 @@ impl Round {
         } else {
             self.clip(&name, clipped, values);
             self.tell_control(&controls);
+            attributes.iter_mut().for_each(|result| beside_best(result, &self.of_controls));
             let added = self.control.as_ref().map(|c| added_risk(&c.name, &told, &controls, &gains));
             AttackResult::ran(name, status, joint(&told)).with_added_risk(added).with_attributes(attributes)
         };
@@ -200,6 +204,30 @@ impl Round {
         let mixed = AttackResult::ran(mixed.join(", "), status, joint(&told));
         self.results.push(mixed.with_added_risk(added).with_attributes(attributes));
         Ok(())
+    }
+}
+
+/// Puts each figure of a control, but for errors, at the best that any control reached on the attribute: the one that errs least may
+/// order records worse than another.
+fn beside_best(result: &mut AttributeResult, controls: &[AttributeResult]) {
+    let same = |of: &&AttributeResult| (&of.party, &of.figures.attribute) == (&result.party, &result.figures.attribute);
+    let controls: Vec<&AttributeFigures> = controls.iter().filter(same).map(|of| &of.figures).collect();
+    let best = |of: fn(&AttributeFigures) -> Option<f64>| {
+        controls.iter().filter_map(|figures| of(figures)).max_by(f64::total_cmp)
+    };
+    let raise = |of: &mut f64, best: Option<f64>| *of = best.map_or(*of, |best| best.max(*of));
+    let figures = &mut result.figures;
+    if let Some(event) = &mut figures.event {
+        raise(&mut event.control, best(|of| Some(of.event.as_ref()?.attack)));
+    }
+    if let Some(auc) = &mut figures.auc {
+        raise(&mut auc.control, best(|of| Some(of.auc?.attack)));
+    }
+    if let Some(top) = &mut figures.top_category {
+        raise(&mut top.control, best(|of| Some(of.top_category?.attack)));
+    }
+    if let Some(within) = &mut figures.within {
+        raise(&mut within.share.control, best(|of| Some(of.within?.share.attack)));
     }
 }
 
@@ -286,5 +314,34 @@ impl Given {
         let missing =
             || Refusal::internal(format!("no estimates of {} for passive party `{}` came", self.name, party.name()));
         estimates.ok_or_else(missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::DMatrix;
+    use vfl_shared::data::FeatureSpec;
+
+    /// A control that errs least need not name most rightly: the count beside an attack's is that of the best.
+    #[test]
+    fn counts_stand_beside_the_best_control() {
+        let truth = DMatrix::from_fn(1, 100, |_, j| f64::from(u8::from(j < 20)));
+        let attribute = &of_schema(&[FeatureSpec::numeric("late", 0.0, 1.0)])[0];
+        let flat = DMatrix::from_element(1, 100, 0.2);
+        let sharp = truth.map(|v| 0.5 + 0.4 * v);
+        let of = |attack: &DMatrix<f64>, control: &DMatrix<f64>| AttributeResult {
+            party: "p".into(),
+            figures: AttributeFigures::of(attribute, &truth, attack, control),
+        };
+        let mut attacked = of(&sharp, &flat);
+        let before = attacked.figures.event.clone().unwrap();
+        assert!(before.attack == 10.0 && before.control < 3.0, "{before:?}");
+        let elsewhere = AttributeResult { party: "q".into(), ..of(&sharp, &flat) };
+        beside_best(&mut attacked, &[of(&flat, &flat), elsewhere]);
+        assert_eq!(attacked.figures.event, Some(before), "another party's control is no control");
+        beside_best(&mut attacked, &[of(&flat, &flat), of(&sharp, &flat)]);
+        let figures = attacked.figures;
+        assert_eq!((figures.event.unwrap().control, figures.auc.unwrap().control), (10.0, 1.0));
     }
 }
