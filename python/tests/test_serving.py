@@ -211,8 +211,14 @@ def test_a_party_that_stands_still_costs_no_more_than_the_deadline(untrained: De
     with client(untrained) as party:
         with pytest.raises(cloison.FailedPreconditionError):
             party.predict(["a"])
-        untrained.processes["active"].send_signal(signal.SIGSTOP)
+        process = untrained.processes["active"]
+        process.send_signal(signal.SIGSTOP)
         try:
+            # The signal takes effect when the machine comes to it.
+            for _ in range(500):
+                if Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                    break
+                time.sleep(0.01)
             began = time.monotonic()
             with pytest.raises(cloison.DeadlineExceededError):
                 party.predict(["a"], timeout=1.5)

@@ -18,6 +18,12 @@ impl Ladder {
         Self { low: 0, high: rungs.len(), rungs }
     }
 
+    /// The first defense that is fitted on scores of the model's training, by name; `None` if no rung has one.
+    pub(super) fn fitted(&self) -> Option<&'static str> {
+        let defenses = self.rungs.iter().flat_map(|policy| &policy.defenses);
+        defenses.into_iter().find(|defense| defense.fitted()).map(DefenseConfig::name)
+    }
+
     /// The most questions that the search asks.
     pub(super) fn questions(&self) -> usize {
         (usize::BITS - self.rungs.len().leading_zeros()) as usize
@@ -96,6 +102,14 @@ mod tests {
     use super::*;
 
     /// Wherever the threshold lies, the first rung that meets it is found, in no more questions than said.
+    #[test]
+    fn what_is_fitted_stands_on_ladders_of_its_own() {
+        let fitted: Vec<&str> = ladders(3).iter().filter_map(Ladder::fitted).collect();
+        assert!(fitted.contains(&"codebook") && fitted.contains(&"purifier"), "{fitted:?}");
+        let others = ladders(3).into_iter().filter(|ladder| ladder.fitted().is_none());
+        assert!(others.flat_map(|ladder| ladder.rungs).flat_map(|rung| rung.defenses).all(|defense| !defense.fitted()));
+    }
+
     #[test]
     fn halving_finds_the_first_rung_that_meets_the_threshold() {
         for rungs in 1..9usize {

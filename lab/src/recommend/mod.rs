@@ -123,6 +123,8 @@ pub struct Recommendation {
     pub known_records: usize,
     /// Records of the search, and fresh ones.
     pub records: (usize, usize),
+    /// Defenses that were left out, because the model in service was imported and they are fitted on scores of a training.
+    pub unfitted: Vec<&'static str>,
     /// All policies tried in the search, in the order of their ladders.
     pub tried: Vec<Trial>,
     /// The cheapest that met the threshold there, scored on fresh records, cheapest first.
@@ -202,7 +204,13 @@ pub async fn run(
         metrics: Some(thresholds.max_exact_share.map(|_| &RecordsWithin as &dyn Metric).into_iter().collect()),
         ..plan.clone()
     };
-    let mut ladders = ladders(audit::model(targets).await?.class_names.len());
+    let model = audit::model(targets).await?;
+    let mut ladders = ladders(model.class_names.len());
+    // What is fitted on scores of the training has none where there was no training here.
+    let unfitted: Vec<&str> = ladders.iter().filter(|_| model.training.imported).filter_map(Ladder::fitted).collect();
+    if model.training.imported {
+        ladders.retain(|ladder| ladder.fitted().is_none());
+    }
     let (mut asked, total) = (0, ladders.iter().map(Ladder::questions).sum::<usize>() + CONFIRMED);
     let mut tried: Vec<(usize, usize, Trial)> = Vec::new();
     let mut undefended = None;
@@ -267,6 +275,7 @@ pub async fn run(
         demands,
         known_records: known,
         records: (searched.len(), fresh.len()),
+        unfitted,
         tried: tried.into_iter().map(|(.., trial)| trial).collect(),
         confirmed,
     })

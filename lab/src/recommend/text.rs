@@ -118,6 +118,13 @@ impl Recommendation {
             lines.join("\n")
         };
         let _ = writeln!(out, "{}\nLost: percentage points of accuracy on these records.\n", table(&self.tried));
+        if !self.unfitted.is_empty() {
+            let names = self.unfitted.join(", ");
+            let _ = writeln!(
+                out,
+                "Not tried: {names}. The model was imported, and these are fitted on scores of a training of this service.\n"
+            );
+        }
         if self.confirmed.is_empty() {
             let _ = writeln!(out, "None of them meets that. Demand less, or release no scores.");
             return out;
@@ -180,6 +187,7 @@ impl Recommendation {
             "known_records": self.known_records,
             "records": self.records.0,
             "fresh_records": self.records.1,
+            "not_tried": self.unfitted,
             "tried": all(&self.tried),
             "confirmed": all(&self.confirmed),
             "recommended": self.recommended().map(|trial| trial.policy.to_string()),
@@ -225,6 +233,7 @@ mod tests {
             demands: Demands { thresholds: Thresholds::new(Some(0.2), None).unwrap(), max_accuracy_loss: None },
             known_records: 200,
             records: (500, 500),
+            unfitted: Vec::new(),
             tried: tried.to_vec(),
             confirmed: confirmed.to_vec(),
         }
@@ -246,7 +255,8 @@ mod tests {
         assert!(found.json()["dataset"].is_null() && text.starts_with("Searched on"), "{text}");
         let (dataset, variant) = ("bank".to_owned(), "all".to_owned());
         let set = Some(SetFacts { dataset, variant, columns: 20, features: 20 });
-        let named = Recommendation { set, ..found };
+        let named = Recommendation { set, unfitted: vec!["ranking"], ..found };
+        assert!(named.text().contains("Not tried: ranking. The model was imported"), "{}", named.text());
         assert_eq!((&named.json()["variant"], &named.json()["columns"]), (&json!("all"), &json!(20)));
         assert!(named.text().starts_with("Data: bank, variant all: 20 columns, 20 features.\n"), "{}", named.text());
         let none = of(std::slice::from_ref(&near), std::slice::from_ref(&near));

@@ -178,7 +178,10 @@ fn one(line: &DefenseLine<'_>) -> String {
     let interval = line.risk.as_ref().and_then(words::interval).map_or_else(String::new, |range| format!(" ({range})"));
     match (line.level, &line.risk) {
         (Level::Exact, _) => {
-            format!("behind {behind}, {} rebuilds all passive features exactly", line.attack.unwrap_or(NONE))
+            format!(
+                "behind {behind}, {} rebuilds all passive features exactly",
+                line.exact.or(line.attack).unwrap_or(NONE)
+            )
         }
         (Level::NoMore, Some(_)) => {
             format!("behind {behind}, the scores add nothing that this audit measures{interval}")

@@ -30,6 +30,8 @@ pub(super) struct DefenseLine<'a> {
     pub(super) knowledge: Option<&'static str>,
     /// The attack of the figures, if one ran.
     pub(super) attack: Option<&'a str>,
+    /// An attack that rebuilds all features, if one does: that of the worst attribute may be another.
+    pub(super) exact: Option<&'a str>,
     /// Its errors.
     errors: Option<&'a Errors>,
     /// Those of guessing the column mean.
@@ -73,10 +75,8 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
     let first = outdone.as_ref().map(|found| found.audit).or_else(|| informed(&audits));
     let shown: Option<&Audit> = first.or_else(strongest);
     let worst = worst(&audits, None).filter(|_| outdone.is_none());
-    // The attack that rebuilds everything, where one does: that of the worst attribute may be another.
-    let exact = || audits.iter().find_map(|audit| Some((*audit, audit.strongest().filter(|(_, e)| e.is_exact())?)));
-    let of_worst = |worst: &Worst<'_>| exact().or_else(|| by_name(&audits, worst.attack));
-    let named = worst.as_ref().and_then(of_worst);
+    let named = worst.as_ref().and_then(|worst| by_name(&audits, worst.attack));
+    let exact = audits.iter().find_map(|audit| audit.strongest().filter(|(_, errors)| errors.is_exact()));
     let best = named.map(|(_, best)| best).or_else(|| shown.and_then(Audit::strongest));
     let knowing = named.map(|(audit, _)| audit).or(shown);
     let mean_risk = informed(&audits).and_then(Audit::added_risk).map(|(_, _, risk)| risk);
@@ -91,6 +91,7 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
         },
         knowledge: knowing.map(adversary),
         attack: best.map(|(name, _)| name),
+        exact: exact.map(|(name, _)| name),
         errors: best.map(|(_, errors)| errors),
         mean: audits.first().map(|audit| &audit.baselines.column_mean),
         outdone: outdone.is_some() || worst.as_ref().is_some_and(|worst| worst.risk.high.is_none() && !worst.noised),

@@ -58,7 +58,12 @@ def audit(
         arguments = ["audit", "--config", str(place), "--out", str(kept)]
         if metrics is not None:
             arguments += ["--metrics", ",".join(metrics) or "none"]
-        thresholds = {"added-risk": max_added_risk, "exact-share": max_exact_share, "exact": max_exact, "bits": max_bits}
+        thresholds = {
+            "added-risk": max_added_risk,
+            "exact-share": max_exact_share,
+            "exact": max_exact,
+            "bits": max_bits,
+        }
         for name, limit in thresholds.items():
             if limit is not None:
                 arguments += [f"--max-{name}", repr(float(limit))]
