@@ -201,12 +201,17 @@ async fn take_points(far: &mut Far, count: u64) -> Vec<Encoded> {
     all
 }
 
-/// Three honest points, ascending.
+/// Three honest points, ascending, above [`NO_ELEMENT`].
 fn three() -> Vec<Encoded> {
-    let (secret, hash) = (Secret::draw().unwrap(), GroupHash::of_session(&[1; 32]));
-    let mut points = secret.blind(&hash, &ids(["x", "y", "z"]), 0, 3);
-    points.sort_unstable();
-    points
+    let hash = GroupHash::of_session(&[1; 32]);
+    loop {
+        let mut points = Secret::draw().unwrap().blind(&hash, &ids(["x", "y", "z"]), 0, 3);
+        points.sort_unstable();
+        // About one draw in a hundred has a point below it.
+        if points[0] > NO_ELEMENT {
+            return points;
+        }
+    }
 }
 
 /// The smallest encoding that is no element: 1 is negative in the field.
