@@ -81,7 +81,8 @@ pub async fn run_unless_stopped(
     let (knows, plan) = (plan.knows(), &schema::known(&scorings.features(), plan)?);
     let subject = Subject::new(targets, (plan, knows), coordinator, model, stop)?;
     let shown = scorings.shown();
-    let adversaries = Adversaries::of(plan, &shown);
+    let classes = subject.model.class_names.len();
+    let adversaries = Adversaries::of(plan, &shown, (&scorings.features(), classes));
     let plays = !adversaries.policies().is_empty() && played::plays(&subject, &scorings);
     let needs = adversaries.needs();
     let needs = if plays { needs.and(played::needs()) } else { needs };

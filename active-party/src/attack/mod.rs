@@ -8,6 +8,7 @@ pub mod adaptive;
 mod affine;
 pub mod agnostic;
 mod baseline;
+mod black_box_lattice;
 mod cells;
 mod chebyshev_exact;
 mod coalition;
@@ -52,6 +53,7 @@ mod view;
 pub use adaptive::{Centre, KnownPolicy};
 pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, OutOfRange};
 pub use baseline::{Constant, Random};
+pub use black_box_lattice::BlackBoxLattice;
 pub use cells::{Bound, Cell, Cells};
 pub use chebyshev_exact::{ChebyshevExact, MAX_CORNERS, MAX_NULLITY};
 pub use coalition::{Coalition, Party, Role};
@@ -77,7 +79,7 @@ pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
 pub use one_feature::{OneFeature, one_feature, one_feature_of_mean};
 pub use one_feature_case::{OneFeatureCase, OneFeatureError};
-pub use prior::{Imputation, MAX_FITTED, Moments, Point, Posterior, Prior, PriorError, Regression};
+pub use prior::{BestImputation, Imputation, MAX_FITTED, Moments, Point, Posterior, Prior, PriorError, Regression};
 pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
 pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, Seen};
 pub use replacement::Replacement;
@@ -389,6 +391,7 @@ register! {
     GradientInversion = gradient_inversion::GRADIENT_INVERSION,
     GenerativeRegression = generative_regression::GENERATIVE_REGRESSION,
     Lattice = lattice::LATTICE,
+    BlackBoxLattice = black_box_lattice::BLACK_BOX_LATTICE,
     HalfStarLayerwise = layerwise::HALF_STAR_LAYERWISE,
     OneFeature = one_feature::ONE_FEATURE,
     ChebyshevExact = chebyshev_exact::CHEBYSHEV_EXACT,
@@ -406,6 +409,7 @@ register! {
     ShadowModel = shadow_model::SHADOW_MODEL,
     ShadowNetwork = shadow_network::SHADOW_NETWORK,
     Coalition = collusion::COALITION,
+    BestImputation = prior::best_imputation::BEST_IMPUTATION,
     Imputation = prior::imputation::IMPUTATION,
     ConditionalMean = prior::posterior::CONDITIONAL_MEAN,
     Gaussian = prior::posterior::GAUSSIAN,

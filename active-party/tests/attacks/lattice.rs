@@ -1,6 +1,8 @@
 //! The attack `lattice`: golden cases decoded to their true grid points, and what it may never say.
 
 use nalgebra::{DMatrix, DVector};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha20Rng;
 use serde_json::{Value, json};
 use vfl_active_party::attack::{
     AdversaryView, AuxiliaryRecords, KnownModel, Method, Prior, Reconstruction, Replacement, Settings, SideInformation,
@@ -373,4 +375,84 @@ fn withholding_one_of_two_scores_protects_nothing() {
     let settings = [("step", "0.1"), ("policy", "top_k (k = 1)")];
     let found = plain.attacked(Method::Lattice, &settings, SideInformation::default());
     assert!(found.certain.iter().all(|c| *c) && (found.estimates - &x).amax() < 1e-9, "{:?}", found.remarks);
+}
+
+/// Of the features, how many are rebuilt in all records, whichever the attack takes it for and whichever way round.
+fn rebuilt_up_to_order(found: &Reconstruction, truth: &DMatrix<f64>) -> usize {
+    let away = |row: Vec<f64>| row.iter().map(|v| v - row[0]).collect::<Vec<f64>>();
+    let rows = |m: &DMatrix<f64>| m.row_iter().map(|row| away(row.iter().copied().collect())).collect::<Vec<_>>();
+    let found = rows(&found.estimates);
+    let same = |a: &[f64], b: &[f64], sign: f64| a.iter().zip(b).all(|(a, b)| (a - sign * b).abs() < 1e-9);
+    rows(truth).iter().filter(|x| found.iter().any(|e| same(x, e, 1.0) || same(x, e, -1.0))).count()
+}
+
+/// Neither a parameter nor a record is known: whole numbers come out all the same where the features are fewer than the classes.
+#[test]
+fn exact_scores_give_back_few_features_without_any_parameter() {
+    for (published, k0, d, least) in [(satellite(), 7, 3, 3), (satellite(), 20, 5, 3), (robot(), 3, 3, 1)] {
+        let window = published.window(k0, d);
+        let n = window.truth.ncols();
+        let steps = listed(counts(&window.truth).iter().map(|n| 1.0 / n));
+        let model = KnownModel::black_box(window.model.active_weights().clone(), published.bias.clone(), d).unwrap();
+        let attack = Method::BlackBoxLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+        let attacked = |release: &dyn Fn(f64) -> f64, records: usize| {
+            let first = |m: &DMatrix<f64>| m.columns(0, records).into_owned();
+            let released = ReleasedScores::Numbers(first(published.scores().matrix()).map(release));
+            let active = FeatureBlock::new(first(window.active.matrix())).unwrap();
+            let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
+            run_attack(&*attack, &view, 1).unwrap()
+        };
+        let began = std::time::Instant::now();
+        let found = attacked(&|c| c, n);
+        println!("{d} features from {k0}, {n} records, {:?}: {:?}", began.elapsed(), found.remarks);
+        let rebuilt = rebuilt_up_to_order(&found, &window.truth);
+        println!("{rebuilt} features rebuilt");
+        assert!(rebuilt >= least, "{d} features from {k0}: {rebuilt}, {:?}", found.remarks);
+        assert!(found.certain.is_empty(), "order and direction are guesses");
+        // Too few digits, or too few records: it says so.
+        for found in [attacked(&|c| (c * 1e5).round() / 1e5, n), attacked(&|c| c, 5)] {
+            assert!(found.remarks[0].starts_with("no lattice was found"), "{:?}", found.remarks);
+            assert!(found.estimates.iter().all(|v| *v == 0.5));
+        }
+    }
+}
+
+/// Features that lie on no grid are not said to.
+#[test]
+fn without_a_grid_no_lattice_is_found() {
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let x = DMatrix::from_fn(3, 400, |_, _| rng.random::<f64>());
+    let w = DMatrix::from_fn(5, 3, |i, j| ((i + 1) as f64 * (j + 2) as f64 * 1.3).sin() * 3.0);
+    let bias = DVector::zeros(5);
+    let released = ReleasedScores::Numbers(scores(&w, &bias, &x).matrix().clone());
+    let model = KnownModel::black_box(DMatrix::zeros(5, 0), bias, 3).unwrap();
+    let active = FeatureBlock::new(DMatrix::zeros(0, 400)).unwrap();
+    let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
+    let attack = Method::BlackBoxLattice.build(&Settings::read([("step", "0.01")]).unwrap());
+    let found = run_attack(&*attack, &view, 1).unwrap();
+    assert!(found.remarks[0].starts_with("no lattice was found: their differences"), "{:?}", found.remarks);
+}
+
+/// Features with two values beside fine ones, and a score that was cut off at 0: what is decoded is the features.
+#[test]
+fn narrow_and_fine_features_come_out_together() {
+    let (steps, n) = ([1.0, 1.0, 40.0, 100.0], 1200);
+    let mut rng = ChaCha20Rng::seed_from_u64(5);
+    let x = DMatrix::from_fn(4, n, |i, _| (rng.random::<f64>() * (steps[i] + 1.0)).floor() / steps[i]);
+    let w = DMatrix::from_fn(6, 4, |i, j| ((i + 1) as f64 * (j + 2) as f64 * 1.3).sin() * 3.0);
+    let bias = DVector::zeros(6);
+    let mut c = scores(&w, &bias, &x).matrix().clone();
+    c[(0, 5)] = 0.0;
+    let model = KnownModel::black_box(DMatrix::zeros(6, 0), bias, 4).unwrap();
+    let active = FeatureBlock::new(DMatrix::zeros(0, n)).unwrap();
+    let released = ReleasedScores::Numbers(c);
+    let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
+    let steps = listed(steps.iter().map(|steps| 1.0 / steps));
+    let attack = Method::BlackBoxLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+    let found = run_attack(&*attack, &view, 1).unwrap();
+    assert!(found.remarks[0].starts_with(&format!("the scores of {} of {n} records", n - 1)), "{:?}", found.remarks);
+    assert!(found.estimates.column(5).iter().all(|v| *v == 0.5));
+    let others: Vec<usize> = (0..n).filter(|j| *j != 5).collect();
+    let found = Reconstruction { estimates: found.estimates.select_columns(&others), ..found };
+    assert_eq!(rebuilt_up_to_order(&found, &x.select_columns(&others)), 4, "{:?}", found.remarks);
 }

@@ -1,13 +1,15 @@
 //! The adversaries of a plan: which attacks are run behind a policy, and what their scorings take.
 
-use vfl_active_party::attack::{AttackConfig, Method, adaptive_for};
-use vfl_shared::policy::Policy;
+use vfl_active_party::attack::{AttackConfig, BlackBoxLattice, Method, adaptive_for};
+use vfl_shared::data::FeatureSpec;
+use vfl_shared::policy::{Leaves, Policy};
 use vfl_shared::transform::ShownParameters;
 
 use super::ask::{Ask, Helper};
 use super::helped::Helped;
 use super::plan::{Plan, REFINED_FROM};
 use super::request::{Request, Spec};
+use super::schema::GRID;
 use super::scoring::Needs;
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
@@ -25,16 +27,22 @@ pub(super) struct Adversaries<'a> {
     pub(super) refined: bool,
     /// The attacks that somebody helps.
     pub(super) helped: Helped<'a>,
+    /// Whether exact scores may tell features on their grid to whoever knows no parameters.
+    black_box: bool,
 }
 
 impl<'a> Adversaries<'a> {
-    /// Those of a plan, where the active party is shown this much of the parameters.
-    pub(super) fn of(plan: &'a Plan, shown: &[ShownParameters]) -> Self {
+    /// Those of a plan, where the active party is shown this much of the parameters, and the model has these passive features and so many classes.
+    pub(super) fn of(plan: &'a Plan, shown: &[ShownParameters], (features, classes): (&[FeatureSpec], usize)) -> Self {
         // Whoever is told, or may suspect, that parameters are transformed tries to undo it.
         let suspect = shown.iter().all(|s| s.granted)
             && shown.iter().any(|s| s.transformed() || s.trained_on_transformed() || !s.disclosed);
         let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
         let helped = Helped::of(plan);
+        let names = |method: Method| plan.attacks.iter().any(|attack| attack.method() == method);
+        let tells_grid = plan.features.pairs().any(|(key, _)| key == GRID[0]);
+        let on_grid = |f: &FeatureSpec| f.grid().is_some() && f.group.is_none() && f.min < f.max;
+        let black_box = names(Method::Lattice) && !names(Method::BlackBoxLattice);
         let apart = |method: Method| method == Method::Agnostic || helped.runs(method);
         Self {
             plan,
@@ -43,6 +51,10 @@ impl<'a> Adversaries<'a> {
             agnostic,
             refined: agnostic.is_some() && plan.ids.len() >= REFINED_FROM,
             helped,
+            black_box: black_box
+                && tells_grid
+                && features.iter().all(on_grid)
+                && BlackBoxLattice::fits(features.len(), classes, plan.ids.len()),
         }
     }
 
@@ -56,6 +68,12 @@ impl<'a> Adversaries<'a> {
         self.attacks.iter().any(|attack| attack.method() == Method::Lattice)
     }
 
+    /// The attack on exact scores behind a policy that leaves them, for whoever knows no parameters.
+    fn black_box(&self, policy: &Policy) -> Option<AttackConfig> {
+        let exact = policy.defenses.iter().all(|of| matches!(of.leaves(), Leaves::Everything | Leaves::Scaled));
+        (self.black_box && exact).then(|| Method::BlackBoxLattice.into())
+    }
+
     /// What the scorings of all attacks take, at most.
     pub(super) fn needs(&self) -> Needs {
         let (policies, attacks, helped) = (self.policies().len(), self.attacks.len(), &self.helped);
@@ -65,22 +83,27 @@ impl<'a> Adversaries<'a> {
             _ => usize::from(self.plan.aware) + usize::from(self.undo) + usize::from(lattice),
         };
         let alone = usize::from(self.agnostic.is_some()) + usize::from(self.refined);
+        let exact = self.policies().iter().filter(|policy| self.black_box(policy).is_some()).count();
+        // One attack alone costs a part, more than one two.
+        let second = if attacks == 1 { exact } else { 0 };
         Needs {
-            candidates: policies * (attacks + knowing + helped.attacks()) + alone,
-            parts: policies * (attacks.min(2) + knowing + helped.parts()) + alone,
+            candidates: policies * (attacks + knowing + helped.attacks()) + exact + alone,
+            parts: policies * (attacks.min(2) + knowing + helped.parts()) + second + alone,
             rounds: policies * (1 + usize::from(knowing > 0) + helped.attacks()) + alone,
         }
     }
 
     /// The requests for all attacks behind a policy. `session` answers for the audited records, `beside` is the session for the help.
     pub(super) fn asks(&self, subject: &Subject<'_>, policy: &Policy, session: &str, beside: Option<&str>) -> Vec<Ask> {
-        let attacks = self.attacks.iter().map(|a| Spec::behind(a, self.plan, policy)).collect();
-        let request = subject.request(session, &self.plan.ids, attacks);
+        let black_box = self.black_box(policy);
+        let attacks = || self.attacks.iter().copied().chain(&black_box);
+        let specs = attacks().map(|a| Spec::behind(a, self.plan, policy)).collect();
+        let request = subject.request(session, &self.plan.ids, specs);
         let mut asks = Vec::new();
         if !self.attacks.is_empty() {
             asks.push(Ask {
                 request: request.clone(),
-                names: self.attacks.iter().map(ToString::to_string).collect(),
+                names: attacks().map(ToString::to_string).collect(),
                 defense: DefenseKnowledge::Unknown,
                 helper: Helper::Nobody,
             });

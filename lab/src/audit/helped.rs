@@ -150,10 +150,11 @@ fn is_informed(method: Method) -> bool {
     !method.is_control() && Method::informed().any(|informed| informed == method)
 }
 
-/// What has no score and knows the same as those who know moments or records: the mean given the moments of all features, that of the
-/// passive ones alone, and a regression.
+/// What has no score and knows the same as those who know moments or records. The first is what errors are compared with: of each
+/// attribute the one of the others that errs least on the records known.
 fn controls() -> Vec<AttackConfig> {
-    variants([Method::Imputation]).into_iter().chain([Method::KernelImputation.into()]).collect()
+    let others = variants([Method::Imputation]).into_iter().chain([Method::KernelImputation.into()]);
+    std::iter::once(Method::BestImputation.into()).chain(others).collect()
 }
 
 /// The attacks of an adversary that knows records whole, unless others are named: the likeliest point and the mean of the posterior, each

@@ -25,9 +25,7 @@ pub(super) struct Round {
     pub(super) said: Vec<String>,
     /// What the attacks are compared with, by party, if anything.
     control: Option<Given>,
-    /// The controls taken so far, with what parties without noise told of them.
-    controls: Vec<(Given, Vec<(String, ErrorsTold)>)>,
-    /// The figures of these controls by attribute.
+    /// The figures by attribute of all controls, from parties without noise.
     of_controls: Vec<AttributeResult>,
 }
 
@@ -37,12 +35,9 @@ struct Given {
     blocks: Vec<(String, Estimates)>,
 }
 
-/// The control that takes each attribute from the control with the smallest error on it.
-const BEST_CONTROLS: &str = "best control of each attribute";
-
 impl Round {
-    /// Takes estimates that all attacks to come are compared with. Where parties answer without noise that is of each attribute the best
-    /// of those taken: an attack whose scores tell nothing is one of them, and would look better than another. Otherwise the first.
+    /// Takes the estimates of a control. The errors of all attacks to come are compared with those of the first. Where parties answer
+    /// without noise, counts stand beside the best that any control reached: the one that errs least may name fewer rightly.
     ///
     /// # Errors
     /// [`Refusal`] if a party does not score, or if its estimates are missing.
@@ -72,8 +67,7 @@ impl Round {
             told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
         }
         self.results.push(AttackResult::ran(given.name.clone(), status, joint(&told)));
-        self.controls.push((given, told));
-        self.control = best_of_each(&self.controls, scorings);
+        self.control.get_or_insert(given);
         Ok(())
     }
 
@@ -207,8 +201,8 @@ impl Round {
     }
 }
 
-/// Puts each figure of a control, but for errors, at the best that any control reached on the attribute: the one that errs least may
-/// order records worse than another.
+/// Puts each count and share of a control at the best that any control reached on the attribute: the one that errs least may order
+/// records worse than another. Errors stay beside those of one control, which was chosen without a look at these records.
 fn beside_best(result: &mut AttributeResult, controls: &[AttributeResult]) {
     let same = |of: &&AttributeResult| (&of.party, &of.figures.attribute) == (&result.party, &result.figures.attribute);
     let controls: Vec<&AttributeFigures> = controls.iter().filter(same).map(|of| &of.figures).collect();
@@ -229,51 +223,9 @@ fn beside_best(result: &mut AttributeResult, controls: &[AttributeResult]) {
     if let Some(within) = &mut figures.within {
         raise(&mut within.share.control, best(|of| Some(of.within?.share.attack)));
     }
-}
-
-/// The control of the smallest error attribute by attribute. It goes by the name of one control where that is the best of all attributes.
-fn best_of_each(controls: &[(Given, Vec<(String, ErrorsTold)>)], scorings: &mut Scorings) -> Option<Given> {
-    let (first, others) = controls.split_first()?;
-    let errors = |at: usize, party: &str| {
-        let told = controls.get(at).and_then(|(_, told)| told.iter().find(|(name, _)| name == party));
-        told.map_or(&[][..], |(_, errors)| &errors.by_feature)
-    };
-    let total = |at: usize, party: &str, columns: &[usize]| -> f64 {
-        columns.iter().map(|column| errors(at, party).get(*column).copied().unwrap_or(f64::INFINITY)).sum()
-    };
-    let mut used: Vec<usize> = Vec::new();
-    let mut blocks = Vec::new();
-    for party in scorings.parties() {
-        let name = party.name();
-        let best = |columns: &[usize]| {
-            let all = 0..=others.len();
-            all.min_by(|a, b| total(*a, name, columns).total_cmp(&total(*b, name, columns))).unwrap_or(0)
-        };
-        // What does not vary is no attribute; any control has it right.
-        let mut chosen = vec![None; party.features().len()];
-        for attribute in of_schema(party.features()) {
-            let from = best(&attribute.columns);
-            for column in &attribute.columns {
-                if let Some(chosen) = chosen.get_mut(*column) {
-                    *chosen = Some(from);
-                }
-            }
-            used.push(from);
-        }
-        let rest = used.last().copied().unwrap_or(0);
-        let chosen: Vec<usize> = chosen.into_iter().map(|from| from.unwrap_or(rest)).collect();
-        let of = |given: &Given| given.blocks.iter().position(|(of, _)| of == name);
-        let all: Option<Vec<&Estimates>> =
-            controls.iter().map(|(given, _)| Some(&given.blocks.get(of(given)?)?.1)).collect();
-        blocks.push((name.to_owned(), Estimates::of_columns(&all?, &chosen)?));
+    if let Some(exact) = &mut figures.exact {
+        raise(&mut exact.control, best(|of| Some(of.exact?.attack)));
     }
-    used.sort_unstable();
-    used.dedup();
-    let name = match used[..] {
-        [only] => controls.get(only).map_or(&first.0, |(given, _)| given).name.clone(),
-        _ => BEST_CONTROLS.to_owned(),
-    };
-    Some(Given { name, blocks })
 }
 
 /// The intervals of a party with noise hold together over its own attributes: those of several parties are made to hold together over

@@ -34,7 +34,7 @@ measured, without an interval. --max-exact-share counts the attacks that know th
 
 With --config, the deployment, the records, the known records (`auxiliary_ids`) and thresholds that are not given here are those of the \
 config of `cloison audit`; its attacks and defenses are not looked at. Passive parties must score without noise (mode = \"trusted\") or \
-leave enough budget, and allow up to 350 scorings (max_scorings). Exit code 3: no policy meets the demands.")]
+leave enough budget, and allow up to 380 scorings (max_scorings). Exit code 3: no policy meets the demands.")]
 pub struct RecommendArgs {
     #[command(flatten)]
     thresholds: ThresholdArgs,

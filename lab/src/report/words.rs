@@ -102,11 +102,12 @@ fn in_brackets(risk: &AddedRisk) -> String {
     interval(risk).map_or_else(String::new, |range| format!(" ({range})"))
 }
 
-/// Natural frequencies of the worst attribute: of the records that somebody would name, how many have the event.
+/// Natural frequencies of the worst attribute: of the records that somebody would name, how many have the event. None where the scores
+/// help to name no more: the attack is chosen by its error.
 pub(super) fn frequencies(worst: &Worst<'_>) -> Option<String> {
     let event = worst.figures.event.as_ref()?;
     let control = worst.beside.event.as_ref()?.control;
-    Some(natural(&worst.figures.attribute, event, control))
+    (event.attack > control).then(|| natural(&worst.figures.attribute, event, control))
 }
 
 /// `of the 200 records that an insider would name for …, 173 have it (41 without the scores)`.

@@ -25,6 +25,8 @@ pub(super) struct Wanted {
     pub(super) at_most: Option<usize>,
     /// Whether it knows means and covariances of all features, from the records that are not of the test set.
     pub(super) informed: bool,
+    /// Whether it knows the public schema: ranges, and the grids that the values lie on.
+    pub(super) schema: bool,
 }
 
 impl Wanted {
@@ -32,7 +34,7 @@ impl Wanted {
     pub(super) fn new(method: &'static str) -> Self {
         let guess = matches!(method, "random" | "zero" | "half");
         let role = if guess { CurveRole::Guess } else { CurveRole::Attack };
-        Self { curve: method, method, settings: Pairs::new(), role, at_most: None, informed: false }
+        Self { curve: method, method, settings: Pairs::new(), role, at_most: None, informed: false, schema: false }
     }
 
     /// Under another name, for figures that run a method more than once.
@@ -45,6 +47,11 @@ impl Wanted {
     pub(super) fn beyond() -> [Self; 2] {
         let one = |method, curve| Self { informed: true, role: CurveRole::Beyond, ..Self::new(method).called(curve) };
         [one("conditional_mean", "informed"), one("imputation", "control")]
+    }
+
+    /// What the papers leave out too: who knows the grids that the features lie on.
+    pub(super) fn counting() -> Self {
+        Self { schema: true, role: CurveRole::Beyond, ..Self::new("lattice") }
     }
 
     /// With settings; of one key the last counts.
@@ -72,6 +79,8 @@ pub(super) struct Contender {
     pub(super) records: usize,
     /// Whether it knows means and covariances.
     pub(super) informed: bool,
+    /// Whether it knows the public schema.
+    pub(super) schema: bool,
     /// Place among all attacks of the figure, which its random numbers depend on; leaving others out does not move it.
     pub(super) place: u64,
 }
@@ -109,6 +118,7 @@ pub(super) fn pick(
             given: wanted.settings.into_iter().collect(),
             records: wanted.at_most.map_or(records, |most| most.min(records)),
             informed: wanted.informed,
+            schema: wanted.schema,
             place: place as u64,
         });
     }

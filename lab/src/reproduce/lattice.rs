@@ -11,7 +11,7 @@ use vfl_active_party::attack::{self, AdversaryView, Method, Prior, Replacement, 
 use vfl_shared::data::FeatureSpec;
 use vfl_shared::numerics::SampleMoments;
 use vfl_shared::policy::Policy;
-use vfl_shared::types::{FeatureBlock, ReleasedScores};
+use vfl_shared::types::{ConfidenceScores, FeatureBlock, ReleasedScores};
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::released::released_behind;
@@ -26,6 +26,8 @@ use crate::progress::Progress;
 const EXACT: f64 = 1e-9;
 /// The words in which the attack says that it fell back to another.
 const NOT_DECODED: &str = "no record was decoded";
+/// Records of the training whose scores defenses are fitted on.
+const CALIBRATION: usize = 2000;
 /// Numbers of passive features, evenly spread.
 const POINTS: usize = 8;
 
@@ -133,7 +135,7 @@ impl Release {
         policy.map(Some).map_err(|e| ReproduceError::NothingToRun { notes: format!("{name}: {e}") })
     }
 
-    fn of(self, scores: &DMatrix<f64>) -> Result<ReleasedScores, ReproduceError> {
+    fn of(self, scores: &DMatrix<f64>, training: &ConfidenceScores) -> Result<ReleasedScores, ReproduceError> {
         Ok(match self {
             Self::Doubles => ReleasedScores::Probabilities(scores.clone()),
             Self::Floats => ReleasedScores::Numbers(scores.map(|c| f64::from(c as f32))),
@@ -146,7 +148,7 @@ impl Release {
                 scores.map(|c| format!("{c:.*e}", digits.saturating_sub(1)).parse().unwrap_or(c)),
             ),
             Self::Behind(..) => match self.policy()? {
-                Some(policy) => released_behind(&policy, scores)?,
+                Some(policy) => released_behind(&policy, scores, Some(training))?,
                 None => ReleasedScores::Probabilities(scores.clone()),
             },
         })
@@ -174,7 +176,7 @@ struct Outcome {
 /// Runs one adversary on the records.
 fn attacked(
     subject: &Subject,
-    drawn: &Drawn,
+    (drawn, training): (&Drawn, &ConfidenceScores),
     d: usize,
     (known, release): (Known, Release),
     seed: u64,
@@ -183,7 +185,7 @@ fn attacked(
     let failed = |error| ReproduceError::Attack { curve: known.name().into(), d, k0: window.k0, error };
     let n = drawn.records();
     let (y, truth) = (select(&drawn.x, &window.active, n), select(&drawn.x, &window.passive, n));
-    let (y, released) = (FeatureBlock::new(y)?, release.of(drawn.scores())?);
+    let (y, released) = (FeatureBlock::new(y)?, release.of(drawn.scores(), training)?);
     let prior = known.prior(subject, &window)?;
     let schema: Vec<FeatureSpec> = window.passive.iter().map(|&column| subject.schema[column].clone()).collect();
     let mut pairs = schema_settings(&schema);
@@ -221,7 +223,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         (0..lines.len()).flat_map(|line| (0..dimensions.len()).map(move |point| (line, point))).collect();
     let mut outcomes = vec![vec![Outcome::default(); dimensions.len()]; lines.len()];
     let mut progress = Progress::start("lattice", jobs.len() as u64);
-    let work = |job: usize| attacked(subject, &drawn, dimensions[jobs[job].1], lines[jobs[job].0], options.seed);
+    let training = subject.training_scores(CALIBRATION)?;
+    let records = (&drawn, &training);
+    let work = |job: usize| attacked(subject, records, dimensions[jobs[job].1], lines[jobs[job].0], options.seed);
     in_order(options.threads, jobs.len(), work, |job, outcome| {
         let (line, point) = jobs[job];
         outcomes[line][point] = outcome;

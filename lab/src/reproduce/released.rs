@@ -3,20 +3,26 @@
 use nalgebra::DMatrix;
 use vfl_coordinator::defense::{DefenseError, Grants, Noise, Pipeline};
 use vfl_shared::policy::Policy;
-use vfl_shared::types::{Logits, ReleasedScores};
+use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::ReproduceError;
 
-/// What a policy releases of records with these scores (k × n). Its noise is the same in every run.
+/// What a policy releases of records with these scores (k × n). Its noise is the same in every run. `calibration` is what defenses are
+/// fitted on.
 ///
 /// # Errors
 /// [`ReproduceError::Defense`] if the policy needs what is not at hand here, as passive weights.
-pub(super) fn released_behind(policy: &Policy, scores: &DMatrix<f64>) -> Result<ReleasedScores, ReproduceError> {
+pub(super) fn released_behind(
+    policy: &Policy,
+    scores: &DMatrix<f64>,
+    calibration: Option<&ConfidenceScores>,
+) -> Result<ReleasedScores, ReproduceError> {
     if policy.is_none() {
         return Ok(ReleasedScores::Probabilities(scores.clone()));
     }
     let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
-    let pipeline = Pipeline::build(&policy.defenses, scores.nrows(), &Grants::default()).map_err(failed)?;
+    let grants = Grants { calibration, ..Grants::default() };
+    let pipeline = Pipeline::build(&policy.defenses, scores.nrows(), &grants).map_err(failed)?;
     // Softmax of the logarithms of scores is the scores.
     let logits = Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?;
     Ok(pipeline.release(logits, Noise::fresh([0; 32])).map_err(failed)?.released)

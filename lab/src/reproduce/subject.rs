@@ -15,7 +15,7 @@ use vfl_shared::data::{
 use vfl_shared::hex;
 use vfl_shared::metrics::accuracy;
 use vfl_shared::model::{TrainingConfig, TrainingValues};
-use vfl_shared::types::ReleasedScores;
+use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
 use super::protocol::{Protocol, Training};
@@ -245,6 +245,16 @@ impl Subject {
                 (self.others.select_columns(&drawn), drawn.iter().map(|&r| self.other_labels[r]).collect())
             }
         }
+    }
+
+    /// Exact scores of the first `most` records of the training, which defenses are fitted on.
+    ///
+    /// # Errors
+    /// [`ReproduceError`] if a logit is not finite.
+    pub(super) fn training_scores(&self, most: usize) -> Result<ConfidenceScores, ReproduceError> {
+        let mut logits = &self.weights * self.others.columns(0, self.others.ncols().min(most));
+        logits.column_iter_mut().for_each(|mut z| z += &self.bias);
+        Ok(ConfidenceScores::softmax(Logits::new(logits)?))
     }
 
     /// Features of the test records, d_t × n.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Prior, Replacement, Settings, SideInformation};
-use vfl_shared::data::VerticalSplit;
+use vfl_shared::data::{FeatureSpec, VerticalSplit};
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -13,6 +13,7 @@ use super::statistics::deviation;
 use super::subject::{Drawn, Purpose, Subject, generator};
 use super::workers::{cpu_time, in_order};
 use super::{Options, ReproduceError};
+use crate::audit::schema_settings;
 use crate::progress::Progress;
 
 /// One split: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
@@ -213,7 +214,7 @@ pub(super) fn estimate(
     let failed =
         |error| ReproduceError::Attack { curve: contender.curve.to_owned(), d: window.d, k0: window.k0, error };
     let y = FeatureBlock::new(select(&plan.drawn.x, &window.active, contender.records))?;
-    let settings = &contender.settings;
+    let settings = &known(plan.subject, window, contender)?;
     let mut rng = generator(plan.seed, Purpose::Attack, window.item(contender.place));
     let start = cpu_time();
     let other = plan.knowledge.map_or(Ok(None), |model| model(window, place))?;
@@ -231,6 +232,18 @@ pub(super) fn estimate(
         found.estimates.apply(|x| *x = x.clamp(0.0, 1.0));
     }
     Ok((found.estimates, cpu_time().saturating_sub(start)))
+}
+
+/// The settings of an attack in one split, with the schema of the passive features where it is known.
+fn known(subject: &Subject, window: &Window, contender: &Contender) -> Result<Settings, ReproduceError> {
+    if !contender.schema {
+        return Ok(contender.settings.clone());
+    }
+    let schema: Vec<FeatureSpec> = window.passive.iter().map(|&column| subject.schema[column].clone()).collect();
+    let told = schema_settings(&schema);
+    let given = contender.given.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let all = told.iter().map(|(key, value)| (*key, value.as_str())).chain(given);
+    Settings::read(all).map_err(ReproduceError::from)
 }
 
 /// What who knows the moments makes of records in a split (d × n), without a score of them and with these: control and informed.

@@ -5,6 +5,7 @@ use vfl_active_party::attack::Method;
 use vfl_lab::audit::{self, Plan};
 use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_lab::report::Outcome;
+use vfl_passive_party::config::Grant;
 use vfl_shared::data::{
     Dataset, DatasetName, DatasetSpec, FeatureSchema, FeatureSpec, FeatureStore, FeatureTable, VerticalSplit, load,
 };
@@ -61,5 +62,35 @@ async fn an_audit_takes_the_grid_from_the_schema_or_finds_it() {
 
     let deployment = Deployment::start(silent(&dataset, spec(dir.path(), &dataset, &split))).await.unwrap();
     assert_eq!(certain(&deployment, &plan).await, RECORDS as u64, "the schema names ranges");
+    deployment.stop().await.unwrap();
+}
+
+/// No parameter is granted and no record is known. Exact scores tell fewer features than classes all the same, behind a temperature too;
+/// rounded ones do not, and nobody is asked to try.
+#[tokio::test(flavor = "multi_thread")]
+async fn hidden_parameters_do_not_hide_few_features_on_a_grid() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = load(&DatasetSpec::new(DatasetName::Satellite, None, 7)).unwrap();
+    let split = VerticalSplit::window(0, 4, dataset.features().len()).unwrap();
+    let mut spec = spec(dir.path(), &dataset, &split);
+    spec.release.to_active_party = Grant::Nothing;
+    let deployment = Deployment::start(spec).await.unwrap();
+    deployment.train(&config(3), &training_ids(&dataset), |_| ()).await.unwrap();
+    let policies = ["none", "temperature (temperature = 4.0)", "rounding (decimals = 3)"].map(|p| p.parse().unwrap());
+    let plan = Plan::of(test_ids(&dataset, 0, 600), policies.to_vec(), vec![Method::Lattice.into()], 3);
+    let findings = audit::run(&deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
+    let decoded = |policy: &str| {
+        let audits = findings.audits.iter().filter(|audit| audit.policy.name == policy);
+        let remarks: Vec<&String> = audits.flat_map(|audit| &audit.remarks).collect();
+        let whole = "black_box_lattice: the scores of 600 of 600 records decode to whole numbers";
+        (
+            remarks.iter().any(|said| said.contains("black_box_lattice")),
+            remarks.iter().any(|said| said.starts_with(whole)),
+        )
+    };
+    assert_eq!(
+        (decoded("none"), decoded("temperature"), decoded("rounding")),
+        ((true, true), (true, true), (false, false))
+    );
     deployment.stop().await.unwrap();
 }

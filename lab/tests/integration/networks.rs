@@ -439,7 +439,7 @@ async fn a_network_is_audited_without_its_parameters() {
     let informed = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
     let (name, found, risk) = informed.added_risk().unwrap();
     assert_eq!(name, "kernel_ridge");
-    assert!(risk.control_mse <= 1.01 * errors(informed, "kernel_imputation").mse, "{risk:?}");
+    assert!(risk.control_mse <= 1.05 * errors(informed, "kernel_imputation").mse, "{risk:?}");
     // It learns from 80 records whatever the model is: not much worse than its control where scores tell it nothing.
     assert!(found.mse < 1.2 * errors(informed, "kernel_imputation").mse && risk.low < risk.high, "{risk:?}");
     assert!(!findings.audits.iter().any(|audit| audit.threat_model.moments), "no owner knows A x of a network");
@@ -474,7 +474,7 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
     let informed = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
     let (name, found, risk) = informed.added_risk().unwrap();
     assert_eq!(name, "kernel_ridge");
-    assert!(risk.control_mse <= 1.01 * errors(informed, "kernel_imputation").mse, "{risk:?}");
+    assert!(risk.control_mse <= 1.05 * errors(informed, "kernel_imputation").mse, "{risk:?}");
     assert!(found.mse < 1.2 * errors(informed, "kernel_imputation").mse, "{risk:?}");
     report(&findings);
     // Where no informed attack is named, known records serve the attack that fits W_pas: there is none to fit.

@@ -363,7 +363,7 @@ async fn an_audit_with_a_control_fits_the_budget() {
     let added = best.added_risk.as_ref().unwrap();
     // Two features of five classes: the scores tell both, whatever is known beforehand.
     assert!(errors.mse.abs() < 5.0 * errors.sigma.unwrap(), "{errors:?}");
-    assert_eq!(added.control, "imputation");
+    assert_eq!(added.control, "best_imputation");
     let said = verdict(audit);
     match (added.low, added.high) {
         (Some(low), Some(high)) => {

@@ -1,5 +1,6 @@
 //! Adversaries that know moments of the passive features, or records whole, and the controls that have no scores.
 
+pub(super) mod best_imputation;
 mod error;
 pub(super) mod imputation;
 mod moments;
@@ -10,6 +11,7 @@ pub(super) mod regression;
 mod tangent;
 mod used;
 
+pub use best_imputation::BestImputation;
 pub use error::PriorError;
 pub use imputation::Imputation;
 pub use moments::Prior;

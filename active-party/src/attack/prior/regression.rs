@@ -9,7 +9,8 @@ use vfl_shared::types::ReleasedScores;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::sizes::same;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Need, Needs, Reconstruction, Replacement, Settings, StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, FeatureKnowledge, Need, Needs, Reconstruction, Replacement, Settings,
+    StatedKnowledge, Status,
 };
 
 /// Kernel ridge regression of the passive features on the active ones and on what was released: linear, with products, or smooth,
@@ -56,25 +57,45 @@ impl Attack for Regression {
                 (inputs(&own)?, inputs(&other)?)
             }
         };
-        let n = records.records().min(MAX_FITTED);
-        let outputs = records.x.matrix().columns(0, n).into_owned();
-        let mut estimates = DMatrix::zeros(outputs.nrows(), view.records());
-        let mut least = vec![f64::INFINITY; outputs.nrows()];
-        for (own, other) in own.iter().zip(&other) {
-            let fitted = KernelRidge::fit(&own.columns(0, n).into_owned(), &outputs)?;
-            let found = fitted.predict(other);
-            for (at, error) in fitted.left_out().iter().enumerate() {
-                // The first, where nothing is known of any.
-                if *error < least[at] || least[at] == f64::INFINITY {
-                    least[at] = *error;
-                    estimates.set_row(at, &found.row(at));
-                }
+        let mut estimates = regressed(records.x.matrix(), &own, &other)?;
+        into_ranges(&mut estimates, &known);
+        Ok(Reconstruction::new(estimates, if self.release { Status::Regression } else { Status::Baseline }))
+    }
+}
+
+/// Regresses the features `outputs` (d × n) on one of several inputs of the same records, `own`, feature by feature the one
+/// that does best on records left out, and estimates them from the same inputs of `other` records. Fits at most [`MAX_FITTED`] records.
+///
+/// # Errors
+/// [`AttackError`] for values that are not finite, or an iteration that does not converge.
+pub(super) fn regressed(
+    outputs: &DMatrix<f64>,
+    own: &[DMatrix<f64>],
+    other: &[DMatrix<f64>],
+) -> Result<DMatrix<f64>, AttackError> {
+    let n = outputs.ncols().min(MAX_FITTED);
+    let outputs = outputs.columns(0, n).into_owned();
+    let records = other.first().map_or(0, DMatrix::ncols);
+    let mut estimates = DMatrix::zeros(outputs.nrows(), records);
+    let mut left_out = vec![f64::INFINITY; outputs.nrows()];
+    for (own, other) in own.iter().zip(other) {
+        let fitted = KernelRidge::fit(&own.columns(0, n).into_owned(), &outputs)?;
+        let predicted = fitted.predict(other);
+        for (at, error) in fitted.left_out().iter().enumerate() {
+            // The first, where nothing is known of any.
+            if *error < left_out[at] || left_out[at] == f64::INFINITY {
+                left_out[at] = *error;
+                estimates.set_row(at, &predicted.row(at));
             }
         }
-        for (mut row, (lower, upper)) in estimates.row_iter_mut().zip(known.ranges()) {
-            row.iter_mut().for_each(|v| *v = v.clamp(*lower, *upper));
-        }
-        Ok(Reconstruction::new(estimates, if self.release { Status::Regression } else { Status::Baseline }))
+    }
+    Ok(estimates)
+}
+
+/// Moves estimates, d × n, into the ranges of the features.
+pub(super) fn into_ranges(estimates: &mut DMatrix<f64>, known: &FeatureKnowledge) {
+    for (mut row, (lower, upper)) in estimates.row_iter_mut().zip(known.ranges()) {
+        row.iter_mut().for_each(|v| *v = v.clamp(*lower, *upper));
     }
 }
 

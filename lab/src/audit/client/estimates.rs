@@ -13,25 +13,6 @@ impl Estimates {
         Self(pb::Matrix { rows: records as u32, columns: features as u32, values: values.into() })
     }
 
-    /// The columns of several estimates of the same features: column i is that of `all[chosen[i]]`. `None` if one is missing, or they
-    /// are not of one shape.
-    pub(crate) fn of_columns(all: &[&Self], chosen: &[usize]) -> Option<Self> {
-        let (rows, columns) = all.first().map(|of| (of.0.rows, of.0.columns))?;
-        let bytes = rows as usize * columns as usize * 8;
-        let fits = |of: &&Self| (of.0.rows, of.0.columns, of.0.values.len()) == (rows, columns, bytes);
-        if chosen.len() != columns as usize || !all.iter().all(fits) {
-            return None;
-        }
-        let mut values = Vec::with_capacity(bytes);
-        for row in 0..rows as usize {
-            for (column, from) in chosen.iter().enumerate() {
-                let at = (row * columns as usize + column) * 8;
-                values.extend_from_slice(all.get(*from)?.0.values.get(at..at + 8)?);
-            }
-        }
-        Some(Self(pb::Matrix { rows, columns, values: values.into() }))
-    }
-
     /// How many values there are.
     pub(crate) fn values(&self) -> u64 {
         u64::from(self.0.rows) * u64::from(self.0.columns)
@@ -65,21 +46,6 @@ impl From<pb::Matrix> for Estimates {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_taken_where_they_were_chosen() {
-        let of = |first: f64| {
-            let values: Vec<u8> = (0..6).flat_map(|i| (first + f64::from(i)).to_le_bytes()).collect();
-            Estimates(pb::Matrix { rows: 2, columns: 3, values: values.into() })
-        };
-        let (a, b) = (of(0.0), of(10.0));
-        let mixed = Estimates::of_columns(&[&a, &b], &[1, 0, 1]).unwrap().0.values;
-        let mixed: Vec<f64> = mixed.chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
-        assert_eq!(mixed, [10.0, 1.0, 12.0, 13.0, 4.0, 15.0]);
-        assert!(Estimates::of_columns(&[&a, &b], &[2, 0, 1]).is_none());
-        assert!(Estimates::of_columns(&[&a, &Estimates::halves(1, 3)], &[1, 0, 1]).is_none());
-        assert!(Estimates::of_columns(&[&a], &[0, 0]).is_none() && Estimates::of_columns(&[], &[]).is_none());
-    }
 
     #[test]
     fn estimates_that_do_not_fit_one_message_go_out_in_rows() {

@@ -218,12 +218,12 @@ impl Experiment<'_> {
             let failed = |error| ReproduceError::Attack { curve: line.curve.into(), d, k0: window.k0, error };
             let policy = Policy::of((line.defense)());
             let settings = KnownPolicy::from(policy.clone()).settings();
-            let released = released_behind(&policy, self.drawn.scores())?;
+            let released = released_behind(&policy, self.drawn.scores(), None)?;
             let floor = Replacement::default();
             let auxiliary = match &few {
                 Some(records) => {
                     let part = |rows: &[usize]| FeatureBlock::new(select(records, rows, FEW));
-                    let told = released_behind(&policy, &self.scores(records))?;
+                    let told = released_behind(&policy, &self.scores(records), None)?;
                     let whole = AuxiliaryRecords::new(part(&window.active)?, part(&window.passive)?, told, floor);
                     Some(whole.map_err(failed)?)
                 }
