@@ -70,7 +70,7 @@ impl<'a> Adversaries<'a> {
 
     /// The attack on exact scores behind a policy that leaves them, for whoever knows no parameters.
     fn black_box(&self, policy: &Policy) -> Option<AttackConfig> {
-        let exact = policy.defenses.iter().all(|of| matches!(of.leaves(), Leaves::Everything | Leaves::Scaled));
+        let exact = policy.defenses.iter().all(|of| of.leaves() == Leaves::Everything);
         (self.black_box && exact).then(|| Method::BlackBoxLattice.into())
     }
 

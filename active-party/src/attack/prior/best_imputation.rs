@@ -164,7 +164,7 @@ mod tests {
     /// take all and the regression 500, so that each does better on one attribute: then it errs less on all than any of them.
     #[test]
     fn the_best_imputation_of_each_attribute_is_taken() {
-        for (n, slack) in [(60, 1.10), (300, 1.03), (3000, 1.005)] {
+        for (n, slack) in [(60, 1.10), (300, 1.03), (3000, 1.02)] {
             let mut totals = [[0.0; 3]; 4];
             for seed in 0..6 {
                 for (total, errors) in totals.iter_mut().zip(errors(n, seed)) {
