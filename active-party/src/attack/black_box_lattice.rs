@@ -317,9 +317,12 @@ fn functionals(whole: &DMatrix<f64>, steps: &[f64]) -> Result<Chosen, String> {
     Ok(Chosen { complete, ..best })
 }
 
+/// A functional of whole numbers, and its range over the points.
+type Candidate = (DVector<f64>, f64);
+
 /// Functionals whose ranges over the points are no wider than the widest of so many steps, with their ranges, and whether these are all.
 /// `None` if the points do not vary enough.
-fn candidates(whole: &DMatrix<f64>, steps: &[f64]) -> Option<(Vec<(DVector<f64>, f64)>, bool)> {
+fn candidates(whole: &DMatrix<f64>, steps: &[f64]) -> Option<(Vec<Candidate>, bool)> {
     let d = steps.len();
     let seen = whole.columns(0, whole.ncols().min(SEEN));
     let few = seen.columns(0, seen.ncols().min(FEW));
@@ -368,7 +371,7 @@ fn candidates(whole: &DMatrix<f64>, steps: &[f64]) -> Option<(Vec<(DVector<f64>,
 }
 
 /// The functionals of a reduced basis, each with multiples of the others added as long as that narrows its range; with their ranges.
-fn narrowed(lattice: &GridLattice, points: &DMatrix<f64>) -> Vec<(DVector<f64>, f64)> {
+fn narrowed(lattice: &GridLattice, points: &DMatrix<f64>) -> Vec<Candidate> {
     let basis: Vec<DVector<f64>> =
         lattice.basis().map(|(t, _)| DVector::from_iterator(t.len(), t.iter().map(|t| *t as f64))).collect();
     let values: Vec<DVector<f64>> = basis.iter().map(|functional| points.tr_mul(functional)).collect();
@@ -393,7 +396,7 @@ fn narrowed(lattice: &GridLattice, points: &DMatrix<f64>) -> Vec<(DVector<f64>, 
 
 /// The search for one functional for each feature, narrow features first.
 struct Choice<'a> {
-    candidates: &'a [(DVector<f64>, f64)],
+    candidates: &'a [Candidate],
     steps: &'a [f64],
     /// The features, by the width of their ranges.
     order: Vec<usize>,
@@ -414,7 +417,7 @@ struct Chosen {
 }
 
 impl<'a> Choice<'a> {
-    fn of(candidates: &'a [(DVector<f64>, f64)], steps: &'a [f64]) -> Self {
+    fn of(candidates: &'a [Candidate], steps: &'a [f64]) -> Self {
         let mut order: Vec<usize> = (0..steps.len()).collect();
         order.sort_by(|a, b| steps[*a].total_cmp(&steps[*b]));
         let mut choice = Self { candidates, steps, order, best: None, left: CHOICES };
