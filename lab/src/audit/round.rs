@@ -25,8 +25,8 @@ pub(super) struct Round {
     pub(super) said: Vec<String>,
     /// What the attacks are compared with, by party, if anything.
     control: Option<Given>,
-    /// The figures by attribute of all controls, from parties without noise.
-    of_controls: Vec<AttributeResult>,
+    /// The controls taken so far, and their figures by attribute, from parties without noise.
+    controls: Vec<(Given, Vec<AttributeResult>)>,
 }
 
 /// A control: its name, and its estimates by party.
@@ -35,9 +35,13 @@ struct Given {
     blocks: Vec<(String, Estimates)>,
 }
 
+/// A control that is several controls, each on the attributes that it errs least on.
+const BEST_CONTROLS: &str = "best control of each attribute";
+
 impl Round {
-    /// Takes the estimates of a control. The errors of all attacks to come are compared with those of the first. Where parties answer
-    /// without noise, counts stand beside the best that any control reached: the one that errs least may name fewer rightly.
+    /// Takes the estimates of a control. Where parties answer without noise, the errors of all attacks to come are compared with those of
+    /// the controls that err least on each attribute ([`chosen_by_the_other_half`]), and counts with the best that any control
+    /// reached. With noise both are those of the first control.
     ///
     /// # Errors
     /// [`Refusal`] if a party does not score, or if its estimates are missing.
@@ -59,15 +63,16 @@ impl Round {
             self.control.get_or_insert(given);
             return Ok(());
         }
-        let mut told = Vec::new();
+        let (mut told, mut figures) = (Vec::new(), Vec::new());
         for party in scorings.parties() {
             party.upload(given.of(party)?).await;
             let mut scored = party.score(Told::All, Control::ColumnMean, 1).await?;
-            self.of_controls.extend(by_attribute(party, scored.attributes.pop()));
+            figures.extend(by_attribute(party, scored.attributes.pop()));
             told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
         }
         self.results.push(AttackResult::ran(given.name.clone(), status, joint(&told)));
-        self.control.get_or_insert(given);
+        self.controls.push((given, figures));
+        self.control = Some(chosen_by_the_other_half(&self.controls, scorings)?);
         Ok(())
     }
 
@@ -119,7 +124,7 @@ impl Round {
         } else {
             self.clip(&name, clipped, values);
             self.tell_control(&controls);
-            attributes.iter_mut().for_each(|result| beside_best(result, &self.of_controls));
+            attributes.iter_mut().for_each(|result| beside_best(result, &self.controls));
             let added = self.control.as_ref().map(|c| added_risk(&c.name, &told, &controls, &gains));
             AttackResult::ran(name, status, joint(&told)).with_added_risk(added).with_attributes(attributes)
         };
@@ -202,10 +207,11 @@ impl Round {
 }
 
 /// Puts each count and share of a control at the best that any control reached on the attribute: the one that errs least may order
-/// records worse than another. Errors stay beside those of one control, which was chosen without a look at these records.
-fn beside_best(result: &mut AttributeResult, controls: &[AttributeResult]) {
+/// records worse than another.
+fn beside_best(result: &mut AttributeResult, controls: &[(Given, Vec<AttributeResult>)]) {
     let same = |of: &&AttributeResult| (&of.party, &of.figures.attribute) == (&result.party, &result.figures.attribute);
-    let controls: Vec<&AttributeFigures> = controls.iter().filter(same).map(|of| &of.figures).collect();
+    let all = controls.iter().flat_map(|(_, figures)| figures);
+    let controls: Vec<&AttributeFigures> = all.filter(same).map(|of| &of.figures).collect();
     let best = |of: fn(&AttributeFigures) -> Option<f64>| {
         controls.iter().filter_map(|figures| of(figures)).max_by(f64::total_cmp)
     };
@@ -226,6 +232,53 @@ fn beside_best(result: &mut AttributeResult, controls: &[AttributeResult]) {
     if let Some(exact) = &mut figures.exact {
         raise(&mut exact.control, best(|of| Some(of.exact?.attack)));
     }
+}
+
+/// The control that errs least on each attribute. The records in even places choose it for those in odd places, and the other way round: one
+/// that is chosen by its error on the records that it is compared on errs less on them than on others, and what attacks add to it
+/// would be told too low. The attacks are chosen in the same way. It goes by the name of one control where that is chosen throughout.
+///
+/// # Errors
+/// [`Refusal`] if estimates are missing.
+fn chosen_by_the_other_half(
+    controls: &[(Given, Vec<AttributeResult>)],
+    scorings: &mut Scorings,
+) -> Result<Given, Refusal> {
+    let mut used: Vec<usize> = Vec::new();
+    let mut blocks = Vec::new();
+    for party in scorings.parties() {
+        let estimates = controls.iter().map(|(given, _)| given.of(party)).collect::<Result<Vec<_>, _>>()?;
+        // What does not vary is no attribute; any control has it right.
+        let mut chosen = [0, 1].map(|_| vec![0; party.features().len()]);
+        for attribute in of_schema(party.features()) {
+            for (half, chosen) in chosen.iter_mut().enumerate() {
+                let best = best_on(&attribute.name, party.name(), controls, 1 - half);
+                for column in &attribute.columns {
+                    chosen[*column] = best;
+                }
+                used.push(best);
+            }
+        }
+        let cells = Estimates::of_cells(&estimates.iter().collect::<Vec<_>>(), &chosen);
+        let missing = || Refusal::internal(format!("estimates of controls differ in shape for {}", party.peer()));
+        blocks.push((party.name().to_owned(), cells.ok_or_else(missing)?));
+    }
+    used.sort_unstable();
+    used.dedup();
+    let one = if let [only] = used[..] { controls.get(only) } else { None };
+    Ok(Given { name: one.map_or_else(|| BEST_CONTROLS.to_owned(), |(given, _)| given.name.clone()), blocks })
+}
+
+/// The control, by its place, that removes most of the error of the column mean on one half of the records; of equals the first. Where there are
+/// too few records for halves, that on all.
+fn best_on(attribute: &str, party: &str, controls: &[(Given, Vec<AttributeResult>)], half: usize) -> usize {
+    let removed = |figures: &[AttributeResult]| {
+        let of = figures.iter().find(|of| of.party == party && of.figures.attribute == attribute);
+        let removed = of.and_then(|of| of.figures.removed)?;
+        removed.halves.map_or(removed.value, |halves| halves.get(half).map(|half| half.value))
+    };
+    let key = |at: usize| controls.get(at).and_then(|(_, figures)| removed(figures)).unwrap_or(f64::NEG_INFINITY);
+    (0..controls.len()).rev().max_by(|a, b| key(*a).total_cmp(&key(*b))).unwrap_or(0)
 }
 
 /// The intervals of a party with noise hold together over its own attributes: those of several parties are made to hold together over
@@ -290,10 +343,34 @@ mod tests {
         let before = attacked.figures.event.clone().unwrap();
         assert!(before.attack == 10.0 && before.control < 3.0, "{before:?}");
         let elsewhere = AttributeResult { party: "q".into(), ..of(&sharp, &flat) };
-        beside_best(&mut attacked, &[of(&flat, &flat), elsewhere]);
+        let controls = |figures: Vec<AttributeResult>| {
+            figures.into_iter().map(|of| (Given { name: "c".into(), blocks: Vec::new() }, vec![of])).collect::<Vec<_>>()
+        };
+        beside_best(&mut attacked, &controls(vec![of(&flat, &flat), elsewhere]));
         assert_eq!(attacked.figures.event, Some(before), "another party's control is no control");
-        beside_best(&mut attacked, &[of(&flat, &flat), of(&sharp, &flat)]);
+        beside_best(&mut attacked, &controls(vec![of(&flat, &flat), of(&sharp, &flat)]));
         let figures = attacked.figures;
         assert_eq!((figures.event.unwrap().control, figures.auc.unwrap().control), (10.0, 1.0));
+    }
+
+    /// Each half of the records is told which control errs least by the other half.
+    #[test]
+    fn a_control_is_chosen_by_the_records_of_the_other_half() {
+        let truth = DMatrix::from_fn(1, 200, |_, j| (j as f64 * 0.618).fract());
+        let attribute = &of_schema(&[FeatureSpec::numeric("x", 0.0, 1.0)])[0];
+        let flat = DMatrix::from_element(1, 200, 0.5);
+        // Close to the truth in even places, or in odd ones.
+        let close = |parity: usize| {
+            DMatrix::from_fn(1, 200, |_, j| if j % 2 == parity { 0.9 * truth[j] } else { 1.0 - truth[j] })
+        };
+        let of = |estimates: &DMatrix<f64>| AttributeResult {
+            party: "p".into(),
+            figures: AttributeFigures::of(attribute, &truth, estimates, &flat),
+        };
+        let controls: Vec<_> = [&flat, &close(0), &close(1)]
+            .map(|estimates| (Given { name: "c".into(), blocks: Vec::new() }, vec![of(estimates)]))
+            .into();
+        assert_eq!([0, 1].map(|half| best_on("x", "p", &controls, half)), [1, 2]);
+        assert_eq!(best_on("x", "q", &controls, 0), 0, "of what nothing is told the first is taken");
     }
 }

@@ -25,7 +25,7 @@ audit then shows the best attack of each session and its error with sigma, and `
 Two kinds of help make further audits behind each policy. `auxiliary_ids` names a file with ids of records whose passive features \
 the active party knows (`known_csv` in its config): `shadow_model` estimates the parameters from them; `shadow_network` \
 trains a network in place of one that is hidden; `gaussian` and `posterior_mean` take their means and covariances. The last three stand \
-beside `best_imputation`, which has no score. `colluding` lists passive \
+beside imputations, which have no score. `colluding` lists passive \
 parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the others.
 
 Thresholds (`--max-added-risk`, `--max-exact-share`, `--max-exact`, or `max_added_risk` and the like in the config) are demanded of the \

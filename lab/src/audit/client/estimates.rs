@@ -13,6 +13,25 @@ impl Estimates {
         Self(pb::Matrix { rows: records as u32, columns: features as u32, values: values.into() })
     }
 
+    /// The cells of several estimates of the same features: of the rows in even places column i is that of `all[chosen[0][i]]`, of those in
+    /// odd places that of `all[chosen[1][i]]`. `None` if one is missing, or they are not of one shape.
+    pub(crate) fn of_cells(all: &[&Self], chosen: &[Vec<usize>; 2]) -> Option<Self> {
+        let (rows, columns) = all.first().map(|of| (of.0.rows, of.0.columns))?;
+        let bytes = rows as usize * columns as usize * 8;
+        let fits = |of: &&Self| (of.0.rows, of.0.columns, of.0.values.len()) == (rows, columns, bytes);
+        if chosen.iter().any(|of| of.len() != columns as usize) || !all.iter().all(fits) {
+            return None;
+        }
+        let mut values = Vec::with_capacity(bytes);
+        for (row, chosen) in (0..rows as usize).zip(chosen.iter().cycle()) {
+            for (column, from) in chosen.iter().enumerate() {
+                let at = (row * columns as usize + column) * 8;
+                values.extend_from_slice(all.get(*from)?.0.values.get(at..at + 8)?);
+            }
+        }
+        Some(Self(pb::Matrix { rows, columns, values: values.into() }))
+    }
+
     /// How many values there are.
     pub(crate) fn values(&self) -> u64 {
         u64::from(self.0.rows) * u64::from(self.0.columns)
@@ -46,6 +65,25 @@ impl From<pb::Matrix> for Estimates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_are_taken_where_they_were_chosen() {
+        let of = |first: f64| {
+            let values: Vec<u8> = (0..9).flat_map(|i| (first + f64::from(i)).to_le_bytes()).collect();
+            Estimates(pb::Matrix { rows: 3, columns: 3, values: values.into() })
+        };
+        let (a, b) = (of(0.0), of(10.0));
+        let mixed = Estimates::of_cells(&[&a, &b], &[vec![1, 0, 1], vec![0, 0, 1]]).unwrap().0.values;
+        let mixed: Vec<f64> = mixed.chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        assert_eq!(mixed, [10.0, 1.0, 12.0, 3.0, 4.0, 15.0, 16.0, 7.0, 18.0]);
+        let same = |of: usize| [vec![of, 0, 0], vec![0, 0, 0]];
+        assert!(Estimates::of_cells(&[&a, &b], &same(2)).is_none());
+        assert!(Estimates::of_cells(&[&a, &Estimates::halves(1, 3)], &same(1)).is_none());
+        assert!(
+            Estimates::of_cells(&[&a], &[vec![0, 0], vec![0, 0]]).is_none()
+                && Estimates::of_cells(&[], &same(0)).is_none()
+        );
+    }
 
     #[test]
     fn estimates_that_do_not_fit_one_message_go_out_in_rows() {
