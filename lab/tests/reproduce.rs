@@ -555,6 +555,23 @@ fn exact_arithmetic_gives_records_back() {
     assert!(document.notes.iter().any(|note| note.starts_with("grid_class_label")), "{:?}", document.notes);
 }
 
+/// The figure behind every policy, of a model with two classes too: only the temperature leaves all that the scores tell.
+#[test]
+fn exact_arithmetic_meets_every_policy() {
+    let policies = ["temperature", "top_k", "gaussian_noise", "codebook", "ranking", "class_label"];
+    let two = SubjectSpec { protocol: Protocol::Own, ..spec(DatasetName::Bank) };
+    for subject in [served(DatasetName::Satellite, Protocol::Own), Subject::load(&two).unwrap()] {
+        let attacks = policies.map(|policy| format!("grid_{policy}")).into();
+        let options = Options { records: Some(20), dimensions: vec![4], attacks, ..Options::default() };
+        let document = run(Figure::Lattice, &subject, &options).unwrap();
+        let exact = |policy: &str| document.curve(&format!("grid_{policy}")).unwrap().mean[0];
+        assert!(exact("temperature") > 0.9, "{:?}", document.curves);
+        let others = ["gaussian_noise", "codebook", "ranking", "class_label"];
+        assert!(others.iter().all(|policy| exact(policy) < 0.2), "{:?}", document.curves);
+        assert!(check(&document, "no record that the attack is certain of").holds);
+    }
+}
+
 /// Bank with all its columns has the rows of the independent computation, with 19 of them it has none.
 #[test]
 fn bank_with_all_columns_is_put_beside_the_independent_computation() {

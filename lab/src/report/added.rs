@@ -95,8 +95,8 @@ pub(super) fn heading(report: &Report) -> Option<String> {
 /// How to read the lines.
 pub(crate) const READING: &str = "The control is the same adversary without any score: it estimates each record's passive features \
      from its active ones, by whichever of means and a regression errs least on the attribute. Added risk is 1 − error / \
-     error of the control. Without noise the attack is chosen on one half of the records and read off the other, which may lower the figure. The release is not to blame for \
-     what the control finds. Below 0 % the attack does worse than its control; the scores may still tell more to a better one.";
+     error of the control. Without noise the attack is chosen on one half of the records and read off the other, which may \
+     lower the figure. The release is not to blame for what the control finds. Below 0 % the attack does worse than its control; the scores may still tell more to a better one.";
 
 /// The verdict on an audit whose attacks have a control.
 pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {

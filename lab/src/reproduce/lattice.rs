@@ -108,15 +108,19 @@ const FORMS: [Release; 14] = [
     Release::Digits(2),
 ];
 
-/// Policies, met by who knows ranges and grids.
-const POLICIES: [Release; 6] = [
-    Release::Behind("temperature", "temperature (temperature = 4.0)"),
-    Release::Behind("top_k", "top_k (k = 2)"),
-    Release::Behind("gaussian_noise", "gaussian_noise (sigma = 0.1)"),
-    Release::Behind("codebook", "codebook (size = 16)"),
-    Release::Behind("ranking", "ranking"),
-    Release::Behind("class_label", "class_label"),
-];
+/// Policies for so many classes, met by who knows ranges and grids.
+fn policies(classes: usize) -> [Release; 6] {
+    // Of two classes one score is withheld.
+    let top_k = if classes > 2 { "top_k (k = 2)" } else { "top_k (k = 1)" };
+    [
+        Release::Behind("temperature", "temperature (temperature = 4.0)"),
+        Release::Behind("top_k", top_k),
+        Release::Behind("gaussian_noise", "gaussian_noise (sigma = 0.1)"),
+        Release::Behind("codebook", "codebook (size = 16)"),
+        Release::Behind("ranking", "ranking"),
+        Release::Behind("class_label", "class_label"),
+    ]
+}
 
 impl Release {
     fn name(self) -> String {
@@ -156,9 +160,9 @@ impl Release {
 }
 
 /// A curve: what is known, and how scores are released.
-fn lines() -> Vec<(Known, Release)> {
+fn lines(classes: usize) -> Vec<(Known, Release)> {
     let forms = Known::EACH.into_iter().flat_map(|known| FORMS.map(|form| (known, form)));
-    forms.chain(POLICIES.map(|policy| (Known::Grid, policy))).collect()
+    forms.chain(policies(classes).map(|policy| (Known::Grid, policy))).collect()
 }
 
 /// What came of one curve at one number of passive features.
@@ -218,7 +222,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let wanted = |(known, release): &(Known, Release)| {
         options.attacks.is_empty() || options.attacks.contains(&curve_name(*known, *release))
     };
-    let lines: Vec<(Known, Release)> = lines().into_iter().filter(wanted).collect();
+    let lines: Vec<(Known, Release)> = lines(subject.classes()).into_iter().filter(wanted).collect();
     let jobs: Vec<(usize, usize)> =
         (0..lines.len()).flat_map(|line| (0..dimensions.len()).map(move |point| (line, point))).collect();
     let mut outcomes = vec![vec![Outcome::default(); dimensions.len()]; lines.len()];
