@@ -70,6 +70,21 @@ pub struct Subject {
     pub(super) schema: Vec<FeatureSpec>,
 }
 
+/// A feature with the range by which the values of the test records are normalised. Where that is not the range of all records, it is read
+/// off the least difference of two values, as its owner declares it.
+fn on_values(feature: &FeatureSpec, values: impl Iterator<Item = f64>) -> FeatureSpec {
+    let (Some(share), Some(step)) = (feature.grid(), feature.step) else { return feature.clone() };
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let off = |share: f64| values.iter().map(|v| v / share).map(|t| (t - t.round()).abs()).fold(0.0, f64::max);
+    let gaps = values.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 1e-9);
+    let steps = (1.0 / gaps.fold(1.0, f64::min)).round();
+    if off(share) < 1e-6 || off(1.0 / steps) > 1e-6 {
+        return feature.clone();
+    }
+    FeatureSpec { max: feature.min + steps * step, ..feature.clone() }
+}
+
 /// Shows the facts only.
 impl std::fmt::Debug for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -183,7 +198,12 @@ impl Subject {
             },
             model: ModelFacts { origin, accuracy },
             feature_names: dataset.features().iter().map(|f| f.name.clone()).collect(),
-            schema: dataset.features().to_vec(),
+            schema: dataset
+                .features()
+                .iter()
+                .zip(x.row_iter())
+                .map(|(f, row)| on_values(f, row.iter().copied()))
+                .collect(),
             others: dataset.x().select_columns(&others),
             other_labels: others.iter().map(|&r| dataset.labels()[r]).collect(),
             labels,
