@@ -70,19 +70,24 @@ pub struct Subject {
     pub(super) schema: Vec<FeatureSpec>,
 }
 
-/// A feature with the range by which the values of the test records are normalised. Where that is not the range of all records, it is read
-/// off the least difference of two values, as its owner declares it.
+/// The most steps in a range that are read off values: beyond, they are no grid.
+const MOST_STEPS: f64 = 1e5;
+
+/// A feature with the grid of the values of the test records (in [0, 1]). Where these are normalised by ranges of their own, its step is not
+/// known, and is read off the least difference of two values, as its owner would declare it.
 fn on_values(feature: &FeatureSpec, values: impl Iterator<Item = f64>) -> FeatureSpec {
-    let (Some(share), Some(step)) = (feature.grid(), feature.step) else { return feature.clone() };
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let off = |share: f64| values.iter().map(|v| v / share).map(|t| (t - t.round()).abs()).fold(0.0, f64::max);
-    let gaps = values.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 1e-9);
-    let steps = (1.0 / gaps.fold(1.0, f64::min)).round();
-    if off(share) < 1e-6 || off(1.0 / steps) > 1e-6 {
+    if feature.grid().is_some() {
         return feature.clone();
     }
-    FeatureSpec { max: feature.min + steps * step, ..feature.clone() }
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let gaps = values.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 1e-9);
+    let steps = (1.0 / gaps.fold(1.0, f64::min)).round();
+    let on_grid = values.iter().map(|v| v * steps).all(|t| (t - t.round()).abs() < 1e-6);
+    match on_grid && steps <= MOST_STEPS {
+        true => FeatureSpec { min: 0.0, max: steps, step: Some(1.0), ..feature.clone() },
+        false => feature.clone(),
+    }
 }
 
 /// Shows the facts only.
