@@ -150,8 +150,8 @@ fn is_informed(method: Method) -> bool {
     !method.is_control() && Method::informed().any(|informed| informed == method)
 }
 
-/// What has no score and knows the same as those who know moments or records. The first is what errors are compared with: of each
-/// attribute the one of the others that errs least on the records known.
+/// What has no score and knows the same as those who know moments or records. With noise the first alone is compared with: it chooses
+/// among the others by the records known.
 fn controls() -> Vec<AttackConfig> {
     let others = variants([Method::Imputation]).into_iter().chain([Method::KernelImputation.into()]);
     std::iter::once(Method::BestImputation.into()).chain(others).collect()

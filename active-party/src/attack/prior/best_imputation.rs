@@ -1,6 +1,6 @@
-//! The control of whoever knows records whole: of each attribute the imputation that errs least on the records known.
+//! A control for whoever knows records whole: of each attribute the imputation that errs least on the records known.
 //!
-//! It chooses by records that are not under attack. A control that is chosen by its error on the records under attack errs less on
+//! It chooses by records that are not under attack, which costs an audit with noise nothing. A control that is chosen by its error on the records under attack errs less on
 //! them than on others, and what attacks add to it is told too low.
 
 use nalgebra::DMatrix;

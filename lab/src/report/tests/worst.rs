@@ -309,6 +309,15 @@ fn in_the_credit_table_who_was_late_is_told_most() {
     assert!(not_met(&report).unwrap().contains("on late_90d"), "{}", not_met(&report).unwrap());
     assert!(render_html(&report).unwrap().contains("late_90d"));
 
+    // Where a control names as many of them, the first line does not count.
+    let mut as_many = audit.clone();
+    for of in as_many.attacks[0].attributes.iter_mut().filter(|of| of.figures.attribute == "late_90d") {
+        of.figures.event.as_mut().into_iter().for_each(|event| event.control = event.attack);
+    }
+    let text = render_summary(&reported(as_many), 200, false);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("`late_90d` is told most: the scores remove") && !flat.contains("would name"), "{text}");
+
     // Ranges declared ten times as wide change no figure.
     let wide = credit(10.0, &mut ChaCha20Rng::seed_from_u64(3));
     let of = |audit: &Audit| audit.attacks[0].attributes.iter().map(|a| a.figures.removed).collect::<Vec<_>>();
