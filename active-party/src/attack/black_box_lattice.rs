@@ -36,7 +36,7 @@ const SEEN: usize = 20_000;
 const FEW: usize = 200;
 /// Candidates for one feature, and choices that are tried for all.
 const NEAREST: usize = 12;
-const CHOICES: usize = 3000;
+const CHOICES: usize = 150;
 /// What is as good as equal.
 const SAME: f64 = 1e-6;
 /// Steps of a reduction.
