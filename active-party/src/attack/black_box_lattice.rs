@@ -34,9 +34,9 @@ const NARROWINGS: usize = 200;
 /// Records that ranges are taken over, and those that are looked at first.
 const SEEN: usize = 20_000;
 const FEW: usize = 200;
-/// Candidates for one feature, and choices that are tried for all.
+/// Candidates for one feature, and those that are looked at for all choices together: a second of work at most.
 const NEAREST: usize = 12;
-const CHOICES: usize = 150;
+const LOOKS: usize = 2_000_000;
 /// What is as good as equal.
 const SAME: f64 = 1e-6;
 /// Steps of a reduction.
@@ -401,7 +401,7 @@ struct Choice<'a> {
     /// The features, by the width of their ranges.
     order: Vec<usize>,
     best: Option<Chosen>,
-    /// Choices that may still be tried.
+    /// Candidates that may still be looked at.
     left: usize,
 }
 
@@ -420,27 +420,32 @@ impl<'a> Choice<'a> {
     fn of(candidates: &'a [Candidate], steps: &'a [f64]) -> Self {
         let mut order: Vec<usize> = (0..steps.len()).collect();
         order.sort_by(|a, b| steps[*a].total_cmp(&steps[*b]));
-        let mut choice = Self { candidates, steps, order, best: None, left: CHOICES };
+        let mut choice = Self { candidates, steps, order, best: None, left: LOOKS };
         choice.next(&mut Vec::new(), &[], 0.0);
         choice
     }
 
     /// The candidates that come nearest to so many steps among those that the directions do not span: what is missing of the range, as a
     /// share, which it is, and its part across the directions.
-    fn near(&self, steps: f64, directions: &[DVector<f64>]) -> Vec<(f64, usize, DVector<f64>)> {
-        let across = |functional: &DVector<f64>| {
-            directions.iter().fold(functional.clone(), |left, direction| {
-                let share = share(&left, direction);
-                left - direction * share
-            })
-        };
-        let within = self.candidates.iter().enumerate().rev().filter(|(_, (_, range))| *range <= steps);
-        let apart = within.filter_map(|(at, (functional, range))| {
-            let left = across(functional);
-            (left.norm() > SAME).then_some((1.0 - range / steps, at, left))
-        });
+    fn near(&mut self, steps: f64, directions: &[DVector<f64>]) -> Vec<(f64, usize, DVector<f64>)> {
+        let mut across = DVector::zeros(self.steps.len());
+        let mut near = Vec::new();
         // They stand in the order of their ranges.
-        apart.take(NEAREST).collect()
+        for at in (0..self.candidates.partition_point(|(_, range)| *range <= steps)).rev() {
+            if near.len() == NEAREST || self.left == 0 {
+                break;
+            }
+            self.left -= 1;
+            let (functional, range) = &self.candidates[at];
+            across.copy_from(functional);
+            for direction in directions {
+                across.axpy(-share(&across, direction), direction, 1.0);
+            }
+            if across.norm() > SAME {
+                near.push((1.0 - range / steps, at, across.clone()));
+            }
+        }
+        near
     }
 
     /// Goes on from functionals for the first features, which span `directions`.
@@ -452,10 +457,9 @@ impl<'a> Choice<'a> {
         let after = before.map(|last| chosen[last]);
         for (lacking, at, left) in self.near(steps, directions) {
             let missing = missing + lacking;
-            if self.left == 0 || self.best.as_ref().is_some_and(|best| missing > best.missing + SAME) {
+            if self.best.as_ref().is_some_and(|best| missing > best.missing + SAME) {
                 return;
             }
-            self.left -= 1;
             if after.is_none_or(|after| at < after) {
                 chosen.push(at);
                 self.next(chosen, &[directions, &[left]].concat(), missing);

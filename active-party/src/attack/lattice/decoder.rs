@@ -14,8 +14,9 @@ use super::equations::ScoreEquations;
 const CERTAIN: f64 = 1e-6;
 /// Steps of a search for one record.
 const NODES: u64 = 30_000;
-/// The same in lists of combinations.
+/// The same in lists of combinations, for one record and for all of a view: some ten seconds of work.
 const COMPARISONS: u64 = 20_000_000;
+const ALL_COMPARISONS: u64 = 2_000_000_000;
 /// Points of one record that are weighed against each other.
 const MOST_POINTS: usize = 20_000;
 /// Combinations up to which lists are matched in the middle, as a logarithm (10¹¹).
@@ -197,10 +198,11 @@ impl<'a> Decoder<'a> {
 
     /// All combinations of few options that fit, by meeting in the middle.
     fn matched(&self, record: usize) -> Option<Decoded> {
+        let records = self.equations.b.ncols().max(1) as u64;
         let (matching, options) = self.matching.as_ref()?;
         let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
         let off = self.equations.off(record);
-        let found = matching.matches(&b, &off, MOST_POINTS, COMPARISONS)?;
+        let found = matching.matches(&b, &off, MOST_POINTS, COMPARISONS.min(ALL_COMPARISONS / records))?;
         let coordinates = |choices: &[usize]| -> Vec<i64> {
             choices.iter().zip(options).flat_map(|(&choice, list)| list[choice].iter().copied()).collect()
         };

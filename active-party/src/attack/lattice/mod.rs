@@ -197,10 +197,11 @@ impl Lattice {
         let point =
             |d: &Decoded| d.t.as_ref().filter(|_| d.certain || d.probability >= LIKELY).map(|t| axes.features(t));
         let of = |d: &Decoded| point(d).or_else(|| d.mean.clone());
-        let mut estimates = if decoded.iter().all(|d| of(d).is_some()) {
-            DMatrix::zeros(view.target_features(), view.records())
+        let (mut estimates, otherwise) = if decoded.iter().all(|d| of(d).is_some()) {
+            (DMatrix::zeros(view.target_features(), view.records()), Vec::new())
         } else {
-            self.otherwise(view).reconstruct(view, rng)?.estimates
+            let otherwise = self.otherwise(view).reconstruct(view, rng)?;
+            (otherwise.estimates, otherwise.outcomes)
         };
         for (mut column, x) in estimates.column_iter_mut().zip(decoded.iter().map(of)) {
             if let Some(x) = x {
@@ -214,12 +215,16 @@ impl Lattice {
             "of {} records {sure} decode to one grid point for certain, {likely} more likely",
             decoded.len()
         ));
-        let outcome = |d: &Decoded| RecordOutcome {
-            ended: if d.t.is_some() { Ended::Solved } else { Ended::NearestConsistent },
-            iterations: 0,
-            objective: if d.misfit.is_finite() { d.misfit } else { 0.0 },
+        // Of a record that was not decoded the other attack's outcome is told, if it says one.
+        let outcome = |(j, d): (usize, &Decoded)| match (of(d).is_some(), otherwise.get(j)) {
+            (false, Some(outcome)) => *outcome,
+            _ => RecordOutcome {
+                ended: Ended::Solved,
+                iterations: 0,
+                objective: if d.misfit.is_finite() { d.misfit } else { 0.0 },
+            },
         };
-        let outcomes = decoded.iter().map(outcome).collect();
+        let outcomes = decoded.iter().enumerate().map(outcome).collect();
         let solved = Reconstruction::solving(view, estimates, |rank| Status::GridPoint { rank })?;
         Ok(Reconstruction { outcomes, certain, remarks, ..solved })
     }

@@ -137,25 +137,36 @@ impl Matching {
     pub fn matches(&self, target: &[f64], width: &[f64], most: usize, steps: u64) -> Option<Vec<Match>> {
         let (m, key) = (self.m, self.key);
         let (aim, slack) = (target[key], width[key]);
-        let (left, right) = (&self.left, &self.right);
-        let mut found = Vec::new();
-        let mut looked = 0u64;
-        // As the left key rises, the right ones wanted fall: `end` is where they end.
-        let mut end = right.keys.len();
-        for (at, own) in left.keys.iter().enumerate() {
-            let (least, greatest) = (aim - slack - own, aim + slack - own);
-            while end > 0 && right.keys[end - 1] > greatest {
-                end -= 1;
-            }
-            let mut other = end;
-            while other > 0 && right.keys[other - 1] >= least {
-                other -= 1;
-                looked += 1;
-                if looked > steps {
-                    return None;
+        let (few, many) = match self.left.keys.len() <= self.right.keys.len() {
+            true => (&self.left, &self.right),
+            false => (&self.right, &self.left),
+        };
+        // As one side's keys rise, those wanted of the other fall: from `start` on, up to `end`.
+        let falling = || {
+            let (mut start, mut end) = (many.keys.len(), many.keys.len());
+            few.keys.iter().map(move |own| {
+                while start > 0 && many.keys[start - 1] >= aim - slack - own {
+                    start -= 1;
                 }
+                while end > start && many.keys[end - 1] > aim + slack - own {
+                    end -= 1;
+                }
+                start..end
+            })
+        };
+        // Counted first, so that nothing is compared in vain.
+        let mut looks = 0u64;
+        for within in falling() {
+            looks += within.len() as u64;
+            if looks > steps {
+                return None;
+            }
+        }
+        let mut found = Vec::new();
+        for (at, within) in falling().enumerate() {
+            for other in within {
                 let near = |i: usize| {
-                    let sum = left.sums[at * m + i] + right.sums[other * m + i];
+                    let sum = few.sums[at * m + i] + many.sums[other * m + i];
                     (sum - target[i]).abs() <= width[i]
                 };
                 if !(0..m).all(near) {
@@ -165,8 +176,8 @@ impl Matching {
                     return None;
                 }
                 let mut choices = vec![0; self.lists];
-                left.write(at, &mut choices);
-                right.write(other, &mut choices);
+                few.write(at, &mut choices);
+                many.write(other, &mut choices);
                 found.push(Match { choices });
             }
         }
