@@ -21,6 +21,7 @@ fn spend(first: u64, rows: u64) -> Spend {
         model: ModelVersion::new("m-1").expect("a version"),
         passive: "p-1".into(),
         policy: "rounding(2)".into(),
+        bits: None,
         request_id: None,
         body_hash: [0; 32],
         // Scattered over the table, as keys of customers are.

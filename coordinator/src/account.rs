@@ -8,7 +8,7 @@ use vfl_shared::hex;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
-use crate::ledger::{Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, Spend, Summary};
+use crate::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, Spend, Summary};
 use crate::share::{ShareHash, ShareHashKind};
 
 /// How long the ledger may take over one request.
@@ -43,6 +43,8 @@ pub struct Entry<'a> {
     pub passive: &'a str,
     /// The live policy, in words.
     pub policy: &'a str,
+    /// At most so many bits it tells of a record; `None`: no finite bound is known.
+    pub bits: Option<f64>,
     /// The caller's name for the request; empty: none.
     pub request_id: &'a str,
     /// The records.
@@ -61,7 +63,7 @@ impl Account {
             Some(config) => Some(Ledger::open(config, secret_fingerprint).await?),
             None => None,
         };
-        let limited = config.is_some_and(|c| c.budgets.records.is_some() || c.budgets.rows_per_minute.is_some());
+        let limited = config.is_some_and(|c| c.budgets != Budgets::UNLIMITED);
         let (readers, started) = (Semaphore::new(READERS), Instant::now());
         let share_hash = ledger.as_ref().map_or(ShareHashKind::Blake3, Ledger::share_hash);
         let meter = config.map(|c| c.meter.clone()).unwrap_or_default();
@@ -87,6 +89,7 @@ impl Account {
             model: entry.model.clone(),
             passive: entry.passive.to_owned(),
             policy: named(entry.policy),
+            bits: entry.bits,
             request_id,
             body_hash,
             ids: entry.ids.clone(),
@@ -121,7 +124,7 @@ impl Account {
         self.ledger.read().await.as_ref().map_or(0, Ledger::registry_changes)
     }
 
-    /// Whether a request may be refused as a whole, so that it is better asked of the ledger before anybody works for it.
+    /// Whether a request, or rows of it, may be refused, so that the ledger is better asked before anybody works for them.
     #[must_use]
     pub fn limited(&self) -> bool {
         self.limited
@@ -218,7 +221,7 @@ mod tests {
         let moved = RecordIds::new(["ab", "c"]).unwrap();
         let hash = |model, policy, ids, share: u8| {
             let (party, passive, request_id, shares) = (&party, "p-1", "x", vec![[share; 16]; 2]);
-            body_hash(&Entry { party, model, passive, policy, request_id, ids, shares })
+            body_hash(&Entry { party, model, passive, policy, bits: None, request_id, ids, shares })
         };
         let first = hash(&model, "none", &ids, 1);
         assert_eq!(first, hash(&model, "none", &ids, 1));

@@ -140,26 +140,36 @@ pub struct ServingPolicy {
     /// The bits of a record that `[defense]` may tell at most ([`Policy::leakage`]), above 0. Default no limit. A policy without a finite
     /// bound, or with a greater one for the classes of the model, is not served.
     pub max_bits: Option<f64>,
+    /// `bits_per_record` in `[budget]`: a policy beyond it would have no answer granted.
+    #[serde(skip)]
+    pub budget: Option<f64>,
 }
 
 impl ServingPolicy {
-    /// Whether a policy keeps to `max_bits` for a model of `classes` classes.
+    /// The same beside these budgets.
+    #[must_use]
+    pub fn within(self, budgets: &Budgets) -> Self {
+        Self { budget: budgets.bits_per_record, ..self }
+    }
+
+    /// Checks that a policy keeps to `max_bits`, and to the budget of bits, for a model of `classes` classes.
     ///
     /// # Errors
     /// The bits that it tells, the limit, and settings that keep to it.
     pub fn check_bits(&self, policy: &Policy, classes: usize) -> Result<(), String> {
-        let Some(most) = self.max_bits else { return Ok(()) };
         let told = policy.leakage(classes);
-        if told.bits().is_some_and(|bits| bits <= most) {
-            return Ok(());
-        }
+        let limits = [("max_bits", "[serving]", self.max_bits), ("bits_per_record", "[budget]", self.budget)];
+        let beyond = limits.iter().find_map(|(key, section, most)| {
+            most.filter(|most| told.bits().is_none_or(|bits| bits > *most)).map(|most| (key, section, most))
+        });
+        let Some((key, section, most)) = beyond else { return Ok(()) };
         let fits = DefenseConfig::all_within_bits(classes, most);
         let fits = match fits.as_slice() {
             [] => "no defense does; raise it".to_owned(),
             some => format!("these do: {}", some.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
         };
         Err(format!(
-            "[defense] `{policy}` does not keep to `max_bits = {most}` in [serving] for {classes} classes: {told}; {fits}"
+            "[defense] `{policy}` does not keep to `{key} = {most}` in {section} for {classes} classes: {told}; {fits}"
         ))
     }
 }
@@ -346,7 +356,7 @@ impl Settings {
         }
         // The fewest classes that a model has; for its own the limit is checked when it is served.
         let policy = Policy { defenses: v.defense.clone(), ..Policy::default() };
-        v.serving.check_bits(&policy, 2).map_err(|e| file.error(e))?;
+        v.serving.within(&v.budget).check_bits(&policy, 2).map_err(|e| file.error(e))?;
         if !v.ledger.kept && v.budget != Budgets::default() {
             return Err(file.error("[budget] needs the ledger, which `kept = false` in [ledger] switches off"));
         }
@@ -442,6 +452,11 @@ mod tests {
         let error = check(0.5, "none", 2).unwrap_err();
         assert!(error.contains("no finite bound: exact scores") && error.contains("randomized_label"), "{error}");
         assert_eq!(ServingPolicy::default().check_bits(&Policy::default(), 2), Ok(()));
+        let budgets = Budgets { bits_per_record: Some(2.0), ..Budgets::default() };
+        let budgeted = ServingPolicy::default().within(&budgets);
+        assert_eq!(budgeted.check_bits(&"class_label".parse().unwrap(), 4), Ok(()));
+        let error = budgeted.check_bits(&"class_label".parse().unwrap(), 5).unwrap_err();
+        assert!(error.contains("`bits_per_record = 2` in [budget] for 5 classes: at most 2.32 bits"), "{error}");
         assert!(policy_in_bits(&Policy::default(), &[2]).starts_with("warning: [defense] `none`: no finite bound"));
         let said = policy_in_bits(&"rounding (decimals = 1)".parse().unwrap(), &[2, 10]);
         assert!(said.contains("3.46 bits for 2 classes, 19.55 bits for 10 classes"), "{said}");

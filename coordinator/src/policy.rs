@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::policy::{DefenseConfig, Leakage, NoiseMode, Policy};
+use vfl_shared::policy::{DefenseConfig, Leakage, Leaves, NoiseMode, Policy};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{Logits, ModelVersion, RecordIds, ReleasedScores};
 
@@ -123,7 +123,7 @@ impl fmt::Debug for Policies {
 }
 
 impl Policies {
-    /// Policies of a coordinator whose live service has the policy `live`, which must keep to `max_bits` of `serving`.
+    /// Policies of a coordinator whose live service has the policy `live`, which must keep to the limits of `serving`.
     #[must_use]
     pub fn new(
         live: Policy,
@@ -144,7 +144,7 @@ impl Policies {
     /// The live policy for a model, made ready on first use.
     ///
     /// # Errors
-    /// As [`Policies::prepare`]; FAILED_PRECONDITION where it tells more bits than `max_bits` allows.
+    /// As [`Policies::prepare`]; FAILED_PRECONDITION where it tells more bits than `max_bits` or the budget of bits allow.
     pub async fn live_for(&self, model: &PublishedModel) -> Result<Arc<ReadyPolicy>, Refusal> {
         let version = &model.manifest.version;
         if let Some((of, ready)) = &*self.ready.read().unwrap_or_else(PoisonError::into_inner)
@@ -168,6 +168,16 @@ impl Policies {
             }
             _ => refusal,
         })?;
+        let passive: u32 = model.manifest.passive_parties.iter().map(|party| party.features).sum();
+        let exact = self.live.defenses.iter().all(|defense| defense.leaves() == Leaves::Everything);
+        let linear = model.manifest.model().is_ok_and(|spec| spec.is_softmax_regression(model.classes() as u32));
+        if linear && exact && (passive as usize) < model.classes() {
+            tracing::warn!(
+                "warning: exact scores of {} classes and {passive} passive features: differences of the scores alone give back features that \
+                 are whole numbers, without any parameter or known record (docs/lattice.md)",
+                model.classes()
+            );
+        }
         let ready = Arc::new(ready);
         *self.ready.write().unwrap_or_else(PoisonError::into_inner) = Some((version.clone(), ready.clone()));
         Ok(ready)

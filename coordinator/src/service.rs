@@ -140,9 +140,13 @@ pub async fn run(
         Some(replicas) => Catalogue::shared(registry.clone(), replicas.clone()).await?,
         None => Catalogue::alone(registry.clone()),
     });
+    let serving = match &ledger {
+        Some(ledger) => settings.serving.within(&ledger.budgets),
+        None => settings.serving,
+    };
     match registry.current() {
         Some(model) => {
-            settings.serving.check_bits(&settings.policy(), model.classes()).map_err(RunError::Bits)?;
+            serving.check_bits(&settings.policy(), model.classes()).map_err(RunError::Bits)?;
             tracing::info!(version = %model.manifest.version, "serving a published model");
         }
         None => tracing::info!("no model is published yet"),
@@ -152,9 +156,9 @@ pub async fn run(
     let engine = Arc::new(Engine {
         catalogue: catalogue.clone(),
         passive: passive.clone(),
-        policies: Policies::new(settings.policy(), settings.serving, secret, registry, passive.clone()),
+        policies: Policies::new(settings.policy(), serving, secret, registry, passive.clone()),
         audits: Sessions::new(settings.audit, &settings.state_dir, replicas).await.map_err(RunError::Audits)?,
-        serving: settings.serving,
+        serving,
         release: settings.release,
         account,
         share_key,

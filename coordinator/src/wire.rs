@@ -79,6 +79,7 @@ pub(crate) fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse 
                 first_at: u.first_at,
                 last_at: u.last_at,
                 passive_fingerprint: u.passive,
+                bits: u.bits,
             })
             .collect(),
     };
@@ -89,6 +90,7 @@ pub(crate) fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse 
             queries_per_record: summary.budgets.queries_per_record,
             rows_per_minute: summary.budgets.rows_per_minute,
             models_per_record: summary.budgets.models_per_record,
+            bits_per_record: summary.budgets.bits_per_record,
         }),
         parties: summary.parties.into_iter().map(party).collect(),
     }

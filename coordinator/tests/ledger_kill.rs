@@ -48,6 +48,7 @@ fn spend(request_id: &str, records: &[usize]) -> Spend {
         model: ModelVersion::new("m-1").unwrap(),
         passive: "p-1".into(),
         policy: "none".into(),
+        bits: None,
         request_id: Some(request_id.into()),
         body_hash,
         ids: RecordIds::new(records.iter().map(ToString::to_string)).unwrap(),

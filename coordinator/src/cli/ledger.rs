@@ -1,5 +1,6 @@
 //! `coordinator ledger`: who asked for what, whether that was tampered with, backup, retention, erasure.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -269,6 +270,12 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
+/// Bits of one answer.
+fn bits(bits: Option<f64>) -> Cell {
+    let text = bits.map_or_else(|| "no bound".into(), |bits| format!("{bits:.2}"));
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
 fn number(value: u64) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
@@ -288,10 +295,11 @@ fn limit(limit: Option<u64>) -> String {
 fn summary_text(summary: &Summary) -> String {
     let budgets = &summary.budgets;
     let mut text = format!(
-        "budgets per active party: records {}, queries per record {}, models per record {}, rows per minute {}\n",
+        "budgets per active party: records {}, queries per record {}, models per record {}, bits per record {}, rows per minute {}\n",
         limit(budgets.records),
         limit(budgets.queries_per_record),
         limit(budgets.models_per_record),
+        budgets.bits_per_record.map_or_else(|| "unlimited".into(), |bits| bits.to_string()),
         limit(budgets.rows_per_minute)
     );
     for event in &summary.events {
@@ -309,13 +317,13 @@ fn summary_text(summary: &Summary) -> String {
             party.queries,
             party.refused
         );
-        let mut rows = table(&["model", "passive parameters", "policy", "queries", "refused", "first", "last"]);
+        let mut rows = table(&["model", "passive parameters", "policy", "bits", "queries", "refused", "first", "last"]);
         for u in &party.uses {
             let names = [Cell::new(&u.model), Cell::new(&u.passive), Cell::new(&u.policy)];
             let [model, passive, policy] = names;
             let times = [Cell::new(when(Some(u.first_at))), Cell::new(when(Some(u.last_at)))];
             let [first, last] = times;
-            rows.add_row([model, passive, policy, number(u.queries), number(u.refused), first, last]);
+            rows.add_row([model, passive, policy, bits(u.bits), number(u.queries), number(u.refused), first, last]);
         }
         text += &format!("{rows}\n");
     }
@@ -364,14 +372,34 @@ fn uses_text(uses: &[RecordUse]) -> String {
     if uses.is_empty() {
         return "the ledger holds no entry under this id\n".into();
     }
-    let mut rows = table(&["party", "model", "policy", "queries", "first", "last", "share bound", "erased"]);
+    let mut rows = table(&["party", "model", "policy", "bits", "queries", "first", "last", "share bound", "erased"]);
     let yes = |yes: bool| Cell::new(if yes { "yes" } else { "no" });
     for u in uses {
         let (first, last) = (Cell::new(when(u.first_at)), Cell::new(when(u.last_at)));
         let (party, model, policy) = (Cell::new(&u.party), Cell::new(&u.model), Cell::new(&u.policy));
-        rows.add_row([party, model, policy, number(u.queries), first, last, yes(u.bound), yes(u.erased)]);
+        rows.add_row([party, model, policy, bits(u.bits), number(u.queries), first, last, yes(u.bound), yes(u.erased)]);
     }
-    format!("{rows}\n")
+    let mut text = format!("{rows}\n");
+    for (party, bits) in told(uses) {
+        text += &match bits {
+            Some(bits) => format!(
+                "by what this ledger holds of the live service, {party} was told at most {bits:.2} bits of it\n"
+            ),
+            None => format!("no finite bound is known of what {party} was told of it\n"),
+        };
+    }
+    text
+}
+
+/// The bits that each party was told of a record. Rows of the same passive parameters and policy tell the same.
+fn told(uses: &[RecordUse]) -> BTreeMap<&str, Option<f64>> {
+    let answers: BTreeMap<_, _> = uses.iter().map(|u| ((&*u.party, &*u.passive, &*u.policy), u.bits)).collect();
+    let mut told = BTreeMap::new();
+    for ((party, ..), bits) in answers {
+        let sum: &mut Option<f64> = told.entry(party).or_insert(Some(0.0));
+        *sum = sum.zip(bits).map(|(sum, bits)| sum + bits);
+    }
+    told
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl LedgerConfig {
     /// What coordinators that share the ledger must have in common, by name.
     pub(super) fn terms(&self) -> BTreeMap<String, String> {
         let limit = |limit: Option<u64>| limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
-        let Budgets { records, queries_per_record, models_per_record, rows_per_minute } = self.budgets;
+        let Budgets { records, queries_per_record, models_per_record, bits_per_record, rows_per_minute } = self.budgets;
         let budgets = [
             ("[budget] records", limit(records)),
             ("[budget] queries_per_record", limit(queries_per_record)),
@@ -76,7 +76,9 @@ impl LedgerConfig {
             ("[budget] rows_per_minute", limit(rows_per_minute)),
             ("[ledger] request_memory_h", format!("{}", self.request_memory.as_secs_f64() / 3600.0)),
         ];
-        let budgets = budgets.into_iter().map(|(name, value)| (name.to_owned(), value));
+        // Named only where it is set: coordinators of before know nothing of it.
+        let bits = bits_per_record.map(|bits| ("[budget] bits_per_record", bits.to_string()));
+        let budgets = budgets.into_iter().chain(bits).map(|(name, value)| (name.to_owned(), value));
         self.terms.clone().into_iter().chain(budgets).collect()
     }
 }

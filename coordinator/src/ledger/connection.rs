@@ -24,6 +24,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         step(1, "ledger", include_str!("../../migrations/0001_ledger.sql")),
         step(2, "models", include_str!("../../migrations/0002_models.sql")),
         step(6, "chain", include_str!("../../migrations/0006_chain.sql")),
+        step(8, "bits", include_str!("../../migrations/0008_bits.sql")),
     ])
 });
 
@@ -282,11 +283,11 @@ impl Connection {
     /// Whether the migrations of this version have been applied.
     pub(crate) async fn is_current(&mut self) -> Result<bool, LedgerError> {
         let sql = self.pick(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events', 'chain', 'journal')",
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events', 'chain', 'bits', 'journal')",
             "SELECT count(*) + 1 FROM pg_tables WHERE schemaname = current_schema() \
-             AND tablename IN ('approvals', 'events', 'chain')",
+             AND tablename IN ('approvals', 'events', 'chain', 'bits')",
         );
-        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((4,)))
+        Ok(self.row::<(i64,)>(sql, &[]).await? == Some((5,)))
     }
 
     /// A row of `meta`.

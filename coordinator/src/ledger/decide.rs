@@ -10,9 +10,13 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use vfl_shared::clock::seconds;
 
+use super::bits::{Bits, Release};
 use super::rate::Bucket;
 use super::records::{Bound, Entry, Records};
 use super::{Budgets, LedgerError, RowVerdict, Spend};
+
+/// What a sum of bits may be beyond their budget, as a share: three answers of 1/3 bit are one.
+const ROUND_OFF: f64 = 1e-12;
 
 /// A map keyed by what peers send: seeded at random, so that they cannot make keys collide.
 type Map<K, V> = HashMap<K, V, RandomState>;
@@ -154,7 +158,7 @@ impl<'a> PartyState<'a> {
         &mut self,
         request: usize,
         asked: &Asked<'a>,
-        budgets: &Budgets,
+        (budgets, bits): (&Budgets, &Bits),
         memory: Duration,
     ) -> Result<Vec<RowVerdict>, LedgerError> {
         let spend = asked.spend;
@@ -194,7 +198,7 @@ impl<'a> PartyState<'a> {
                 continue;
             };
             let was_known = entry.known;
-            match spend_one(entry, asked, share, budgets) {
+            match spend_one(entry, asked, share, budgets, bits) {
                 Ok(binds) => {
                     granted.rows.push((slot, binds));
                     self.exhausted += u64::from(budgets.queries_per_record == Some(entry.queries));
@@ -232,8 +236,9 @@ fn spend_one(
     asked: &Asked<'_>,
     share: Option<[u8; 16]>,
     budgets: &Budgets,
+    bits: &Bits,
 ) -> Result<bool, RowVerdict> {
-    let Asked { passive, model, .. } = *asked;
+    let Asked { passive, model, policy, .. } = *asked;
     let bound = entry.bound(passive);
     let within = |limit: Option<u64>, spent: u64| limit.is_none_or(|limit| spent < limit);
     if !within(budgets.queries_per_record, entry.queries) {
@@ -242,14 +247,21 @@ fn spend_one(
     if share.zip(bound).is_some_and(|(share, bound)| share != bound) {
         return Err(RowVerdict::ShareChanged);
     }
-    let further = !entry.answered.contains(&passive) && !asked.approved;
-    if further && !within(budgets.models_per_record, entry.answered.len() as u64) {
+    let further = entry.answered.iter().all(|(under, _)| *under != passive) && !asked.approved;
+    if further && !within(budgets.models_per_record, entry.models()) {
         return Err(RowVerdict::ModelBudget);
+    }
+    let release: Release = (passive, policy);
+    if let Some(most) = budgets.bits_per_record
+        && !entry.answered.contains(&release)
+        && bits.sum(entry.answered.iter().chain([&release])).is_none_or(|told| told > most * (1.0 + ROUND_OFF))
+    {
+        return Err(RowVerdict::BitsBudget);
     }
     let bind = share.filter(|_| bound.is_none());
     entry.known = true;
     entry.queries = entry.queries.saturating_add(1);
-    entry.answer(passive);
+    entry.answer(release);
     entry.shares.extend(bind.map(|share| Bound { passive, model, share }));
     Ok(bind.is_some())
 }
@@ -279,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn verdicts_round_trip(picks in proptest::collection::vec(0usize..4, 0..50)) {
+        fn verdicts_round_trip(picks in proptest::collection::vec(0usize..5, 0..50)) {
             let verdicts: Vec<RowVerdict> = picks.iter().map(|&i| RowVerdict::ALL[i]).collect();
             prop_assert_eq!(read_verdicts(&write_verdicts(&verdicts)), Some(verdicts));
         }
@@ -291,6 +303,7 @@ mod tests {
         for bad in ["2", "G", "2X", "2G1", "-1G"] {
             assert_eq!(read_verdicts(bad), None, "{bad}");
         }
-        assert_eq!(write_verdicts(&[RowVerdict::RecordBudget, RowVerdict::ModelBudget]), "1R1M");
+        let spent = [RowVerdict::RecordBudget, RowVerdict::ModelBudget, RowVerdict::BitsBudget];
+        assert_eq!(write_verdicts(&spent), "1R1M1B");
     }
 }

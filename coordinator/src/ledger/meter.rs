@@ -15,6 +15,7 @@ use super::{Budgets, LedgerError, RowVerdict};
 const RECORDS: &str = "records";
 const QUERIES_PER_RECORD: &str = "queries_per_record";
 const MODELS_PER_RECORD: &str = "models_per_record";
+const BITS_PER_RECORD: &str = "bits_per_record";
 const ROWS_PER_MINUTE: &str = "rows_per_minute";
 
 /// Upper ends of what sizes of a commit are sorted into, up to the largest group.
@@ -48,7 +49,7 @@ impl Default for LedgerMeter {
             left: ByParty::default(),
         };
         // From zero on, so that the first refusal shows as a rise.
-        for budget in [RECORDS, QUERIES_PER_RECORD, MODELS_PER_RECORD, ROWS_PER_MINUTE] {
+        for budget in [RECORDS, QUERIES_PER_RECORD, MODELS_PER_RECORD, BITS_PER_RECORD, ROWS_PER_MINUTE] {
             drop(meter.refused.get_or_create(&[("budget", budget)]));
         }
         meter
@@ -116,6 +117,7 @@ impl LedgerMeter {
                 let count = |verdict| verdicts.iter().filter(|&&v| v == verdict).count();
                 refused(QUERIES_PER_RECORD, count(RowVerdict::RecordBudget));
                 refused(MODELS_PER_RECORD, count(RowVerdict::ModelBudget));
+                refused(BITS_PER_RECORD, count(RowVerdict::BitsBudget));
             }
             Err(LedgerError::TotalBudget { .. }) => refused(RECORDS, rows),
             Err(LedgerError::Rate { .. }) => refused(ROWS_PER_MINUTE, rows),

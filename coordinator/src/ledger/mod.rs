@@ -17,6 +17,7 @@
 //! Tables and SQL are the same for SQLite and PostgreSQL (`migrations/`), and are meant to be read with plain SQL.
 
 mod begin;
+mod bits;
 mod budgets;
 mod chain;
 mod changes;

@@ -100,6 +100,12 @@ impl Models {
         self.passive.get(&model).copied()
     }
 
+    /// The fingerprint of the passive parameters of the model with this key.
+    pub(super) fn fingerprint(&self, model: i64) -> Option<&str> {
+        let passive = self.passive(model)?;
+        self.fingerprints.iter().find(|(_, key)| **key == passive).map(|(fingerprint, _)| fingerprint.as_str())
+    }
+
     /// Reads the approvals if their number has changed. Inside of the writer's transaction.
     pub(super) async fn refresh(&mut self, connection: &mut Connection, count: &str) -> Result<(), LedgerError> {
         if count != self.approvals {

@@ -8,6 +8,7 @@ use vfl_shared::{hex, unhex};
 
 use super::LedgerError;
 use super::begin::{self, MARK};
+use super::bits::Bits;
 use super::chain::Chain;
 use super::changes::{Class, changes};
 use super::connection::{Arg, Connection, json};
@@ -30,6 +31,7 @@ pub(super) struct Open {
     pub(super) erased: Erased,
     pub(super) models: Models,
     policies: HashMap<String, i64>,
+    pub(super) bits: Bits,
     pub(super) chain: Chain,
     /// Commits that changed the ledger.
     pub(super) mark: u64,
@@ -53,11 +55,23 @@ impl Open {
         limits: JournalLimits,
     ) -> Result<Self, LedgerError> {
         let erased = Erased::read(&mut connection).await?;
-        let models = Models::read(&mut connection).await?;
+        let (models, bits) = (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
         let (policies, clock, remembered) = (HashMap::new(), None, 0);
         let (records, journal, others) = (HashMap::new(), Journal::new(limits), None);
-        let mut open =
-            Self { connection, erased, models, policies, chain, mark, clock, remembered, records, journal, others };
+        let mut open = Self {
+            connection,
+            erased,
+            models,
+            policies,
+            bits,
+            chain,
+            mark,
+            clock,
+            remembered,
+            records,
+            journal,
+            others,
+        };
         open.count_remembered().await?;
         Ok(open)
     }
@@ -103,7 +117,8 @@ impl Open {
     pub(super) async fn follow(&mut self, terms: &str) -> Result<u64, LedgerError> {
         let sql = "SELECT name, value FROM meta WHERE name IN ($1, $2, $3, $4, $5) \
             UNION ALL SELECT 'clock', CAST(CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) AS TEXT) \
-            UNION ALL SELECT 'models', coalesce(max(id), 0) || ' ' || count(fingerprint) FROM models";
+            UNION ALL SELECT 'models', coalesce(max(id), 0) || ' ' || count(fingerprint) FROM models \
+            UNION ALL SELECT 'bits', CAST(count(*) AS TEXT) FROM bits";
         let names = [erased::COUNT, models::APPROVALS, MARK, begin::TERMS, begin::REGISTRY].map(Arg::Text);
         let (mut registry, mut theirs) = (0, String::new());
         for (name, value) in self.connection.rows::<(String, String)>(sql, &names).await? {
@@ -112,6 +127,7 @@ impl Open {
                 erased::COUNT => self.erased.refresh(&mut self.connection, &value).await?,
                 models::APPROVALS => self.models.refresh(&mut self.connection, &value).await?,
                 "models" => self.models.follow(&mut self.connection, &value).await?,
+                "bits" => self.bits.follow(&mut self.connection, number()?).await?,
                 "clock" => self.clock = Some(Duration::from_micros(number()?)),
                 begin::TERMS => theirs = value,
                 begin::REGISTRY => registry = number()?,
@@ -337,9 +353,9 @@ async fn look_up(
     let names = json(slots.iter().filter_map(|&slot| records.get(slot)).map(|(record, _)| record))?;
     // One text of all rows: a value for each would cost more than the look-up.
     let sql = connection.pick(
-        "SELECT group_concat(i.key || ' ' || u.model || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
+        "SELECT group_concat(i.key || ' ' || u.model || ' ' || u.policy || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
          FROM json_each($2) i CROSS JOIN uses u WHERE u.party = $1 AND u.record = i.value",
-        "SELECT string_agg((i.key - 1) || ' ' || u.model || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
+        "SELECT string_agg((i.key - 1) || ' ' || u.model || ' ' || u.policy || ' ' || u.queries || ' ' || coalesce(u.share, ''), ';') \
          FROM json_array_elements_text(CAST($2 AS JSON)) WITH ORDINALITY i (value, key) CROSS JOIN uses u \
          WHERE u.party = $1 AND u.record = i.value",
     );
@@ -351,16 +367,16 @@ async fn look_up(
     Ok(())
 }
 
-/// `position model queries share`.
+/// `position model policy queries share`.
 fn add_known(records: &mut Records, slots: &[usize], models: &Models, row: &str) -> Option<()> {
     let mut fields = row.split(' ');
     let slot = *slots.get(fields.next()?.parse::<usize>().ok()?)?;
     let model = fields.next()?.parse().ok()?;
-    let passive = models.passive(model)?;
+    let release = (models.passive(model)?, fields.next()?.parse().ok()?);
     let queries = fields.next()?.parse().ok()?;
     let share = match fields.next()? {
         "" => None,
         hash => Some(unhex(hash)?),
     };
-    records.known(slot, (model, passive), queries, share)
+    records.known(slot, model, release, queries, share)
 }

@@ -5,8 +5,11 @@ use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 
+use super::bits::Bits;
 use super::connection::{Arg, Connection, Place};
 use super::erased::ErasureKey;
+use super::error::contradiction;
+use super::models::Models;
 use super::names::Names;
 use super::{Budgets, LedgerError, journal};
 
@@ -14,7 +17,7 @@ use super::{Budgets, LedgerError, journal};
 pub(super) const BUDGETS: &str = "budgets";
 
 /// What was spent, and what is left. Times are whole Unix seconds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// The budgets in force.
     pub budgets: Budgets,
@@ -34,7 +37,7 @@ pub struct Event {
 }
 
 /// One active party's part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PartySummary {
     /// Its name.
     pub party: String,
@@ -55,7 +58,7 @@ pub struct PartySummary {
 }
 
 /// One party's rows under one model and policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UseSummary {
     /// The model.
     pub model: String,
@@ -63,6 +66,8 @@ pub struct UseSummary {
     pub passive: String,
     /// The policy.
     pub policy: String,
+    /// At most so many bits an answer tells of its record; `None`: no finite bound is known.
+    pub bits: Option<f64>,
     /// Rows asked, refused ones included.
     pub queries: u64,
     /// Rows refused.
@@ -74,7 +79,7 @@ pub struct UseSummary {
 }
 
 /// What a party asked of one record under one model and policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecordUse {
     /// The party.
     pub party: String,
@@ -82,6 +87,10 @@ pub struct RecordUse {
     pub model: String,
     /// The policy.
     pub policy: String,
+    /// Fingerprint of the model's passive parameters: rows with the same ones and the same policy tell the same.
+    pub passive: String,
+    /// At most so many bits an answer tells of the record; `None`: no finite bound is known.
+    pub bits: Option<f64>,
     /// Rows granted.
     pub queries: u64,
     /// The first; `None` where retention or erasure has forgotten it.
@@ -120,16 +129,19 @@ pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summ
     let mut connection = existing(place).await?;
     let budgets = connection.meta(BUDGETS).await?;
     let budgets: Budgets = budgets.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let (models, bits) = (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
+    let bits_of = |model, policy| bits.of((models.passive(model)?, policy));
     let mut parties: Vec<PartySummary> = Vec::new();
     // One statement, so that the sums belong together while the coordinator writes.
     let sql = "SELECT parties.name, parties.records, models.name, \
-        coalesce(models.fingerprint, 'version ' || models.name), policies.name, totals.queries, totals.refused, totals.first_at, totals.last_at FROM parties \
+        coalesce(models.fingerprint, 'version ' || models.name), policies.name, totals.queries, totals.refused, totals.first_at, totals.last_at, \
+        totals.model, totals.policy FROM parties \
         LEFT JOIN totals ON totals.party = parties.id LEFT JOIN models ON models.id = totals.model \
         LEFT JOIN policies ON policies.id = totals.policy ORDER BY parties.name, totals.last_at, models.name, policies.name";
     type Text = Option<String>;
     type Number = Option<i64>;
-    type Row = (String, i64, Text, Text, Text, Number, Number, Number, Number);
-    for (name, records, model, passive, policy, queries, refused, first_at, last_at) in
+    type Row = (String, i64, Text, Text, Text, Number, Number, Number, Number, Number, Number);
+    for (name, records, model, passive, policy, queries, refused, first_at, last_at, model_key, policy_key) in
         connection.rows::<Row>(sql, &[]).await?
     {
         if party.is_some_and(|wanted| wanted != name) {
@@ -159,7 +171,8 @@ pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summ
             p.refused += refused;
             p.first_at = Some(p.first_at.map_or(first_at, |at| at.min(first_at)));
             p.last_at = Some(p.last_at.map_or(last_at, |at| at.max(last_at)));
-            p.uses.push(UseSummary { model, passive, policy, queries, refused, first_at, last_at });
+            let bits = model_key.zip(policy_key).and_then(|(model, policy)| bits_of(model, policy));
+            p.uses.push(UseSummary { model, passive, policy, bits, queries, refused, first_at, last_at });
         }
     }
     let events = connection.rows::<(i64, String)>("SELECT at, what FROM events ORDER BY id", &[]).await?;
@@ -178,6 +191,7 @@ pub async fn record_uses(url: &str, record: &str, party: Option<&str>) -> Result
     connection.execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[]).await?;
     let pseudonym = ErasureKey::read(&mut connection).await?.pseudonym(record);
     let (names, journal) = (Names::read(&mut connection).await?, journal::read(&mut connection).await?);
+    let (models, bits) = (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
     let mut uses = Vec::new();
     // Party by party: the table's order is party, then record.
     for (id, name) in names.parties().filter(|(_, name)| party.is_none_or(|wanted| wanted == *name)) {
@@ -191,6 +205,8 @@ pub async fn record_uses(url: &str, record: &str, party: Option<&str>) -> Result
                     party: name.to_owned(),
                     model: names.model(model)?,
                     policy: names.policy(policy)?,
+                    passive: models.fingerprint(model).ok_or_else(contradiction)?.to_owned(),
+                    bits: models.passive(model).and_then(|passive| bits.of((passive, policy))),
                     queries: 0,
                     first_at: None,
                     last_at: None,

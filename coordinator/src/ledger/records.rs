@@ -4,6 +4,8 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
+use super::bits::Release;
+
 /// The records of one party, by id. An entry keeps its place, its slot, for as long as the map lives.
 ///
 /// Keys are what peers send: the map is seeded at random, so that they cannot make them collide.
@@ -17,8 +19,8 @@ pub(super) struct Entry {
     pub(super) known: bool,
     /// How often.
     pub(super) queries: u64,
-    /// Under what: each contribution of passive parties once.
-    pub(super) answered: SmallVec<[i64; 1]>,
+    /// Under what: each contribution of passive parties with each policy once.
+    pub(super) answered: SmallVec<[Release; 1]>,
     pub(super) shares: SmallVec<[Bound; 1]>,
     /// Its number in the journal, and of which of the journal's series.
     pub(super) number: Option<(u32, u32)>,
@@ -35,10 +37,16 @@ pub(super) struct Bound {
 
 impl Entry {
     /// Takes note of an answer.
-    pub(super) fn answer(&mut self, passive: i64) {
-        if !self.answered.contains(&passive) {
-            self.answered.push(passive);
+    pub(super) fn answer(&mut self, release: Release) {
+        if !self.answered.contains(&release) {
+            self.answered.push(release);
         }
+    }
+
+    /// The models that it was answered under: distinct contributions of passive parties.
+    pub(super) fn models(&self) -> u64 {
+        let first = |at: usize, passive: i64| self.answered[..at].iter().all(|(before, _)| *before != passive);
+        self.answered.iter().enumerate().filter(|(at, (passive, _))| first(*at, *passive)).count() as u64
     }
 
     /// The share that is bound.
@@ -76,18 +84,20 @@ impl Records {
     }
 
     /// Adds a row of `uses`: the record at `slot` was answered `queries` times under `model`, which is one of the models of
-    /// `passive`, and bound to `share`.
+    /// `release`'s passive parameters, and bound to `share`.
     pub(super) fn known(
         &mut self,
         slot: usize,
-        (model, passive): (i64, i64),
+        model: i64,
+        release: Release,
         queries: u64,
         share: Option<[u8; 16]>,
     ) -> Option<()> {
         let (_, entry) = self.get_mut(slot)?;
         entry.known = true;
         entry.queries = entry.queries.saturating_add(queries);
-        entry.answer(passive);
+        entry.answer(release);
+        let (passive, _) = release;
         match (share, entry.shares.iter_mut().find(|b| b.passive == passive)) {
             (Some(share), None) => entry.shares.push(Bound { passive, model, share }),
             (Some(share), Some(bound)) if model < bound.model => (bound.model, bound.share) = (model, share),

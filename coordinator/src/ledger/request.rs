@@ -18,6 +18,8 @@ pub struct Spend {
     pub passive: String,
     /// The policy the answer is released under, as it is displayed.
     pub policy: String,
+    /// At most so many bits an answer tells of its record under this model and policy; `None`: no finite bound is known.
+    pub bits: Option<f64>,
     /// The client's name for the request, 1 to [`MAX_REQUEST_ID_CHARS`] characters; with it, a retry costs nothing.
     pub request_id: Option<String>,
     /// A hash of the whole request but its id.
@@ -50,10 +52,13 @@ pub enum RowVerdict {
     RecordBudget,
     /// The record was answered under as many models as allowed, and this is a further one.
     ModelBudget,
+    /// The answer would tell more bits of the record than are left of its budget.
+    BitsBudget,
 }
 
 impl RowVerdict {
-    pub(super) const ALL: [Self; 4] = [Self::Granted, Self::ShareChanged, Self::RecordBudget, Self::ModelBudget];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Granted, Self::ShareChanged, Self::RecordBudget, Self::ModelBudget, Self::BitsBudget];
 
     pub(super) const fn letter(self) -> char {
         match self {
@@ -61,6 +66,7 @@ impl RowVerdict {
             Self::ShareChanged => 'S',
             Self::RecordBudget => 'R',
             Self::ModelBudget => 'M',
+            Self::BitsBudget => 'B',
         }
     }
 }

@@ -248,6 +248,7 @@ impl Writer {
             let (model, passive) = open.models.intern(&mut open.connection, &spend.model, &spend.passive).await?;
             let approved = open.models.approved(&spend.passive);
             let policy = open.policy(&spend.policy).await?;
+            open.bits.note(&mut open.connection, (passive, policy), spend.bits).await?;
             let (records, clock) = (open.erased.names(&spend.ids), open.clock.unwrap_or(spend.uptime));
             asked.push(Asked { spend, records, model, passive, approved, policy, clock, dated });
         }
@@ -272,7 +273,7 @@ impl Writer {
                 state.bucket = Some(open.bucket(id, full).await?);
             }
             for (request, (&position, asked)) in positions.iter().zip(&asked).enumerate() {
-                answers[position] = Some(state.decide(request, asked, &self.budgets, self.memory));
+                answers[position] = Some(state.decide(request, asked, (&self.budgets, &open.bits), self.memory));
             }
             open.write(id, &mut state, journaled).await?;
             add(&mut added, party, &asked, &state);
@@ -345,6 +346,7 @@ mod tests {
             model: ModelVersion::new("m-1").unwrap(),
             passive: "p-1".into(),
             policy: "none".into(),
+            bits: None,
             request_id: None,
             body_hash: [0; 32],
             ids: RecordIds::new((0..rows).map(|i| format!("record-{i}"))).unwrap(),

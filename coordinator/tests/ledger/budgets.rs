@@ -107,10 +107,54 @@ async fn models_of_a_record_are_counted_and_approved(site: &Site) {
     ledger.close().await;
 }
 
+/// Bits add up over passive parameters and policies; an answer that comes again tells nothing new.
+async fn bits_of_a_record_add_up(site: &Site) {
+    use RowVerdict::{BitsBudget, Granted};
+    let budgets = Budgets { bits_per_record: Some(3.0), ..Budgets::UNLIMITED };
+    let under = |policy: &str, bits, spend: Spend| Spend { policy: policy.into(), bits, ..spend };
+    let label = |spend| under("class_label", Some(1.0), spend);
+    let rounded = |spend| under("rounding (decimals = 1)", Some(1.5), spend);
+    // An answer that has no finite bound, from a time without a budget.
+    let ledger = site.open(Budgets::UNLIMITED).await;
+    granted(&ledger, under("top_k", None, request(["old"]))).await;
+    ledger.close().await;
+    let ledger = site.open(budgets).await;
+    granted(&ledger, label(request(["a", "b"]))).await;
+    for _ in 0..5 {
+        granted(&ledger, label(request(["a"]))).await;
+    }
+    granted(&ledger, rounded(request(["a"]))).await;
+    // 2.5 of 3 bits are told of a, 1 of b, any number of the old one.
+    let second = || label(model(request(["a", "b", "c", "old"]), "m-2"));
+    assert_eq!(ledger.spend(second()).await, Ok(vec![BitsBudget, Granted, Granted, BitsBudget]));
+    granted(&ledger, party(second(), "other")).await;
+    // Another version of the same passive parameters gives the same answer.
+    granted(&ledger, version(label(request(["a"])), "m-1-renamed")).await;
+    // What has no bound is never within a budget.
+    assert_eq!(ledger.spend(under("none", None, request(["d"]))).await, Ok(vec![BitsBudget]));
+    let third = |n: usize| under(&format!("third-{n}"), Some(1.0), request(["e"]));
+    for n in 0..3 {
+        granted(&ledger, third(n)).await;
+    }
+    assert_eq!(ledger.spend(third(3)).await, Ok(vec![BitsBudget]), "the budget is spent to the last bit");
+    ledger.close().await;
+    let ledger = site.open(budgets).await;
+    assert_eq!(ledger.spend(second()).await, Ok(vec![BitsBudget, Granted, Granted, BitsBudget]), "after a start");
+    let described = ledger.describe(None).await.unwrap();
+    assert_eq!(described.budgets, budgets);
+    let uses = |policy: &str| described.parties[0].uses.iter().find(|u| u.policy == policy).unwrap().bits;
+    assert_eq!((uses("class_label"), uses("none")), (Some(1.0), None));
+    ledger.close().await;
+    let of_a = ledger::record_uses(&site.url, "a", Some("active")).await.unwrap();
+    let told: Vec<_> = of_a.iter().map(|u| (u.model.as_str(), u.passive.as_str(), u.bits)).collect();
+    let first = "passive of m-1";
+    assert_eq!(told, [("m-1", first, Some(1.0)), ("m-1", first, Some(1.5)), ("m-1-renamed", first, Some(1.0))]);
+}
+
 /// What is refused leaves one sum behind, however many rows it has, and a request refused as a whole nothing at all.
 async fn refused_rows_are_cheap(site: &Site) {
     let budgets =
-        Budgets { records: Some(1000), queries_per_record: Some(1), models_per_record: Some(1), rows_per_minute: None };
+        Budgets { records: Some(1000), queries_per_record: Some(1), models_per_record: Some(1), ..Budgets::UNLIMITED };
     let ledger = site.open(budgets).await;
     let all = || shares(request((0..1000).map(|i| format!("r{i}"))), 1);
     granted(&ledger, all()).await;
@@ -205,6 +249,7 @@ crate::both_engines!(
     rows_per_minute_are_refused_as_a_whole,
     a_wall_clock_that_is_set_credits_nothing,
     models_of_a_record_are_counted_and_approved,
+    bits_of_a_record_add_up,
     refused_rows_are_cheap,
     the_defaults_let_a_nightly_run_through,
     a_request_refused_by_one_budget_spends_nothing_of_another,

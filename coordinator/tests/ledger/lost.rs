@@ -75,6 +75,7 @@ async fn lose(site: &Site) {
             "erased",
             "approvals",
             "events",
+            "bits",
             "models",
             "policies",
             "parties",

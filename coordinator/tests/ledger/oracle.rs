@@ -36,6 +36,15 @@ fn passive_of(model: usize) -> usize {
     model.max(1)
 }
 
+/// The bits of an answer; of one kind of answers no bound is known.
+fn bits_of(passive: usize, policy: usize) -> Option<f64> {
+    match (passive, policy) {
+        (3, 1) => None,
+        (_, 0) => Some(0.1 * passive as f64),
+        _ => Some(1.25),
+    }
+}
+
 struct Naive {
     budgets: Budgets,
     /// Rows granted, by party, record, version and policy.
@@ -94,6 +103,8 @@ impl Naive {
                 RowVerdict::ShareChanged
             } else if further && self.budgets.models_per_record.is_some_and(|limit| models.len() as u64 >= limit) {
                 RowVerdict::ModelBudget
+            } else if self.tells_too_much(ask, record) {
+                RowVerdict::BitsBudget
             } else {
                 if let (Some(share), None) = (ask.share, bound) {
                     self.bound.insert((ask.party, record, passive), share);
@@ -111,6 +122,15 @@ impl Naive {
         }
         Ok(verdicts)
     }
+
+    fn tells_too_much(&self, ask: &Ask, record: usize) -> bool {
+        let Some(most) = self.budgets.bits_per_record else { return false };
+        let before = self.uses.keys().filter(|k| (k.0, k.1) == (ask.party, record)).map(|k| (passive_of(k.2), k.3));
+        let mut answers: BTreeSet<(usize, usize)> = before.collect();
+        let new = answers.insert((passive_of(ask.model), ask.policy));
+        let told = answers.iter().map(|(passive, policy)| bits_of(*passive, *policy).unwrap_or(f64::INFINITY));
+        new && told.sum::<f64>() > most + 1e-9
+    }
 }
 
 fn spend_of(ask: &Ask, now: u64) -> Spend {
@@ -118,6 +138,7 @@ fn spend_of(ask: &Ask, now: u64) -> Spend {
     spend = party(model(spend, &format!("m-{}", ask.model)), &format!("party-{}", ask.party));
     spend.passive = format!("passive-{}", passive_of(ask.model));
     spend.policy = format!("policy-{}", ask.policy);
+    spend.bits = bits_of(passive_of(ask.model), ask.policy);
     spend.share_hashes = ask.share.iter().flat_map(|&s| vec![[s; 16]; ask.records.len()]).collect();
     spend.request_id = ask.request_id.map(|i| format!("request-{i}"));
     spend = later(spend, now);
@@ -156,12 +177,10 @@ fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
         1 => (0usize..4).prop_map(Step::Approve),
     ];
     let limit = proptest::option::of;
-    let budgets = (limit(3u64..7), limit(1u64..6), limit(0u64..3), limit(5u64..30));
-    let budgets = budgets.prop_map(|(records, queries_per_record, models_per_record, rows_per_minute)| Budgets {
-        records,
-        queries_per_record,
-        models_per_record,
-        rows_per_minute,
+    let budgets = (limit(3u64..7), limit(1u64..6), limit(0u64..3), limit(5u64..30), proptest::option::of(0.05..3.0));
+    let budgets = budgets.prop_map(|limits| {
+        let (records, queries_per_record, models_per_record, rows_per_minute, bits_per_record) = limits;
+        Budgets { records, queries_per_record, models_per_record, bits_per_record, rows_per_minute }
     });
     (budgets, proptest::collection::vec(step, 1..25))
 }

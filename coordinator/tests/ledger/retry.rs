@@ -11,8 +11,13 @@ fn named(id: &str, body: u8, seconds: u64) -> Spend {
     Spend { request_id, body_hash: [body; 32], ..later(shares(request(["a", "b"]), body), seconds) }
 }
 
-const BUDGETS: Budgets =
-    Budgets { records: Some(2), queries_per_record: Some(3), models_per_record: Some(1), rows_per_minute: Some(6) };
+const BUDGETS: Budgets = Budgets {
+    records: Some(2),
+    queries_per_record: Some(3),
+    models_per_record: Some(1),
+    bits_per_record: None,
+    rows_per_minute: Some(6),
+};
 
 async fn a_retry_gets_the_same_and_costs_nothing(site: &Site) {
     use RowVerdict::{Granted, ShareChanged};

@@ -132,6 +132,7 @@ pub(crate) fn request<S: AsRef<str>>(records: impl IntoIterator<Item = S>) -> Sp
         model: ModelVersion::new("m-1").unwrap(),
         passive: "passive of m-1".into(),
         policy: "none".into(),
+        bits: None,
         request_id: None,
         body_hash: [0; 32],
         ids: ids(records),

@@ -74,6 +74,7 @@ pub(super) fn budgets(budgets: &Budgets) -> Markup {
             dt { "Records in all" } dd { (limit(budgets.records)) }
             dt { "Queries of a record" } dd { (limit(budgets.queries_per_record)) }
             dt { "Models of a record" } dd { (limit(budgets.models_per_record)) }
+            dt { "Bits of a record" } dd { (budgets.bits_per_record.map_or("no limit".into(), |bits| bits.to_string())) }
             dt { "Rows a minute" } dd { (limit(budgets.rows_per_minute)) }
         }
     }
@@ -95,11 +96,12 @@ pub(super) fn spent(summary: &Summary) -> Markup {
                     table {
                         caption { "Rows by model and policy" }
                         thead { tr {
-                            @for title in ["model", "policy", "rows", "refused", "last"] { th scope="col" { (title) } }
+                            @for title in ["model", "policy", "bits", "rows", "refused", "last"] { th scope="col" { (title) } }
                         } }
                         tbody { @for line in &party.uses { tr {
                             th scope="row" class="hash" { (said(&line.model)) }
                             td { (said(&line.policy)) }
+                            td class="n" { (line.bits.map_or("no bound".into(), |bits| format!("{bits:.2}"))) }
                             td class="n" { (line.queries) }
                             td class="n" { (line.refused) }
                             td class="n" { (when_unix(Some(line.last_at))) }

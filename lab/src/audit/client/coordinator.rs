@@ -144,6 +144,7 @@ fn summary(described: pb::DescribeLedgerResponse) -> Summary {
     let use_of = |u: Use| UseSummary {
         model: u.model_version,
         passive: u.passive_fingerprint,
+        bits: u.bits,
         policy: u.policy,
         queries: u.queries,
         refused: u.refused,
@@ -165,6 +166,7 @@ fn summary(described: pb::DescribeLedgerResponse) -> Summary {
             records: budgets.records,
             queries_per_record: budgets.queries_per_record,
             models_per_record: budgets.models_per_record,
+            bits_per_record: budgets.bits_per_record,
             rows_per_minute: budgets.rows_per_minute,
         },
         parties: described.parties.into_iter().map(party).collect(),

@@ -120,18 +120,20 @@ class DescribeLedgerRequest(_message.Message):
 class DescribeLedgerResponse(_message.Message):
     __slots__ = ("kept", "budgets", "parties")
     class Budgets(_message.Message):
-        __slots__ = ("records", "queries_per_record", "rows_per_minute", "models_per_record")
+        __slots__ = ("records", "queries_per_record", "rows_per_minute", "models_per_record", "bits_per_record")
         RECORDS_FIELD_NUMBER: _ClassVar[int]
         QUERIES_PER_RECORD_FIELD_NUMBER: _ClassVar[int]
         ROWS_PER_MINUTE_FIELD_NUMBER: _ClassVar[int]
         MODELS_PER_RECORD_FIELD_NUMBER: _ClassVar[int]
+        BITS_PER_RECORD_FIELD_NUMBER: _ClassVar[int]
         records: int
         queries_per_record: int
         rows_per_minute: int
         models_per_record: int
-        def __init__(self, records: _Optional[int] = ..., queries_per_record: _Optional[int] = ..., rows_per_minute: _Optional[int] = ..., models_per_record: _Optional[int] = ...) -> None: ...
+        bits_per_record: float
+        def __init__(self, records: _Optional[int] = ..., queries_per_record: _Optional[int] = ..., rows_per_minute: _Optional[int] = ..., models_per_record: _Optional[int] = ..., bits_per_record: _Optional[float] = ...) -> None: ...
     class Use(_message.Message):
-        __slots__ = ("model_version", "policy", "queries", "refused", "first_at", "last_at", "passive_fingerprint")
+        __slots__ = ("model_version", "policy", "queries", "refused", "first_at", "last_at", "passive_fingerprint", "bits")
         MODEL_VERSION_FIELD_NUMBER: _ClassVar[int]
         POLICY_FIELD_NUMBER: _ClassVar[int]
         QUERIES_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +141,7 @@ class DescribeLedgerResponse(_message.Message):
         FIRST_AT_FIELD_NUMBER: _ClassVar[int]
         LAST_AT_FIELD_NUMBER: _ClassVar[int]
         PASSIVE_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+        BITS_FIELD_NUMBER: _ClassVar[int]
         model_version: str
         policy: str
         queries: int
@@ -146,7 +149,8 @@ class DescribeLedgerResponse(_message.Message):
         first_at: int
         last_at: int
         passive_fingerprint: str
-        def __init__(self, model_version: _Optional[str] = ..., policy: _Optional[str] = ..., queries: _Optional[int] = ..., refused: _Optional[int] = ..., first_at: _Optional[int] = ..., last_at: _Optional[int] = ..., passive_fingerprint: _Optional[str] = ...) -> None: ...
+        bits: float
+        def __init__(self, model_version: _Optional[str] = ..., policy: _Optional[str] = ..., queries: _Optional[int] = ..., refused: _Optional[int] = ..., first_at: _Optional[int] = ..., last_at: _Optional[int] = ..., passive_fingerprint: _Optional[str] = ..., bits: _Optional[float] = ...) -> None: ...
     class Party(_message.Message):
         __slots__ = ("name", "records", "records_left", "queries", "refused", "uses")
         NAME_FIELD_NUMBER: _ClassVar[int]
