@@ -54,11 +54,15 @@ struct Feature {
 
 #[derive(Serialize)]
 struct Values {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     ds: Vec<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ss: Vec<String>,
 }
 
 /// All features, which are numbers.
 struct Held {
+    id: String,
     columns: HashMap<String, usize>,
     rows: HashMap<String, Vec<f64>>,
 }
@@ -66,6 +70,7 @@ struct Held {
 impl Held {
     fn read(csv: &Path) -> anyhow::Result<Self> {
         let mut reader = csv::Reader::from_path(csv)?;
+        let id = reader.headers()?.get(0).unwrap_or_default().to_owned();
         let columns = reader.headers()?.iter().skip(1).enumerate().map(|(at, name)| (name.to_owned(), at)).collect();
         let mut rows = HashMap::new();
         for record in reader.records() {
@@ -73,7 +78,7 @@ impl Held {
             let values: Result<Vec<f64>, _> = record.iter().skip(1).map(str::parse).collect();
             rows.insert(record[0].to_owned(), values?);
         }
-        Ok(Self { columns, rows })
+        Ok(Self { id, columns, rows })
     }
 
     /// All that was asked for, or nothing: the service refuses a request with an unknown record as a whole.
@@ -81,9 +86,12 @@ impl Held {
         let rows: Vec<&Vec<f64>> =
             asked.param.query_datas.iter().map(|id| self.rows.get(id)).collect::<Option<Vec<_>>>()?;
         let feature = |field: Field| {
+            if field.name == self.id {
+                return Some(Feature { field, value: Values { ds: Vec::new(), ss: asked.param.query_datas.clone() } });
+            }
             let column = *self.columns.get(&field.name)?;
             let ds = rows.iter().map(|row| row.get(column).copied()).collect::<Option<Vec<f64>>>()?;
-            Some(Feature { field, value: Values { ds } })
+            Some(Feature { field, value: Values { ds, ss: Vec::new() } })
         };
         asked.feature_fields.into_iter().map(feature).collect()
     }

@@ -22,6 +22,7 @@ pub struct FeatureService {
 }
 
 struct Held {
+    id: String,
     names: Vec<String>,
     rows: HashMap<String, Vec<f64>>,
     /// Ids whose value is outside its range.
@@ -36,6 +37,7 @@ impl FeatureService {
         let block = table.fetch_at(&all).unwrap();
         let rows = table.ids().iter().zip(block.matrix().column_iter());
         let held = Arc::new(Held {
+            id: table.schema().id_column().to_owned(),
             names: table.schema().features().iter().map(|feature| feature.name.clone()).collect(),
             rows: rows.map(|(id, row)| (id.to_owned(), row.iter().copied().collect())).collect(),
             spoiled: Mutex::default(),
@@ -104,6 +106,9 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
     let features: Vec<Value> = fields
         .iter()
         .map(|field| {
+            if field["name"] == held.id {
+                return json!({"field": field, "value": {"ss": ids}});
+            }
             let at = held.names.iter().position(|name| field["name"] == *name).unwrap();
             let values: Vec<f64> = ids.iter().zip(&rows).map(|row| value(at, row)).collect();
             json!({"field": field, "value": {"ds": values}})

@@ -24,11 +24,13 @@ impl<'a> Cell<'a> {
     /// The value as an id, a category or a class is written: numbers in their shortest decimal form, `true` and `false`.
     ///
     /// # Errors
-    /// [`TableProblem::Missing`] where there is none.
+    /// [`TableProblem::Missing`] where there is none, [`TableProblem::NotFinite`].
     pub fn text(self) -> Result<Cow<'a, str>, TableProblem> {
         match self {
             Self::Text(text) => Ok(Cow::Borrowed(text)),
-            Self::Real(value) => Ok(Cow::Owned(value.to_string())),
+            Self::Real(value) if !value.is_finite() => Err(TableProblem::NotFinite),
+            // Of one number one text: no sign of 0.
+            Self::Real(value) => Ok(Cow::Owned((value + 0.0).to_string())),
             Self::Integer(value) => Ok(Cow::Owned(value.to_string())),
             Self::Bool(value) => Ok(Cow::Borrowed(if value { "true" } else { "false" })),
             Self::Missing => Err(TableProblem::Missing),

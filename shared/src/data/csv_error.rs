@@ -69,6 +69,11 @@ pub enum TableProblem {
     /// A header and nothing else.
     #[error("there is no record under the header")]
     NoRecord,
+    /// A header that is separated by something else.
+    #[error(
+        "the header has one column and {0} in it: is that the separator? The fields of a CSV file are separated by commas"
+    )]
+    Separator(&'static str),
     /// A column that the schema declares and the header lacks.
     #[error("the schema declares this column and the header does not have it")]
     MissingColumn,
@@ -120,7 +125,7 @@ pub enum TableProblem {
     NotFinite,
     /// Outside the declared range.
     #[error(
-        "the number is outside its declared range {min} to {max}; correct the range, or set `clamp = true` to move it to the end"
+        "the number is outside its declared range {min} to {max}; correct the number, or set `clamp = true` to move it to the end; the range itself may change only before a model is trained or imported"
     )]
     OutOfRange {
         /// The declared minimum.

@@ -122,6 +122,12 @@ impl<R: Read> CsvRows<R> {
                 Err(_) => return fail(TableProblem::NotUtf8),
             }
         }
+        if let [one] = names.as_slice() {
+            let separators = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
+            if let Some((_, word)) = separators.iter().find(|(separator, _)| one.contains(*separator)) {
+                return fail(TableProblem::Separator(word));
+            }
+        }
         Ok(Self { file: name.to_owned(), lines, fields, names, header, field_bytes: limits.field_bytes })
     }
 }

@@ -42,7 +42,7 @@ pub use dataset::{DataError, Dataset};
 pub use encode::{Encoding, MeanOver};
 pub use features::{Features, Found, Gather, RemoteStore, RollCall};
 pub use grid::Decimals;
-pub use id_file::{IdFileError, read_ids};
+pub use id_file::{IdFileError, id_forms, read_ids};
 pub use index::IdSet;
 pub use names::{DatasetName, ImageShape, UnknownDataset};
 pub use normalise::Normalisation;

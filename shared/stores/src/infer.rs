@@ -46,6 +46,9 @@ pub enum InferError {
     /// A label with a class alone.
     #[error("column {0:?} has fewer than two classes")]
     Classes(String),
+    /// Ids and nothing else.
+    #[error("the file has no column beside the record ids, and no model is of nothing")]
+    NoFeature,
     /// No row.
     #[error("the file has no record")]
     Empty,
@@ -107,6 +110,9 @@ pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
         return Err(SchemaError::TooManyFeatures { got: names.len() }.into());
     }
     let id = asked.id.clone().or_else(|| names.first().cloned()).ok_or(InferError::Empty)?;
+    if names.len() < 2 {
+        return Err(InferError::NoFeature);
+    }
     for name in [Some(&id), asked.label.as_ref()].into_iter().flatten() {
         if !names.contains(name) {
             return Err(InferError::NoColumn(name.clone()));
@@ -293,6 +299,21 @@ mod tests {
             let table = FeatureTable::from_csv(&schema, &csv).unwrap_or_else(|e| panic!("{first}: {e}\n{guess}"));
             let [feature] = table.schema().features() else { panic!("one feature") };
             assert_eq!(feature.step, proposed, "{first}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_columns_is_no_table() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, says) in [
+            ("customer;x;name\nc1;1;Person 1\n", "semicolons"),
+            ("customer\tx\nc1\t1\n", "tabs"),
+            ("customer|x\nc1|1\n", "bars"),
+            ("customer\nc1\n", "no column beside"),
+        ] {
+            std::fs::write(file.path(), text).unwrap();
+            let error = infer(file.path(), &Inference::default()).unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains("Person"), "{error}");
         }
     }
 

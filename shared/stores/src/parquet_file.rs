@@ -4,13 +4,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parquet::basic::LogicalType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
-use parquet::schema::types::Type;
+use parquet::schema::types::{BasicTypeInfo, Type};
 use serde::Deserialize;
 use vfl_shared::data::{Cell, CsvRows, Limits, Place, RawRows, TableError, TableProblem, TakeCell};
+use vfl_shared::hex;
 
 use crate::parquet_footer::{check_footer, check_sizes, contained};
 use crate::parquet_pages::{PageFile, check_codecs, page_error};
@@ -59,6 +61,8 @@ impl ParquetConfig {
 pub struct ParquetRows {
     file: PathBuf,
     names: Vec<String>,
+    /// For each column, whether it holds UUIDs.
+    uuids: Vec<bool>,
     rows: RowIter<'static>,
     row: u64,
     field_bytes: usize,
@@ -108,9 +112,10 @@ impl ParquetRows {
         let is_wanted = |field: &&Arc<Type>| wanted.is_none_or(|wanted| wanted.iter().any(|name| name == field.name()));
         let fields: Vec<Arc<Type>> = schema.get_fields().iter().filter(is_wanted).cloned().collect();
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
+        let uuids = fields.iter().map(|field| is_uuid(field.get_basic_info())).collect();
         let projection = Type::group_type_builder(schema.name()).with_fields(fields).build().map_err(|e| wrong(&e))?;
         let rows = RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(|e| wrong(&e))?;
-        Ok(Self { file: path.to_owned(), names, rows, row: 0, field_bytes: limits.field_bytes })
+        Ok(Self { file: path.to_owned(), names, uuids, rows, row: 0, field_bytes: limits.field_bytes })
     }
 }
 
@@ -134,7 +139,11 @@ impl RawRows for ParquetRows {
         let Some(row) = next? else { return Ok(None) };
         self.row += 1;
         for (at, (name, field)) in row.get_column_iter().enumerate() {
-            with_cell(field, self.field_bytes, |cell| take(at, cell?)).map_err(|problem| TableError {
+            let taken = match field {
+                Field::Bytes(bytes) if self.uuids[at] => with_uuid(bytes.data(), |cell| take(at, cell?)),
+                _ => with_cell(field, self.field_bytes, |cell| take(at, cell?)),
+            };
+            taken.map_err(|problem| TableError {
                 file: self.file.clone(),
                 place: Some(place),
                 column: Some(name.clone()),
@@ -156,7 +165,7 @@ pub(crate) fn with_cell<R>(
         Field::Str(value) => text_cell(value.as_bytes(), field_bytes),
         Field::Bytes(value) => text_cell(value.data(), field_bytes),
         Field::Decimal(_) => {
-            decimal = field.to_string();
+            decimal = shortest(&field.to_string());
             text_cell(decimal.as_bytes(), field_bytes)
         }
         Field::Null => Ok(Cell::Missing),
@@ -168,12 +177,47 @@ pub(crate) fn with_cell<R>(
         Field::UByte(value) => Ok(Cell::Integer((*value).into())),
         Field::UShort(value) => Ok(Cell::Integer((*value).into())),
         Field::UInt(value) => Ok(Cell::Integer((*value).into())),
-        Field::ULong(value) => Ok(i64::try_from(*value).map_or(Cell::Real(*value as f64), Cell::Integer)),
+        Field::ULong(value) => match i64::try_from(*value) {
+            Ok(value) => Ok(Cell::Integer(value)),
+            // As a double it would lose digits.
+            Err(_) => {
+                decimal = value.to_string();
+                text_cell(decimal.as_bytes(), field_bytes)
+            }
+        },
         Field::Float16(value) => Ok(Cell::Real(f64::from(*value))),
         Field::Float(value) => Ok(Cell::Real((*value).into())),
         Field::Double(value) => Ok(Cell::Real(*value)),
         _ => Err(TableProblem::NotAValue),
     })
+}
+
+/// A decimal number in its shortest form, as other numbers are written: `1001` of `1001.`, `0.5` of `.50`.
+fn shortest(decimal: &str) -> String {
+    let (sign, digits) = decimal.strip_prefix('-').map_or(("", decimal), |digits| ("-", digits));
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let (whole, part) = (whole.trim_start_matches('0'), part.trim_end_matches('0'));
+    match (whole, part) {
+        ("", "") => "0".into(),
+        ("", part) => format!("{sign}0.{part}"),
+        (whole, "") => format!("{sign}{whole}"),
+        (whole, part) => format!("{sign}{whole}.{part}"),
+    }
+}
+
+/// Whether a column holds UUIDs, which are 16 bytes and no text.
+pub(crate) fn is_uuid(kind: &BasicTypeInfo) -> bool {
+    matches!(kind.logical_type_ref(), Some(LogicalType::Uuid))
+}
+
+/// Hands over a UUID in its usual form.
+pub(crate) fn with_uuid<R>(bytes: &[u8], take: impl FnOnce(Result<Cell<'_>, TableProblem>) -> R) -> R {
+    if bytes.len() != 16 {
+        return take(Err(TableProblem::NotAValue));
+    }
+    let digits = hex(bytes);
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    take(Ok(Cell::Text(&parts.join("-"))))
 }
 
 /// Text of at most so many bytes.

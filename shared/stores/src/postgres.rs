@@ -151,6 +151,9 @@ impl PostgresStore {
                 by = if own { format!("r.{name}") } else { format!("r.{name}::text") };
             }
             asked.push(match (column.number, category.as_str()) {
+                // Neither has a way to a double of its own.
+                (true, "N") if kind == "money" => format!("{name}::numeric::float8"),
+                (true, "N") if kind == "oid" => format!("{name}::int8::float8"),
                 (true, "N") => format!("{name}::float8"),
                 (true, "B") => format!("{name}::int::float8"),
                 (true, "S") | (false, "N" | "B" | "S" | "E") => format!("{name}::text"),
@@ -163,6 +166,17 @@ impl PostgresStore {
             });
         }
         let (table, id) = (self.table(), quoted(self.schema.id_column()));
+        // Whatever keeps a column from being read is told now, with its name, and not at each look-up.
+        let look = async |shown: &str| {
+            let look = sqlx::query(AssertSqlSafe(format!("SELECT {shown} FROM {table} LIMIT 0")));
+            look.fetch_optional(&pool).await.map(drop)
+        };
+        if let Err(error) = look(&asked.join(", ")).await {
+            for (column, shown) in self.columns.iter().zip(&asked) {
+                look(shown).await.map_err(|e| failed(&format!("{}, column {:?}", self.words, column.name), &e))?;
+            }
+            return Err(self.failed(&error));
+        }
         let of = |shown: &str| format!("SELECT {shown} FROM {table} WHERE {id} = ANY($1)");
         let last = if whole { "$1::bigint" } else { "$1::text" };
         let pages = Pages::new(&table, &format!("r.{id}::text"), &by, last);

@@ -49,6 +49,8 @@ pub(crate) fn failed(store: &str, error: &sqlx::Error) -> StoreError {
         E::Database(error) => {
             let code = error.code().unwrap_or_default().into_owned();
             let (failure, word) = match code.as_str() {
+                "22003" => (Failure::Value, "a number is beyond the range of a double"),
+                "42846" => (Failure::Malformed, "the column's type is no number and no text"),
                 "57014" => (Failure::TimedOut, "the statement took too long"),
                 "28000" | "28P01" => (Failure::Unreachable, "the user or the password is refused"),
                 "3D000" => (Failure::Unreachable, "there is no such database"),

@@ -6,6 +6,7 @@ mod message;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use vfl_shared::data::features::{Answer, MAX_LOOKUP_RECORDS};
@@ -114,6 +115,10 @@ pub struct HttpStore {
     columns: Vec<SourceColumn>,
     fields: Vec<Field>,
     client: HttpClient,
+    /// Whether it has answered for any record.
+    found: AtomicBool,
+    /// Whether the log was told of ids that are answered otherwise.
+    warned: AtomicBool,
 }
 
 impl HttpStore {
@@ -143,11 +148,20 @@ impl HttpStore {
             max_response_bytes: config.max_response_bytes,
         });
         let client = client.map_err(refused)?;
-        // The id goes out as the query, and is no feature.
-        let columns: Vec<_> = schema.source_columns().into_iter().filter(|c| c.target != Target::Id).collect();
+        // The id goes out as the query, and must come back: a service that ignores case answers for what it does not hold.
+        let columns = schema.source_columns();
         let kind = |column: &SourceColumn| if column.number { DOUBLE } else { STRING };
         let fields = columns.iter().map(|column| Field { name: column.name.clone(), kind: kind(column) }).collect();
-        Ok(Self { config, bounds, schema, columns, fields, client })
+        Ok(Self {
+            config,
+            bounds,
+            schema,
+            columns,
+            fields,
+            client,
+            found: AtomicBool::default(),
+            warned: AtomicBool::default(),
+        })
     }
 
     /// Asks for some records. `None` if the service does not know one of them.
@@ -182,10 +196,6 @@ impl HttpStore {
     fn gather(&self, gather: &mut Gather<'_>, ids: &[&str], features: &[Feature]) -> Result<(), StoreError> {
         let fail = |reason: String| StoreError::failed(WORDS, Failure::Malformed, reason);
         let mut places = Vec::with_capacity(ids.len());
-        for id in ids {
-            let place = gather.begin(id)?;
-            places.push(place.ok_or_else(|| fail("it answers for records that nobody asked about".into()))?);
-        }
         for column in &self.columns {
             let name = &column.name;
             let mut found = features.iter().filter(|feature| feature.field.name == *name);
@@ -195,7 +205,21 @@ impl HttpStore {
             let cells = feature.value.cells(ids.len());
             let cells =
                 cells.ok_or_else(|| fail(format!("column {name} has not one value for each of the records")))?;
-            for (&at, cell) in places.iter().zip(cells) {
+            // The first column.
+            if column.target == Target::Id {
+                for (id, cell) in ids.iter().zip(cells) {
+                    let held = cell.text().is_ok_and(|text| text == *id);
+                    if !held && !self.warned.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(
+                            "{WORDS} answers with another id than was asked, in column {name:?}: such records count as not held; ids must come \
+                             back as they are asked for"
+                        );
+                    }
+                    places.push(if held { gather.begin(id)? } else { None });
+                }
+                continue;
+            }
+            for (at, cell) in places.iter().zip(cells).filter_map(|(at, cell)| Some(((*at)?, cell))) {
                 gather.take(at, name, column.target, cell)?;
             }
         }
@@ -232,12 +256,22 @@ impl RemoteStore for HttpStore {
                     return Err(StoreError::failed(WORDS, Failure::Malformed, reason));
                 }
                 match self.ask(part).await? {
-                    Some(features) => self.gather(&mut gather, part, &features)?,
+                    Some(features) => {
+                        self.found.store(true, Ordering::Relaxed);
+                        self.gather(&mut gather, part, &features)?;
+                    }
                     None if part.len() > 1 => {
                         let (first, second) = part.split_at(part.len() / 2);
                         open.extend([second, first]);
                     }
-                    None => {}
+                    None => {
+                        if !self.found.load(Ordering::Relaxed) && !self.warned.swap(true, Ordering::Relaxed) {
+                            tracing::warn!(
+                                "{WORDS} has not held any record so far; it must give the id column {:?} as a feature",
+                                self.schema.id_column()
+                            );
+                        }
+                    }
                 }
             }
             gather.finish()

@@ -13,7 +13,7 @@ use parquet::record::Field;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 use vfl_shared::data::{Cell, TableProblem, Target};
 
-use crate::parquet_file::{text_cell, with_cell};
+use crate::parquet_file::{is_uuid, text_cell, with_cell, with_uuid};
 use crate::parquet_pages::PageFile;
 
 /// Values that are taken from a page at once.
@@ -150,6 +150,12 @@ fn read_column(
         R::ByteArrayColumnReader(reader) => values(reader, wanted, |at, v: Option<&ByteArray>| {
             field(at, v.map(|v| Field::convert_byte_array(kind, v.clone())).transpose()?)
         }),
+        R::FixedLenByteArrayColumnReader(reader) if is_uuid(kind.self_type().get_basic_info()) => {
+            values(reader, wanted, |at, v: Option<&FixedLenByteArray>| match v {
+                Some(v) => with_uuid(v.data(), |cell| each(at, cell)),
+                None => each(at, Ok(Cell::Missing)),
+            })
+        }
         R::FixedLenByteArrayColumnReader(reader) => values(reader, wanted, |at, v: Option<&FixedLenByteArray>| {
             field(at, v.map(|v| Field::convert_byte_array(kind, v.clone().into())).transpose()?)
         }),

@@ -46,6 +46,7 @@ async fn bad_answers_are_no_scores() {
         (Mode::Short, RefusalKind::Internal, "column income has not one value for each"),
         (Mode::Twice, RefusalKind::Internal, "column income is not in it once"),
         (Mode::Without, RefusalKind::Internal, "column income is not in it once"),
+        (Mode::Anonymous, RefusalKind::Internal, "column customer id is not in it once"),
         (Mode::Late(Duration::from_secs(2)), RefusalKind::Unavailable, "500 ms are over"),
     ] {
         service.set(mode);
@@ -56,6 +57,18 @@ async fn bad_answers_are_no_scores() {
     }
     service.set(Mode::Well);
     features.lookup(&asked).await.unwrap();
+}
+
+/// A service that takes one id for another has not got the record: each spelling would have a share, noise and budgets of its own.
+#[tokio::test]
+async fn another_spelling_is_another_record() {
+    let service = Service::start(&rows(10), None).await;
+    service.set(Mode::IgnoringCase);
+    let features = store(plain(&service));
+    let found = features.lookup(&ids(["R1", "r1", "R2", "r3"])).await.unwrap();
+    assert_eq!(found.held, [1, 3]);
+    assert_eq!(found.block, features.lookup(&ids(["r1", "r3"])).await.unwrap().block);
+    assert_eq!(features.lookup(&ids(["R1"])).await.unwrap().held, Vec::<usize>::new());
 }
 
 /// The service refuses a request with an unknown record as a whole.
@@ -80,7 +93,7 @@ async fn unknown_records_are_found_by_halves() {
     assert_eq!(last["header"]["data"]["token"], "t");
     assert_eq!((&last["model_service_id"], &last["party_id"]), (&"credit".into(), &"bank".into()));
     assert_eq!(last["param"]["query_context"], "live");
-    assert_eq!(last["feature_fields"][1], serde_json::json!({"name": "income", "type": "FIELD_DOUBLE"}));
+    assert_eq!(last["feature_fields"][2], serde_json::json!({"name": "income", "type": "FIELD_DOUBLE"}));
 
     let few = store(HttpConfig { max_requests: 20, ..config });
     let before = service.asked();

@@ -193,3 +193,59 @@ fn files_of_another_writer_are_read() {
         assert!(refused.contains("gzip.parquet") && refused.contains("write it with Snappy"), "{refused}");
     }
 }
+
+/// Ids of every type that exports have: one text for one id, in memory and on disk, or an error that names the column.
+#[test]
+fn ids_of_all_types_have_one_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ids.parquet"));
+    let waiting = tokio::runtime::Runtime::new().unwrap();
+    let read = |column: &str, memory: bool| {
+        let text = format!("id = \"{column}\"\n[[features]]\nname = \"x\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n");
+        std::fs::write(dir.path().join("s.toml"), text).unwrap();
+        let parquet = Some(vfl_stores::ParquetConfig { memory, ..vfl_stores::ParquetConfig::new(&file) });
+        let config = vfl_stores::DataConfig { parquet, ..vfl_stores::DataConfig::of(dir.path().join("s.toml")) };
+        let features = config.open().map_err(|e| e.to_string())?;
+        let ids = waiting.block_on(features.ids()).map_err(|e| e.to_string())?;
+        let found = waiting.block_on(features.lookup(&ids)).map_err(|e| e.to_string())?;
+        assert_eq!(found.block.matrix().as_slice(), [0.25, 0.5, 0.75], "{column}");
+        Ok::<_, String>(ids.iter().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let (ten37, ten70) = (format!("1{}", "0".repeat(37)), format!("1{}", "0".repeat(70)));
+    let (min, max) = (i64::MIN.to_string(), i64::MAX.to_string());
+    for memory in [true, false] {
+        for (column, ids) in [
+            ("dec9", ["1001", "-7", "0"]),
+            ("dec18", ["1001", "-7", "0"]),
+            ("dec38", [&*ten37, "-7", "0"]),
+            ("dec76", [&*ten70, "-7", "0"]),
+            ("cents", ["1001", "-0.5", "0.05"]),
+            ("i8", ["127", "-7", "0"]),
+            ("u8", ["255", "7", "0"]),
+            ("u32", ["4294967295", "7", "0"]),
+            ("i64", [&*max, &*min, "0"]),
+            ("u64", ["18446744073709551615", "9223372036854775808", "7"]),
+            ("f32", ["1001", "-7", "0.5"]),
+            ("f64", ["1001", "-7", "0.5"]),
+            ("text", ["1001", "007", "é"]),
+            ("large", ["1001", "007", "é"]),
+            ("coded", ["1001", "007", "é"]),
+            ("binary", ["1001", "007", "é"]),
+            ("fixed", ["1001", "0007", "abcd"]),
+            (
+                "uuid",
+                [
+                    "00000000-0000-0000-0000-000000000001",
+                    "ffffffff-ffff-ffff-ffff-ffffffffffff",
+                    "61626364-6566-6768-696a-6b6c6d6e6f70",
+                ],
+            ),
+        ] {
+            assert_eq!(read(column, memory).unwrap(), ids, "{column}, in memory: {memory}");
+        }
+        for (column, says) in [("nan", "not finite"), ("raw", "not UTF-8"), ("date", "neither a number nor text")] {
+            let error = read(column, memory).unwrap_err();
+            assert!(error.contains(says) && error.contains(column), "{error}");
+        }
+    }
+}

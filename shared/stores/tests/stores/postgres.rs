@@ -48,6 +48,23 @@ async fn columns_may_be_of_any_type_of_number_or_text() {
     table(&mut site, "dated");
     let error = site.open().check().await.unwrap_err();
     assert!(error.to_string().contains("\"income\" is of type timestamptz"), "{error}");
+    site.sql(&[
+        "CREATE TABLE paid AS SELECT \"customer id\", income::numeric::money AS income, phone::int::oid AS phone, degree, \"Job\", outcome \
+         FROM features",
+        "CREATE TABLE odd AS SELECT *, 'int4'::regtype AS at FROM features",
+        "ALTER TABLE odd DROP COLUMN income",
+        "ALTER TABLE odd RENAME COLUMN at TO income",
+    ])
+    .await;
+    table(&mut site, "features");
+    let wanted = site.open().lookup(&ids(["r0", "r2"])).await.unwrap().block;
+    table(&mut site, "paid");
+    let found = site.open().lookup(&ids(["r0", "r2"])).await.unwrap().block;
+    // A hundredth of the currency is what money keeps.
+    assert!((found.matrix() - wanted.matrix()).amax() < 0.005, "{found:?}");
+    table(&mut site, "odd");
+    let error = site.open().check().await.unwrap_err().to_string();
+    assert!(error.contains("column \"income\"") && error.contains("code 42846"), "{error}");
     // The server itself gives a statement up that nobody waits for.
     table(&mut site, "slow");
     site.timeout_ms(300);

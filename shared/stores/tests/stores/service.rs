@@ -34,6 +34,10 @@ pub(crate) enum Mode {
     Twice,
     /// Without the first column.
     Without,
+    /// Without the ids.
+    Anonymous,
+    /// As a database whose collation ignores case.
+    IgnoringCase,
     Late(Duration),
 }
 
@@ -112,7 +116,11 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
     }
     let ids: Vec<&str> =
         asked["param"]["query_datas"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
-    let Some(rows) = ids.iter().map(|id| held.rows.get(*id)).collect::<Option<Vec<_>>>() else {
+    let find = |id: &str| match mode {
+        Mode::IgnoringCase => held.rows.get(&id.to_lowercase()),
+        _ => held.rows.get(id),
+    };
+    let Some(rows) = ids.iter().map(|id| find(id)).collect::<Option<Vec<_>>>() else {
         return respond(200, json!({"status": {"code": 5, "msg": "no such record"}}).to_string());
     };
     let mut features = Vec::new();
@@ -123,6 +131,7 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
         let value = match name {
             "income" => json!({"ds": rows.iter().map(|row| row.income).collect::<Vec<_>>()}),
             "phone" => json!({"i32s": rows.iter().map(|row| row.phone.map(u8::from)).collect::<Vec<_>>()}),
+            "customer id" => json!({"ss": rows.iter().map(|row| &row.id).collect::<Vec<_>>()}),
             "degree" => text(|row| &row.degree),
             "Job" => text(|row| &row.job),
             "outcome" => text(|row| &row.outcome),
@@ -137,6 +146,7 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
         }
         Mode::Twice => features.push(features[income].clone()),
         Mode::Without => drop(features.remove(income)),
+        Mode::Anonymous => drop(features.remove(0)),
         _ => {}
     }
     respond(200, json!({"header": {"data": {}}, "status": {"code": 0, "msg": ""}, "features": features}).to_string())
