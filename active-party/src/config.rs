@@ -12,9 +12,9 @@ use vfl_shared::common_rules::CommonRules;
 use vfl_shared::config::{
     Addresses, ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable,
 };
-use vfl_shared::data::{FeatureTable, Features};
+use vfl_shared::data::{FeatureTable, Features, id_forms};
 use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{ModelConfig, TrainingConfig, TrainingValues};
+use vfl_shared::model::{ModelConfig, ShareStore, TrainingConfig, TrainingValues};
 use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::state_dir::StateDir;
@@ -316,6 +316,12 @@ impl PartySettings for Settings {
 
     fn state_dir(&self) -> StateDir {
         self.state_dir.clone()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let warnings = ShareStore::of_other_schemas(&self.state_dir, self.features.schema());
+        let warnings = warnings.iter().map(|line| format!("warning: {line}"));
+        warnings.chain(self.features.memory().map(|table| id_forms(table.ids()))).collect()
     }
 
     /// All but addresses, certificates and files, of which each process has its own.

@@ -41,6 +41,7 @@ impl Scorer {
         timeout: Duration,
     ) -> Result<Self, TlsError> {
         let coordinator = Coordinator::new(credentials, coordinator, timeout)?;
+        let store = store.with_encodings(features.schema().encodings());
         Ok(Self { features, store, coordinator, loaded: RwLock::default() })
     }
 
@@ -82,9 +83,11 @@ impl Scorer {
             true => Refusal::unavailable(format!("this party's parameters of model {version} cannot be read: {e}")),
             false => Refusal::precondition(e.to_string()),
         })?;
-        if share.feature_names != self.feature_names() || without_bias(&share) {
+        let difference = share.check_schema(self.features.schema()).err();
+        let difference = difference.or_else(|| without_bias(&share).then(|| "a party without the bias".to_owned()));
+        if let Some(difference) = difference {
             let message = format!(
-                "model {version} was trained on other features than this party now holds; train or import it again"
+                "model {version} was made for {difference}: restore the schema that it was made under, or train or import it again"
             );
             return Err(Refusal::precondition(message));
         }

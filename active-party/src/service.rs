@@ -116,6 +116,7 @@ pub async fn run(
     settings.features.check().await?;
     let class_names = settings.features.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
     tracing::info!(features = ?settings.features, "the active party starts");
+    ShareStore::warn_of_other_schemas(&settings.state_dir, settings.features.schema());
     let credentials = &settings.credentials;
     let coordinator = Coordinator::new(credentials, settings.coordinator.clone(), settings.peer_timeout)?;
     let alignments = Arc::new(Alignments::open(&settings, coordinator).map_err(RunError::Alignments)?);
@@ -126,7 +127,7 @@ pub async fn run(
     let reconstructor = Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?;
     let reconstructor = Arc::new(reconstructor.knowing(settings.known));
     let staging = Staging::of(&settings.state_dir);
-    let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.feature_names()));
+    let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.features.schema().clone()));
     let identity = credentials.identity().clone();
     let (measured, tracer) = (monitor.predictions().clone(), traces.tracer());
     let predictor = Arc::new(Predictor::new(identity.clone(), scorer.clone(), measured, tracer));

@@ -12,7 +12,8 @@ use serde::Deserialize;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::common_rules::CommonRules;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, TlsFiles, TracesTable};
-use vfl_shared::data::Features;
+use vfl_shared::data::{Features, id_forms};
+use vfl_shared::model::ShareStore;
 use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Role};
 use vfl_shared::state_dir::StateDir;
@@ -105,6 +106,9 @@ impl Settings {
             return Err(file.error("[data]: the schema declares a label; a passive party holds no labels"));
         }
         let width = features.schema().len();
+        if width == 0 {
+            return Err(file.error("[data]: the schema declares no feature; a passive party has at least one"));
+        }
         check_release(&v.release, width).map_err(|e| file.error(format!("[release]: {e}")))?;
         check_training(&v.training).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.audit.check().map_err(|e| file.error(format!("[audit]: {e}")))?;
@@ -144,6 +148,12 @@ impl PartySettings for Settings {
 
     fn state_dir(&self) -> StateDir {
         self.state_dir.clone()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let warnings = ShareStore::of_other_schemas(&self.state_dir, self.features.schema());
+        let warnings = warnings.iter().map(|line| format!("warning: {line}"));
+        warnings.chain(self.features.memory().map(|table| id_forms(table.ids()))).collect()
     }
 
     /// All but addresses, certificates and files, of which each process has its own.

@@ -61,7 +61,9 @@ impl LogitServer {
     /// Serves these features with the parameters of this store.
     #[must_use]
     pub fn new(features: impl Into<Features>, store: ShareStore) -> Self {
-        Self { features: features.into(), store, mapped: None, map: None, loaded: RwLock::default() }
+        let features = features.into();
+        let store = store.with_encodings(features.schema().encodings());
+        Self { features, store, mapped: None, map: None, loaded: RwLock::default() }
     }
 
     /// The same with models trained on the features under this map: every record in memory is mapped now, once.
@@ -133,9 +135,14 @@ impl LogitServer {
             );
             return Err(Refusal::precondition(message));
         }
-        if share.feature_names != self.feature_names() {
+        if let Err(difference) = share.check_schema(self.features.schema()) {
+            tracing::error!(
+                %version,
+                "this model was made for {difference}: restore the schema that it was made under, or train or import it again"
+            );
             let message = format!(
-                "model {version} was trained on other features than this party now holds; train or import it again"
+                "model {version} was made for other features, ranges or categories than this party's schema has now; its log says \
+                 more"
             );
             return Err(Refusal::precondition(message));
         }

@@ -143,8 +143,9 @@ pub async fn run(
     }
     let disclosure = Disclosure::open(&settings.state_dir, &lock, settings.release, settings.training.transform)?;
     tracing::info!(features = ?logits.features, "serving logit shares");
+    ShareStore::warn_of_other_schemas(&settings.state_dir, logits.features.schema());
     let staging = Staging::of(&settings.state_dir);
-    let importer = Importer::of_passive(staging, logits.store.clone(), logits.feature_names(), map.is_some());
+    let importer = Importer::of_passive(staging, logits.store.clone(), logits.features.schema().clone(), map.is_some());
     let service = |stop| Service {
         identity: settings.credentials.identity().clone(),
         disclosure: Arc::new(disclosure),

@@ -22,7 +22,7 @@ The file is JSON; `cloison split-parameters` makes each party's from one file of
    \"weights\": [[-0.8, 0.1], [0.8, -0.1]], \"bias\": [0.3, -0.3]}
 weights: one row per class, one number per feature of this party; bias: one number per class, of the whole model. Columns \
 are found by the features' names and rows by the classes' names, which must be those of this party's schema (a categorical \
-column has one feature per category, COLUMN=CATEGORY). A binary model has two classes: [-w, w] or [0, w].
+column has one feature per category, COLUMN=CATEGORY). A binary model has two classes: [0, w] of a logistic regression's w.
 
 The parameters are of features normalised to [0, 1] by the ranges that the schemas declare. With w of a feature in its own \
 units, the weight here is w * (max - min), and w * min is added to the bias of its class: of every party's features, since \
@@ -82,6 +82,8 @@ impl ImportArgs {
             path: &self.parameters,
             state_dir: &settings.state_dir,
             feature_names: &names,
+            encodings: Some(&schema.encodings()),
+            max_classes: None,
             classes: Some(&classes),
             active_party: name,
         });

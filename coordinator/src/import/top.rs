@@ -35,7 +35,7 @@ pub fn import_top(path: &Path, state_dir: &Path, active_party: &PartyName) -> Re
     }
     let (kind, width) = (spec.kind().to_owned(), spec.width());
     let digest = tops(state_dir)?.put(file.parameters(), file.feature_names())?;
-    let (staged, replaced) = restage(&state_dir.into(), digest, active_party, classes.to_vec())?;
+    let (staged, replaced) = restage(&state_dir.into(), digest, active_party, classes.to_vec(), None)?;
     let features = file.feature_names().len();
     let Staged { digest, active_party, class_names, .. } = staged;
     Ok(Imported { digest, active_party, class_names, kind, width, features, reordered: false, replaced })

@@ -12,6 +12,7 @@ use tonic::Code;
 use vfl_coordinator::config::Budgets;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::deployment::Deployment;
+use vfl_shared::data::{FeatureSchema, FeatureTable, Features};
 use vfl_shared::model::train_central;
 use vfl_shared::rpc::decode_columns;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
@@ -313,6 +314,38 @@ async fn a_restart_serves_the_stored_model() {
     let here = here.again(|_| ()).await;
     let after = score(&here.deployment, &ids).await.unwrap();
     assert_eq!(before, after, "to the last bit");
+    here.deployment.stop().await.unwrap();
+}
+
+/// Ranges that were changed under a model in service would change every score: that model is refused, and the operator is told why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_of_other_ranges_is_not_served() {
+    let here = trained(2, 2, 1).await;
+    let ids = mixed(&here, 20, 3);
+    let before = score(&here.deployment, &ids).await.unwrap();
+    let wider = |table: &FeatureTable| {
+        let before = Features::from(table.clone()).schema().clone();
+        let mut features = before.features().to_vec();
+        features[1].max *= 2.0;
+        let schema = FeatureSchema::new(features, before.label().cloned()).unwrap();
+        let labels = table.labels().map(<[u32]>::to_vec);
+        FeatureTable::new(schema, table.ids().clone(), table.block().clone(), labels).unwrap()
+    };
+    let mut here = here;
+    for party in ["passive-2", "active"] {
+        here = here
+            .again(|spec| match party {
+                "active" => spec.tables.active = wider(&spec.tables.active),
+                _ => spec.tables.passive[1].1 = wider(&spec.tables.passive[1].1),
+            })
+            .await;
+        let status = score(&here.deployment, &ids).await.unwrap_err();
+        assert_eq!(status.code(), Code::FailedPrecondition, "{party}: {status}");
+        let says = if party == "active" { "restore the schema" } else { "its log says more" };
+        assert!(status.message().contains(says) && status.message().contains("model m-"), "{party}: {status}");
+    }
+    let here = here.again(|_| ()).await;
+    assert_eq!(score(&here.deployment, &ids).await.unwrap(), before);
     here.deployment.stop().await.unwrap();
 }
 

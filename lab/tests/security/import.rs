@@ -92,6 +92,8 @@ impl Here {
             path: &path,
             state_dir: &(&self.deployment.party_dir(party)).into(),
             feature_names: &self.names(party),
+            encodings: None,
+            max_classes: None,
             classes,
             active_party: &active,
         })
@@ -265,8 +267,17 @@ async fn what_does_not_fit_is_named_and_changes_nothing() {
     std::fs::write(&path, other.to_json()).unwrap();
     let party_dir = here.deployment.party_dir("passive-2");
     let (path, state_dir, active_party) = (&*path, &(&party_dir).into(), &PartyName::new("active").unwrap());
-    import_parameters(Importing { path, state_dir, feature_names: &names, classes: None, active_party }).unwrap();
-    here.refused(state, &["passive-2", "other features than this party now holds"]).await;
+    import_parameters(Importing {
+        path,
+        state_dir,
+        feature_names: &names,
+        encodings: None,
+        max_classes: None,
+        classes: None,
+        active_party,
+    })
+    .unwrap();
+    here.refused(state, &["passive-2", "other features, ranges or categories"]).await;
     // Taken back.
     staging.withdraw().unwrap();
     here.refused(state, &["passive-2", "no parameters are staged here"]).await;
@@ -300,7 +311,15 @@ async fn a_wrong_file_is_refused_before_it_is_staged() {
         let active = PartyName::new("active").unwrap();
         let state_dir = (&here.deployment.party_dir("passive-1")).into();
         let (path, state_dir, active_party) = (&*path, &state_dir, &active);
-        let import = Importing { path, state_dir, feature_names: &names, classes: None, active_party };
+        let import = Importing {
+            path,
+            state_dir,
+            feature_names: &names,
+            encodings: None,
+            max_classes: None,
+            classes: None,
+            active_party,
+        };
         import_parameters(import).unwrap_err().to_string()
     };
     let text = String::from_utf8(good.to_json()).unwrap();

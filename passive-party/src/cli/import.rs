@@ -39,6 +39,9 @@ is staged. What scores under these parameters give away, `passive-party assess` 
 pub struct ImportArgs {
     #[command(flatten)]
     staging: StagingArgs,
+    /// The most classes of the model: with k classes even a label tells up to log2(k) bits of a record.
+    #[arg(long, value_name = "K", default_value_t = 16)]
+    max_classes: usize,
 }
 
 impl ImportArgs {
@@ -51,10 +54,12 @@ impl ImportArgs {
                      none, with a state_dir of its own"
                 )));
             }
-            let features = settings.features.schema().features();
-            let feature_names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
-            let (state_dir, feature_names) = (&settings.state_dir, &*feature_names);
-            let import = Importing { path, state_dir, feature_names, classes: None, active_party };
+            let schema = settings.features.schema();
+            let names: Vec<String> = schema.features().iter().map(|feature| feature.name.clone()).collect();
+            let (state_dir, feature_names, encodings) = (&settings.state_dir, &*names, schema.encodings());
+            let encodings = Some(&*encodings);
+            let max_classes = Some(self.max_classes);
+            let import = Importing { path, state_dir, feature_names, encodings, max_classes, classes: None, active_party };
             import_parameters(import).map_err(import_failure)
         })
     }

@@ -289,6 +289,24 @@ impl FeatureSchema {
         &self.features
     }
 
+    /// For each feature, in words, what makes numbers of the values of the source: its range, or its categories in their order. A model is
+    /// of features with these; kinds, steps and tolerances may change.
+    #[must_use]
+    pub fn encodings(&self) -> Vec<String> {
+        let in_order = |categories: &[String]| {
+            categories.iter().map(|category| format!("{category:?}")).collect::<Vec<_>>().join(" < ")
+        };
+        let of_column = |column: &FileColumn| match &column.content {
+            Content::Number { .. } => {
+                let range = self.features.get(column.first).map(|f| format!("{} to {}", f.min, f.max));
+                vec![range.unwrap_or_default()]
+            }
+            Content::Steps(categories) => vec![in_order(categories)],
+            Content::OneHot(categories) => categories.iter().map(|category| format!("is {category:?}")).collect(),
+        };
+        self.columns.iter().flat_map(of_column).collect()
+    }
+
     /// Number of features d of the block.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -395,6 +413,9 @@ mod tests {
         let names: Vec<_> = schema.features().iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["age", "phone", "degree", "job=clerk", "job=unknown"]);
         assert_eq!(schema.features()[4].group.as_deref(), Some("job"));
+        let encodings = schema.encodings();
+        assert_eq!(encodings.len(), schema.len());
+        assert_eq!(&encodings[2..], ["\"none\" < \"school\" < \"university\"", "is \"clerk\"", "is \"unknown\""]);
         assert_eq!(schema.features()[4].kind, FeatureKind::Binary);
         assert_eq!((schema.features()[2].min, schema.features()[2].max), (0.0, 2.0));
         assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);

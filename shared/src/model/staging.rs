@@ -39,6 +39,19 @@ pub enum ImportError {
         /// Why.
         source: NetworkFileError,
     },
+    /// More classes than the operator takes.
+    #[error(
+        "parameter file {}: it is a model of {classes} classes, and --max-classes is {most}. Even of a label each answer tells up to \
+         {:.1} bits of a record; if you want that, name the number", path.display(), (*classes as f64).log2()
+    )]
+    Classes {
+        /// The file.
+        path: PathBuf,
+        /// Its classes.
+        classes: usize,
+        /// The most that are taken.
+        most: usize,
+    },
     /// Parameters that do not fit together.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -57,7 +70,7 @@ impl ImportError {
         match self {
             Self::Store(error) => error.away(),
             Self::State(error) => error.away(),
-            Self::File { .. } | Self::Network { .. } | Self::Shape(_) => false,
+            Self::File { .. } | Self::Network { .. } | Self::Classes { .. } | Self::Shape(_) => false,
         }
     }
 }
@@ -75,6 +88,9 @@ pub struct Staged {
     pub active_party: PartyName,
     /// Names of the classes, in the order of the weights' rows.
     pub class_names: Vec<String>,
+    /// What made numbers of the features' values when it was staged ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encodings: Option<Vec<String>>,
 }
 
 /// Which version a staging was used for. Written by the service, never by the command.
@@ -125,10 +141,12 @@ impl Staging {
         digest: String,
         active_party: PartyName,
         class_names: Vec<String>,
+        encodings: Option<&[String]>,
     ) -> Result<Staged, ImportError> {
         let mut id = [0; 16];
         rand::rng().fill_bytes(&mut id);
-        let staged = Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names };
+        let encodings = encodings.map(<[String]>::to_vec);
+        let staged = Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names, encodings };
         self.staged_file().write_json(&staged)?;
         Ok(staged)
     }
@@ -203,6 +221,10 @@ pub struct Importing<'a> {
     pub state_dir: &'a StateDir,
     /// Names of the schema's features.
     pub feature_names: &'a [String],
+    /// Their encodings ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)); `None` where inputs are no features.
+    pub encodings: Option<&'a [String]>,
+    /// The most classes that are taken; `None`: any number.
+    pub max_classes: Option<usize>,
     /// Classes of the label; the active party's alone.
     pub classes: Option<&'a [String]>,
     /// Who may have it published.
@@ -224,10 +246,14 @@ pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError>
             checked_linear(ParameterFile::read(import.path).map_err(refused)?, import)?
         }
     };
+    if let Some(most) = import.max_classes.filter(|most| class_names.len() > *most) {
+        let (path, classes) = (import.path.to_owned(), class_names.len());
+        return Err(ImportError::Classes { path, classes, most });
+    }
     let store = ShareStore::open(import.state_dir)?;
     let (kind, width) = (parameters.spec.kind().to_owned(), parameters.spec.width());
     let digest = store.put(parameters, import.feature_names)?;
-    let (staged, replaced) = restage(import.state_dir, digest, import.active_party, class_names)?;
+    let (staged, replaced) = restage(import.state_dir, digest, import.active_party, class_names, import.encodings)?;
     Ok(Imported {
         digest: staged.digest,
         active_party: staged.active_party,
@@ -286,6 +312,7 @@ pub fn restage(
     digest: String,
     active_party: &PartyName,
     class_names: Vec<String>,
+    encodings: Option<&[String]>,
 ) -> Result<(Staged, Option<String>), ImportError> {
     let staging = Staging::of(state_dir);
     // What cannot be read any more is replaced like anything else.
@@ -294,7 +321,7 @@ pub fn restage(
         Some(before) if staging.used_for(before).ok().flatten().is_none() => Some(before.digest.clone()),
         _ => None,
     };
-    Ok((staging.stage(digest, active_party.clone(), class_names)?, replaced))
+    Ok((staging.stage(digest, active_party.clone(), class_names, encodings)?, replaced))
 }
 
 impl Imported {
@@ -348,6 +375,8 @@ mod tests {
             path: &path,
             state_dir: &(&dir.join("state")).into(),
             feature_names: &names(features),
+            encodings: None,
+            max_classes: None,
             classes: classes.as_deref(),
             active_party: &active,
         })
@@ -397,10 +426,26 @@ mod tests {
             path: &dir.path().join("none.json"),
             state_dir: &(&dir.path().join("state")).into(),
             feature_names: &names(&["a"]),
+            encodings: None,
+            max_classes: None,
             classes: None,
             active_party: &PartyName::new("shop").unwrap(),
         });
         assert!(missing.unwrap_err().to_string().contains("none.json: cannot be read"));
+        std::fs::write(dir.path().join("two.json"), FILE.replace("BIAS", "")).unwrap();
+        let state_dir = dir.path().join("state").as_path().into();
+        let many = import_parameters(Importing {
+            path: &dir.path().join("two.json"),
+            state_dir: &state_dir,
+            feature_names: &names(&["a", "b"]),
+            encodings: None,
+            max_classes: Some(1),
+            classes: None,
+            active_party: &PartyName::new("shop").unwrap(),
+        });
+        let said = many.unwrap_err().to_string();
+        assert!(said.contains("2 classes, and --max-classes is 1") && said.contains("1.0 bits"), "{said}");
+        assert!(Staging::of(&state_dir).staged().unwrap().is_none(), "nothing is staged");
     }
 
     #[test]
@@ -410,13 +455,13 @@ mod tests {
         assert!(staging.staged().unwrap().is_none() && staging.withdraw().unwrap().is_none());
         let party = PartyName::new("shop").unwrap();
         let version = ModelVersion::new("m-1").unwrap();
-        let first = staging.stage("0".repeat(64), party.clone(), names(&["a", "b"])).unwrap();
+        let first = staging.stage("0".repeat(64), party.clone(), names(&["a", "b"]), None).unwrap();
         assert_eq!(staging.used_for(&first).unwrap(), None);
         assert_eq!(staging.use_for(&first, &version).unwrap(), version);
         let other = ModelVersion::new("m-2").unwrap();
         assert_eq!(staging.use_for(&first, &other).unwrap(), version, "one staging, one version");
         assert_eq!(Staging::of(dir.path()).used_for(&first).unwrap(), Some(version));
-        let again = staging.stage("0".repeat(64), party, names(&["a", "b"])).unwrap();
+        let again = staging.stage("0".repeat(64), party, names(&["a", "b"]), None).unwrap();
         assert_eq!(staging.used_for(&again).unwrap(), None);
         assert_eq!(staging.withdraw().unwrap(), Some(again));
         assert_eq!(staging.staged().unwrap(), None);

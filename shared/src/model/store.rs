@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::contract::{Parameters, SubModel};
 use super::{LinearParameters, SOFTMAX_REGRESSION, SpecError, binary, kinds};
+use crate::data::FeatureSchema;
 use crate::hex;
 use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
@@ -46,7 +47,9 @@ pub enum StoreError {
         source: SpecError,
     },
     /// A version that names another share already.
-    #[error("model version {version} is published here with another share; a published version never changes")]
+    #[error(
+        "model version {version} is published here with another share, or for features of another schema; a published version never changes"
+    )]
     Rebound {
         /// The version.
         version: ModelVersion,
@@ -89,6 +92,9 @@ struct VersionFile {
     /// Here and not in the share: the share's hash goes to the coordinator, who must not be able to try maps on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     feature_map: Option<String>,
+    /// See [`StoredShare::encodings`]. Here and not in the share: its hash names the model to the ledger, and must stay that of the numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encodings: Option<Vec<String>>,
 }
 
 /// A share as read back.
@@ -97,6 +103,9 @@ pub struct StoredShare {
     model: Arc<dyn SubModel>,
     /// Names of the features, in the order of the model's inputs.
     pub feature_names: Vec<String>,
+    /// What made numbers of their values ([`FeatureSchema::encodings`]); `None`: it was published by a program that took no note of it, is not
+    /// published, or its inputs are no features.
+    pub encodings: Option<Vec<String>>,
     /// The hash of its file.
     pub digest: String,
     /// The hash of the map that the features went through before training; `None`: they were as they are.
@@ -117,6 +126,23 @@ impl StoredShare {
     pub fn linear(&self) -> Result<&LinearParameters, NotLinear> {
         self.model.linear().ok_or_else(|| NotLinear { kind: self.model.spec().kind().to_owned() })
     }
+
+    /// Checks that features of this schema are what the sub-model was made for.
+    ///
+    /// # Errors
+    /// The first difference, in words.
+    pub fn check_schema(&self, schema: &FeatureSchema) -> Result<(), String> {
+        let names: Vec<&str> = schema.features().iter().map(|feature| feature.name.as_str()).collect();
+        if self.feature_names != names {
+            return Err("other features, or features in another order".to_owned());
+        }
+        let Some(before) = &self.encodings else { return Ok(()) };
+        let now = schema.encodings();
+        match names.iter().zip(before.iter().zip(&now)).find(|(_, (before, now))| before != now) {
+            Some((name, (before, now))) => Err(format!("`{name}` with {before}, which has {now} now")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A sub-model that is not W x + b where one is needed.
@@ -132,6 +158,7 @@ pub struct NotLinear {
 pub struct ShareStore {
     dir: StateDir,
     feature_map: Option<String>,
+    encodings: Option<Vec<String>>,
 }
 
 impl ShareStore {
@@ -144,13 +171,43 @@ impl ShareStore {
         for sub in ["shares", "versions"] {
             dir.below(sub).make()?;
         }
-        Ok(Self { dir, feature_map: None })
+        Ok(Self { dir, feature_map: None, encodings: None })
     }
 
     /// The same for models trained under a map of the features: versions published from now on remember its hash.
     #[must_use]
     pub fn under_map(self, hash: String) -> Self {
         Self { feature_map: Some(hash), ..self }
+    }
+
+    /// The same for models of features with these encodings ([`FeatureSchema::encodings`]): versions published from now on remember them.
+    #[must_use]
+    pub fn with_encodings(self, encodings: Vec<String>) -> Self {
+        Self { encodings: Some(encodings), ..self }
+    }
+
+    /// For the operator, a line for each version in a state directory that was made under another schema than this one, with the difference.
+    /// Versions that cannot be read are left out. Makes nothing.
+    #[must_use]
+    pub fn of_other_schemas(dir: impl Into<StateDir>, schema: &FeatureSchema) -> Vec<String> {
+        let store = Self { dir: dir.into(), feature_map: None, encodings: None };
+        let names = store.dir.below("versions").names().unwrap_or_default();
+        let versions = names.iter().filter_map(|name| ModelVersion::new(name.strip_suffix(".json")?).ok());
+        let line = |version: ModelVersion| {
+            let difference = store.load(&version).ok()?.check_schema(schema).err()?;
+            Some(format!(
+                "model {version} was made for {difference}; if it is still in service, its requests are refused: restore the schema that it was made \
+                 under, or train or import it again"
+            ))
+        };
+        versions.filter_map(line).collect()
+    }
+
+    /// Tells the log of them, without holding up the start of a service.
+    pub fn warn_of_other_schemas(dir: &StateDir, schema: &FeatureSchema) {
+        let (dir, schema) = (dir.clone(), schema.clone());
+        let warn = move || Self::of_other_schemas(dir, &schema).iter().for_each(|line| tracing::warn!("{line}"));
+        drop(tokio::task::spawn_blocking(warn));
     }
 
     /// Stores a share durably and gives the hash of its file.
@@ -183,11 +240,18 @@ impl ShareStore {
     /// # Errors
     /// [`StoreError`] if no such share is stored or the disk refuses.
     pub fn bind(&self, version: &ModelVersion, digest: &str) -> Result<(), StoreError> {
-        self.read_share(digest)?;
-        let file = VersionFile { schema: SCHEMA, share: digest.to_owned(), feature_map: self.feature_map.clone() };
+        let share = self.read_share(digest)?;
+        let encodings = self.encodings.clone().filter(|encodings| encodings.len() == share.feature_names.len());
+        let (share, feature_map) = (digest.to_owned(), self.feature_map.clone());
+        let file = VersionFile { schema: SCHEMA, share, feature_map, encodings };
         loop {
             match self.bound(version) {
-                Ok(bound) if bound.share == digest && bound.feature_map == self.feature_map => return Ok(()),
+                Ok(bound) if bound.share == digest && bound.feature_map == self.feature_map => {
+                    // A program of before took no note of the encodings.
+                    let same =
+                        bound.encodings.is_none() || file.encodings.is_none() || bound.encodings == file.encodings;
+                    return if same { Ok(()) } else { Err(StoreError::Rebound { version: version.clone() }) };
+                }
                 Ok(_) => return Err(StoreError::Rebound { version: version.clone() }),
                 Err(StoreError::Unknown { .. }) => {}
                 Err(error) => return Err(error),
@@ -205,7 +269,7 @@ impl ShareStore {
     /// [`StoreError::Unknown`] for a version never published here, [`StoreError::File`] for a changed file.
     pub fn load(&self, version: &ModelVersion) -> Result<StoredShare, StoreError> {
         let bound = self.bound(version)?;
-        Ok(StoredShare { feature_map: bound.feature_map, ..self.read_share(&bound.share)? })
+        Ok(StoredShare { feature_map: bound.feature_map, encodings: bound.encodings, ..self.read_share(&bound.share)? })
     }
 
     /// Reads a share by the hash of its file, published or not, checking that hash.
@@ -256,7 +320,8 @@ impl ShareStore {
         };
         let model =
             kinds::restore(&parameters).map_err(|source| StoreError::Model { path: file.path().to_owned(), source })?;
-        Ok(StoredShare { model: model.into(), feature_names, digest: digest.to_owned(), feature_map: None })
+        let digest = digest.to_owned();
+        Ok(StoredShare { model: model.into(), feature_names, encodings: None, digest, feature_map: None })
     }
 
     /// The file of a share, how it is written, and its bytes.
@@ -329,6 +394,8 @@ fn digest(content: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SubModelSpec;
+    use crate::model::contract::{Origin, start_of};
 
     fn parameters(seed: f64) -> LinearParameters {
         let weights = DMatrix::from_fn(3, 2, |i, j| seed / (1.0 + i as f64 + 0.1 * j as f64));
@@ -373,6 +440,52 @@ mod tests {
         // As written before there were maps.
         let file = format!("{{\"schema\":1,\"share\":\"{digest}\"}}\n");
         assert_eq!(std::fs::read_to_string(plain.version_file(&v1).path()).unwrap(), file);
+    }
+
+    /// Ranges, and categories in another order, make other numbers of the same records; what only describes them does not.
+    #[test]
+    fn a_share_remembers_the_schema_it_was_made_for() {
+        let schema = |max: f64, steps: &str, more: &str| {
+            let text = format!(
+                "id = \"id\"\n[[features]]\nname = \"a\"\nkind = \"numeric\"\nmin = 0\nmax = {max}\n{more}\n\
+                 [[features]]\nname = \"b\"\nkind = \"ordinal\"\ncategories = [{steps}]\n"
+            );
+            FeatureSchema::from_toml(&text).unwrap()
+        };
+        let (levels, other) = (r#""low", "mid", "high""#, r#""high", "mid", "low""#);
+        let first = schema(100.0, levels, "");
+        let dir = tempfile::tempdir().unwrap();
+        let store = ShareStore::open(dir.path()).unwrap().with_encodings(first.encodings());
+        let plain = ShareStore::open(dir.path()).unwrap();
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let settings = SubModelSpec::parse_settings("{\"hidden\":[2]}").unwrap();
+        let spec = SubModelSpec::new("mlp", 3, settings).unwrap();
+        let network = kinds::start(&Origin { spec, features: 2, active: false, start: start_of(1) }).unwrap();
+        let values = network.tensors().iter().map(|tensor| tensor.values.to_vec()).collect();
+        let network = Parameters::of(&*network, values);
+        for (at, parameters) in [Parameters::from(&parameters(0.1)), network].into_iter().enumerate() {
+            let (bound, free) =
+                (ModelVersion::new(format!("m-{at}")).unwrap(), ModelVersion::new(format!("m-old-{at}")).unwrap());
+            let digest = store.put(parameters.clone(), &names).unwrap();
+            let old = plain.put(parameters, &names).unwrap();
+            assert_eq!(digest, old, "the model's name in the ledger is that of its numbers");
+            store.bind(&bound, &digest).unwrap();
+            plain.bind(&free, &old).unwrap();
+            let share = store.load(&bound).unwrap();
+            for same in [&first, &schema(100.0, levels, "step = 1"), &schema(100.0, levels, "clamp = true")] {
+                assert_eq!(share.check_schema(same), Ok(()));
+            }
+            let wider = share.check_schema(&schema(200.0, levels, "")).unwrap_err();
+            assert_eq!(wider, "`a` with 0 to 100, which has 0 to 200 now");
+            let turned = share.check_schema(&schema(100.0, other, "")).unwrap_err();
+            assert!(turned.contains("`b`") && turned.contains("\"low\" < \"mid\""), "{turned}");
+            // A share of before says nothing, and only its names are compared.
+            assert_eq!(store.load(&free).unwrap().check_schema(&schema(200.0, other, "")), Ok(()));
+        }
+        let lines = ShareStore::of_other_schemas(dir.path(), &schema(200.0, levels, ""));
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("model m-0 was made for `a` with 0 to 100, which has 0 to 200 now"), "{lines:?}");
+        assert_eq!(ShareStore::of_other_schemas(dir.path(), &first), Vec::<String>::new());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::data::FeatureSchema;
 use crate::model::{ImportError, LinearParameters, ShareStore, Staged, Staging, StoredShare};
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::{ModelVersion, PartyName};
@@ -12,8 +13,8 @@ use crate::types::{ModelVersion, PartyName};
 pub struct Importer {
     staging: Staging,
     store: ShareStore,
-    /// Names of this party's features, in the order of the weights' columns.
-    feature_names: Vec<String>,
+    /// This party's features, in the order of the weights' columns.
+    schema: FeatureSchema,
     /// Whether models are trained on, and served with, features that went through a map.
     mapped: bool,
     /// The active party holds the bias.
@@ -25,14 +26,14 @@ pub struct Importer {
 impl Importer {
     /// Of the active party.
     #[must_use]
-    pub fn of_active(staging: Staging, store: ShareStore, feature_names: Vec<String>) -> Self {
-        Self { staging, store, feature_names, mapped: false, bias: true, turn: Mutex::default() }
+    pub fn of_active(staging: Staging, store: ShareStore, schema: FeatureSchema) -> Self {
+        Self { staging, store, schema, mapped: false, bias: true, turn: Mutex::default() }
     }
 
     /// Of a passive party; `mapped` says whether its features go through a map before they meet the weights.
     #[must_use]
-    pub fn of_passive(staging: Staging, store: ShareStore, feature_names: Vec<String>, mapped: bool) -> Self {
-        Self { staging, store, feature_names, mapped, bias: false, turn: Mutex::default() }
+    pub fn of_passive(staging: Staging, store: ShareStore, schema: FeatureSchema, mapped: bool) -> Self {
+        Self { staging, store, schema, mapped, bias: false, turn: Mutex::default() }
     }
 
     /// What is staged for `active_party`, with its share, if it can be published as a model of `classes`.
@@ -69,10 +70,12 @@ impl Importer {
                  in the same order"
             )));
         }
-        let share = self.store.stored(&staged.digest).map_err(unreadable)?;
-        if share.feature_names != self.feature_names {
-            let message =
-                "the parameters staged here are of other features than this party now holds; import them again";
+        let mut share = self.store.stored(&staged.digest).map_err(unreadable)?;
+        share.encodings.clone_from(&staged.encodings);
+        if let Err(difference) = share.check_schema(&self.schema) {
+            tracing::error!("the parameters staged here were made for {difference}: import them again");
+            let message = "the parameters staged here are of other features, ranges or categories than this party's schema has \
+                now; import them again";
             return Err(Refusal::precondition(message));
         }
         let fits =
@@ -156,6 +159,7 @@ mod tests {
     use nalgebra::DMatrix;
 
     use super::*;
+    use crate::data::FeatureSpec;
 
     struct Here {
         dir: tempfile::TempDir,
@@ -165,6 +169,10 @@ mod tests {
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|n| (*n).to_owned()).collect()
+    }
+
+    fn schema(names: &[&str]) -> FeatureSchema {
+        FeatureSchema::new(names.iter().map(|name| FeatureSpec::numeric(*name, 0.0, 1.0)).collect(), None).unwrap()
     }
 
     fn party(name: &str) -> PartyName {
@@ -182,11 +190,11 @@ mod tests {
 
         fn stage(&self) {
             let staging = Staging::of(self.dir.path());
-            staging.stage(self.digest.clone(), party("shop"), names(&["no", "yes"])).unwrap();
+            staging.stage(self.digest.clone(), party("shop"), names(&["no", "yes"]), None).unwrap();
         }
 
         fn importer(&self, features: &[&str], mapped: bool) -> Importer {
-            Importer::of_passive(Staging::of(self.dir.path()), self.store.clone(), names(features), mapped)
+            Importer::of_passive(Staging::of(self.dir.path()), self.store.clone(), schema(features), mapped)
         }
     }
 
@@ -208,7 +216,7 @@ mod tests {
         assert!(said(&importer, &party("shop"), &names(&["yes", "no"])).contains("class 1 is `no` here and `yes`"));
         assert!(said(&here.importer(&["y", "x"], false), &party("shop"), &classes).contains("other features"));
         assert!(said(&here.importer(&["x", "y"], true), &party("shop"), &classes).contains("settings"));
-        let active = Importer::of_active(Staging::of(here.dir.path()), here.store.clone(), names(&["x", "y"]));
+        let active = Importer::of_active(Staging::of(here.dir.path()), here.store.clone(), schema(&["x", "y"]));
         assert!(said(&active, &party("shop"), &classes).contains("not what was imported"), "no bias");
         std::fs::remove_dir_all(here.dir.path().join("shares")).unwrap();
         let said = said(&importer, &party("shop"), &classes);

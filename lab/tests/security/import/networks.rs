@@ -66,6 +66,8 @@ impl Here {
             path: &self.write(party, file),
             state_dir: &(&self.deployment.party_dir(party)).into(),
             feature_names: &self.names(party),
+            encodings: None,
+            max_classes: None,
             classes: (party == "active").then(|| self.dataset.class_names()),
             active_party: &PartyName::new("active").unwrap(),
         })
