@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use nalgebra::DVector;
 use vfl_shared::cli::{CliError, key_value};
 use vfl_shared::data::FeatureSchema;
@@ -19,6 +19,7 @@ const ACTIVE: &str = "active";
 
 /// `cloison split-parameters`
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("units").required(true).args(["raw", "normalised"])))]
 #[command(after_help = "\
 Example:
   cloison split-parameters --parameters model.json --active active.schema.toml \\
@@ -28,9 +29,12 @@ The file of the whole model is JSON, with the features of all parties by the nam
 has one feature per category, COLUMN=CATEGORY), in any order:
   {\"schema\": 1, \"class_names\": [\"no\", \"yes\"], \"feature_names\": [\"age\", \"job=clerk\"],
    \"weights\": [[-0.8, 0.1], [0.8, -0.1]], \"bias\": [0.3, -0.3]}
-weights: one row per class; scores are softmax(W x + b). A binary model has two classes: [-w, w] or [0, w].
+weights: one row per class; scores are softmax(W x + b). A binary model has two classes and two rows, [0, w], if its score is \
+1 / (1 + exp(-w x - b)), as that of scikit-learn's LogisticRegression (`coef_`, `intercept_`): [-w, w] would double the logit. \
+A few records with their scores are compared when the file is read, and show such a mistake, in the units of the weights:
+  \"samples\": [{\"features\": [41, 0], \"scores\": [0.7, 0.3]}]
 
-Without --raw, x are features normalised to [0, 1] by the ranges that the schemas declare. With --raw they are in their own \
+With --normalised, x are features normalised to [0, 1] by the ranges that the schemas declare. With --raw they are in their own \
 units: weights are then multiplied by max - min, and weight times min is added to the bias, which is the active party's. \
 Where a schema clamps, values outside its range are moved to it before the model sees them.
 
@@ -50,6 +54,9 @@ pub struct SplitParametersArgs {
     /// The parameters are of features in their own units, not of normalised ones.
     #[arg(long)]
     raw: bool,
+    /// The parameters are of features normalised to [0, 1] by the ranges of the schemas.
+    #[arg(long)]
+    normalised: bool,
     /// Where the files go.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -91,7 +98,11 @@ fn split(whole: &ParameterFile, parts: &[Part], raw: bool) -> Result<Vec<Paramet
     let mut whole = whole.with_features(&names)?;
     if raw {
         let ranges: Vec<(f64, f64)> = features.iter().map(|feature| (feature.min, feature.max)).collect();
+        whole.check_samples(&ranges, "it lies outside the ranges that the schemas declare")?;
         whole = whole.rescaled(&ranges)?;
+    } else {
+        let units = vec![(0.0, 1.0); features.len()];
+        whole.check_samples(&units, "it is not of normalised features: is the model one of raw ones (`--raw`)?")?;
     }
     let bias: DVector<f64> = whole.bias().cloned().ok_or(ParameterFileError::NoBias)?;
     let mut bias = Some(bias);
@@ -190,5 +201,29 @@ mod tests {
         let one_party_less = split(&whole, &parts[..2], false).unwrap_err().to_string();
         assert!(one_party_less.contains("unknown here"), "{one_party_less}");
         assert!(matches!(split(&whole.with_bias(None), &parts, false), Err(ParameterFileError::NoBias)));
+    }
+
+    /// A few records with their scores show units and coefficients that are mistaken for others.
+    #[test]
+    fn samples_are_compared() {
+        let sample = r#"{"schema":1,"class_names":["no","yes"],"feature_names":["a","b"],"weights":[[0,0],[WEIGHTS]],"bias":[0,-1.5],
+            "samples":[{"features":[40,1],"scores":[0.6224593312018546,0.3775406687981454]}]}"#;
+        let schema = |name: &str, max: f64, label: &str| {
+            let text = format!(
+                "id = \"id\"\n{label}[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0\nmax = {max}\n"
+            );
+            Part { name: name.into(), schema: FeatureSchema::from_toml(&text).unwrap() }
+        };
+        let parts =
+            [schema("a", 100.0, "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n"), schema("b", 1.0, "")];
+        let good = ParameterFile::parse(sample.replace("WEIGHTS", "0.025,0").as_bytes()).unwrap();
+        assert!(split(&good, &parts, true).is_ok());
+        let normalised = split(&good, &parts, false).unwrap_err().to_string();
+        assert!(normalised.contains("`samples`, number 1") && normalised.contains("--raw"), "{normalised}");
+        let narrow =
+            [schema("a", 30.0, "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n"), schema("b", 1.0, "")];
+        assert!(split(&good, &narrow, true).unwrap_err().to_string().contains("outside the ranges"));
+        let doubled = ParameterFile::parse(sample.replace("WEIGHTS", "0.05,0").as_bytes()).unwrap_err().to_string();
+        assert!(doubled.contains("not softmax(W x + b)"), "{doubled}");
     }
 }

@@ -16,6 +16,9 @@
 //! active party's file alone. z = W x + b, with x the features as the parties hold them: normalised to [0, 1] by the ranges
 //! that their schemas declare ([`ParameterFile::rescaled`] converts from weights of features in their own units). Rows and
 //! columns belong to classes and features by name, never by their place.
+//!
+//! The file of a whole model may have `samples`: `[{"features": [41, 0], "scores": [0.7, 0.3]}]`, values in the order of `feature_names` and in
+//! the units that the weights are for, and the scores of the program that trained it. They are compared when the file is read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,6 +30,7 @@ use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::LinearParameters;
+use crate::types::{ConfidenceScores, Logits};
 
 const SCHEMA: u32 = 1;
 /// The most bytes of a file: some ten million numbers.
@@ -35,6 +39,8 @@ pub(super) const MAX_BYTES: u64 = 256 << 20;
 const MAX_CLASSES: usize = 65_536;
 /// The longest name, in bytes: what a schema takes.
 const MAX_NAME_BYTES: usize = 256;
+/// How far the scores of a sample may be from softmax(W x + b): more than what a file of 32-bit numbers loses.
+const SAMPLE_TOLERANCE: f64 = 1e-5;
 /// The largest magnitude of a parameter. Features are in [0, 1], so that a difference of 40 between two logits is certainty to
 /// double precision; what lies far beyond that is of features of another scale, and its logits lose digits or overflow.
 const MAX_MAGNITUDE: f64 = 1e6;
@@ -125,6 +131,14 @@ pub enum ParameterFileError {
         /// What is wrong and how to mend it.
         problem: &'static str,
     },
+    /// A sample that is no record of the model.
+    #[error("`samples`, number {at}: {problem}")]
+    Sample {
+        /// From 1.
+        at: usize,
+        /// What is wrong and how to mend it.
+        problem: &'static str,
+    },
     /// Other names than there should be.
     #[error("`{key}` does not name this party's {what}: {difference}")]
     Names {
@@ -151,6 +165,8 @@ pub struct ParameterFile {
     /// k × d.
     weights: DMatrix<f64>,
     bias: Option<DVector<f64>>,
+    /// Features of sample records, d each.
+    samples: Vec<DVector<f64>>,
 }
 
 impl fmt::Debug for ParameterFile {
@@ -202,6 +218,16 @@ struct Content {
     feature_names: Vec<String>,
     weights: Vec<Vec<Number>>,
     bias: Option<Vec<Number>>,
+    #[serde(default)]
+    samples: Vec<Sample>,
+}
+
+/// A record with the scores that another program gave it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sample {
+    features: Vec<Number>,
+    scores: Vec<Number>,
 }
 
 #[derive(Serialize)]
@@ -334,7 +360,7 @@ impl ParameterFile {
                 }
             }
         }
-        Ok(Self { class_names, feature_names, weights, bias })
+        Ok(Self { class_names, feature_names, weights, bias, samples: Vec::new() })
     }
 
     /// Reads and checks a file.
@@ -373,7 +399,47 @@ impl ParameterFile {
         }
         let weights = DMatrix::from_row_iterator(k, d, content.weights.iter().flatten().map(|n| n.0));
         let bias = content.bias.map(|b| DVector::from_iterator(b.len(), b.iter().map(|n| n.0)));
-        Self::new(content.class_names, content.feature_names, weights, bias)
+        let mut file = Self::new(content.class_names, content.feature_names, weights, bias)?;
+        for (sample, at) in content.samples.iter().zip(1..) {
+            let features = file.sample(sample).map_err(|problem| ParameterFileError::Sample { at, problem })?;
+            file.samples.push(features);
+        }
+        Ok(file)
+    }
+
+    /// The features of a sample whose scores are those of this model.
+    fn sample(&self, sample: &Sample) -> Result<DVector<f64>, &'static str> {
+        let vector = |numbers: &[Number]| DVector::from_iterator(numbers.len(), numbers.iter().map(|n| n.0));
+        let (features, scores) = (vector(&sample.features), vector(&sample.scores));
+        if features.len() != self.feature_names.len() || scores.len() != self.class_names.len() {
+            return Err("give one number per name of `feature_names`, and one score per class");
+        }
+        if !features.iter().chain(&scores).all(|v| v.is_finite()) {
+            return Err("not all of its numbers are finite");
+        }
+        let bias = self.bias.as_ref().ok_or("samples are of a whole model, which has a `bias`")?;
+        let logits = DMatrix::from_column_slice(bias.len(), 1, (&self.weights * &features + bias).as_slice());
+        let ours = ConfidenceScores::softmax(Logits::new(logits).map_err(|_| "its logits are not finite")?);
+        if (ours.matrix().column(0) - scores).amax() > SAMPLE_TOLERANCE {
+            return Err(
+                "its scores are not softmax(W x + b): features in other units than the weights, classes in another order, or a binary \
+                 model written as [-w, w] where the program that trained it has [0, w]",
+            );
+        }
+        Ok(features)
+    }
+
+    /// Checks that the samples lie within these ranges, (min, max) per feature.
+    ///
+    /// # Errors
+    /// [`ParameterFileError::Sample`] with the first one that does not.
+    pub fn check_samples(&self, ranges: &[(f64, f64)], problem: &'static str) -> Result<(), ParameterFileError> {
+        let outside =
+            |sample: &DVector<f64>| sample.iter().zip(ranges).any(|(v, (min, max))| !(min..=max).contains(&v));
+        match self.samples.iter().position(outside) {
+            Some(at) => Err(ParameterFileError::Sample { at: at + 1, problem }),
+            None => Ok(()),
+        }
     }
 
     /// The file's content, which [`ParameterFile::parse`] reads back to the bit.
@@ -422,7 +488,9 @@ impl ParameterFile {
     /// [`ParameterFileError::Names`] unless the file names these features and no other.
     pub fn with_features(&self, names: &[String]) -> Result<Self, ParameterFileError> {
         let places = places("feature_names", "features", &self.feature_names, names)?;
-        Ok(Self { feature_names: names.to_vec(), weights: self.weights.select_columns(&places), ..self.clone() })
+        let weights = self.weights.select_columns(&places);
+        let samples = self.samples.iter().map(|sample| sample.select_rows(&places)).collect();
+        Ok(Self { feature_names: names.to_vec(), weights, samples, ..self.clone() })
     }
 
     /// The same with the classes in this order: rows are found by their names.
@@ -445,7 +513,7 @@ impl ParameterFile {
             (0..self.feature_names.len()).filter(|&column| own.contains(&self.feature_names[column])).collect();
         let feature_names = kept.iter().map(|&column| self.feature_names[column].clone()).collect();
         let weights = self.weights.select_columns(&kept);
-        Self { feature_names, weights, bias: None, ..self.clone() }.with_features(names)
+        Self { feature_names, weights, bias: None, samples: Vec::new(), ..self.clone() }.with_features(names)
     }
 
     /// The same with this bias in place of its own.
