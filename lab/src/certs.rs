@@ -234,4 +234,43 @@ mod tests {
         pem.ca = other.issue(Role::PassiveParty, &name).unwrap().ca;
         assert!(Credentials::new(&pem).is_err(), "signed by another authority");
     }
+
+    /// What is wrong with files of another authority is said in the words of who has to mend it.
+    #[test]
+    fn a_mistake_with_certificates_is_named() {
+        let said = |pem: &TlsPem| Credentials::new(pem).err().map(|e| e.to_string()).unwrap_or_default();
+        let authority = Authority::new("mistakes", 30).unwrap();
+        let name = PartyName::new("bank-a").unwrap();
+        let good = authority.issue(Role::PassiveParty, &name).unwrap();
+        assert_eq!(said(&good), "");
+        let of = |certificate: &str, key: &str| {
+            said(&TlsPem { ca: good.ca.clone(), certificate: certificate.to_owned(), key: key.to_owned() })
+        };
+        let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAgj3qppquz7DwICCAAw\nDAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEOezkUHxQnMh8pDIg5PHAFwEgZAz\n+QC2DHL6pA7NyLM0ObwkB3kIEiJoGTyoUxTVSngEQk14Eo839qWulPsMsY9G+Rm6\n9EScT5XeZtU0SKXeRNAovAuE6NQt57laFquDya4rgH7FtPBhbqh9TU9mr4UerfaK\n9SHqQLe8XF+qx4wRBOOtl/tPwx4YHHoH10IiAGF0s+N+dEGtY86IdL4rdxWv6D8=\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        // P-521, made for this test.
+        let wide = "-----BEGIN PRIVATE KEY-----\nMIHuAgEAMBAGByqGSM49AgEGBSuBBAAjBIHWMIHTAgEBBEIBsBgl/wl9F9bN3VM2\nNwz9C12MlNoaKPIX4aoGeHsr+Mc2yNwYN6RqYe2f1tjj4Rzw9ykRdM5NMKOFfL0R\ngktRDSmhgYkDgYYABAFA4RoGj/C9EucpM0R1c3nrFoKsRV69z1DxJv1lwhlGlm8h\naMdB6GFq/eRA9e4U7q/5XqfFhtfpKTShWQntrHpn1wBubo3k2AdMwA2STq/5F4n6\nE9K2wiXtGEH0KmD4MJ5LEeKLAzcCNHdZY0xwAH6kdVsTKrMHI1OSkicLZf8fRKI4\nyg==\n-----END PRIVATE KEY-----\n";
+        let other = Authority::new("others", 30).unwrap().issue(Role::PassiveParty, &name).unwrap();
+        for (said, says) in [
+            (of(&good.certificate, encrypted), "it is encrypted"),
+            (of(&good.certificate, wide), "P-256 or P-384"),
+            (of(&good.key, &good.certificate), "are certificate and key swapped?"),
+            (of(&good.certificate, &good.certificate), "are certificate and key swapped?"),
+            (of(&format!("{}{}", good.ca, good.certificate), &good.key), "this party's own comes first"),
+            (of(&other.certificate, &other.key), "does not lead to the CA"),
+        ] {
+            assert!(said.contains(says), "{says}: {said}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for (name, text) in [("ca", &good.ca), ("certificate", &good.certificate), ("key", &good.key)] {
+            vfl_shared::files::write_atomic(&path(name), format!("\u{feff}{text}").as_bytes(), true).unwrap();
+        }
+        let read = TlsPem::read(&path("ca"), &path("certificate"), &path("key")).unwrap();
+        assert_eq!(said(&read), "", "a byte order mark is no part of PEM");
+        // A certificate of the past says its dates.
+        let mut past = Authority::new("mistakes", 30).unwrap();
+        past.lifetime = Duration::hours(-12);
+        let past = said(&past.issue(Role::PassiveParty, &name).unwrap());
+        assert!(past.contains("is valid from") && past.contains("and not now"), "{past}");
+    }
 }

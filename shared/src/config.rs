@@ -42,7 +42,7 @@ pub enum ConfigError {
         source: TlsError,
     },
     /// The certificate is another role's.
-    #[error("config file {}, [tls]: the certificate is that of a {found}, this is the {expected}'s config", path.display())]
+    #[error("config file {}, [tls]: the certificate is one of role {found}, this is the config of role {expected}", path.display())]
     Role {
         /// The file.
         path: PathBuf,

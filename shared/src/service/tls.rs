@@ -48,8 +48,24 @@ pub enum TlsError {
     /// Certificate, key and CA do not go together.
     #[error("certificate, key and CA do not go together: {0}")]
     Mismatch(String),
+    /// An authority's certificate where a party's should be.
+    #[error(
+        "the first certificate of our own file is an authority's; this party's own comes first, then those between it and the CA"
+    )]
+    Order,
+    /// A certificate that ended, or has not begun.
+    #[error("our own certificate is valid from {from} to {to}, and not now; make another one, or set the clock")]
+    NotNow {
+        /// The beginning.
+        from: String,
+        /// The end.
+        to: String,
+    },
     /// A private key that others than its owner may read.
-    #[error("the private key {} can be read by others than its owner (mode {mode:o}); run chmod 600 on it", path.display())]
+    #[error(
+        "the private key {} can be read by others than its owner (mode {mode:o}); run chmod 600 on it. Of a key that belongs to another \
+         user, as in a Kubernetes volume with `fsGroup`, mode 440 will do", path.display()
+    )]
     Exposed {
         /// The file.
         path: PathBuf,
@@ -108,7 +124,9 @@ impl TlsPem {
     /// [`TlsError::Read`] naming the file; [`TlsError::Exposed`] if others than its owner may read the key.
     pub fn read(ca: &Path, certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let read = |what, path: &Path| {
-            std::fs::read_to_string(path).map_err(|source| TlsError::Read { what, path: path.to_owned(), source })
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|source| TlsError::Read { what, path: path.to_owned(), source })?;
+            Ok::<_, TlsError>(text.trim_start_matches('\u{feff}').to_owned())
         };
         let pem = Self {
             ca: read("CA certificate", ca)?,
@@ -121,10 +139,21 @@ impl TlsPem {
 
 #[cfg(unix)]
 fn owner_only(key: &Path) -> Result<(), TlsError> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let read = |source| TlsError::Read { what: "private key", path: key.to_owned(), source };
-    let mode = std::fs::metadata(key).map_err(read)?.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 { Ok(()) } else { Err(TlsError::Exposed { path: key.to_owned(), mode }) }
+    let about = std::fs::metadata(key).map_err(read)?;
+    let mode = about.permissions().mode() & 0o777;
+    // The group of a key that is not ours is how we read it.
+    let ours = is_ours(about.uid());
+    let others = if ours { 0o077 } else { 0o037 };
+    if mode & others == 0 { Ok(()) } else { Err(TlsError::Exposed { path: key.to_owned(), mode }) }
+}
+
+/// Whether a file of this user is the process's own. Root owns what it reads.
+#[cfg(unix)]
+fn is_ours(owner: u32) -> bool {
+    let us = rustix::process::geteuid();
+    us.is_root() || us.as_raw() == owner
 }
 
 #[cfg(not(unix))]
@@ -163,20 +192,53 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
+/// The fault of a text that holds no private key.
+fn key_problem(text: &str, found: &dyn fmt::Display) -> String {
+    if text.contains("ENCRYPTED") {
+        return "it is encrypted, and a service has nobody to ask for the password; write it without one (`openssl pkey -in KEY -out PLAIN`)"
+            .into();
+    }
+    match text.contains("-----BEGIN CERTIFICATE-----") {
+        true => "it is a certificate; are certificate and key swapped?".into(),
+        false => found.to_string(),
+    }
+}
+
+fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    x509_parser::parse_x509_certificate(certificate).is_ok_and(|(_, certificate)| certificate.is_ca())
+}
+
+/// Checks that a certificate is valid now.
+fn check_validity(certificate: &CertificateDer<'_>) -> Result<(), TlsError> {
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(certificate) else { return Ok(()) };
+    let validity = certificate.validity();
+    match validity.is_valid() {
+        true => Ok(()),
+        false => Err(TlsError::NotNow { from: validity.not_before.to_string(), to: validity.not_after.to_string() }),
+    }
+}
+
 impl Material {
     fn new(pem: &TlsPem) -> Result<(PeerIdentity, Self), TlsError> {
         let certificates = |what, text: &str| -> Result<Vec<CertificateDer<'static>>, TlsError> {
             let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
             let found = found.map_err(|e| TlsError::Pem { what, reason: e.to_string() })?;
-            if found.is_empty() {
-                return Err(TlsError::Pem { what, reason: "no certificate in it".into() });
+            match found.is_empty() {
+                true if text.contains("PRIVATE KEY-----") => {
+                    Err(TlsError::Pem { what, reason: "it is a private key; are certificate and key swapped?".into() })
+                }
+                true => Err(TlsError::Pem { what, reason: "no certificate in it".into() }),
+                false => Ok(found),
             }
-            Ok(found)
         };
         let chain = certificates("certificate", &pem.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(pem.key.as_bytes())
-            .map_err(|e| TlsError::Pem { what: "private key", reason: e.to_string() })?;
-        let identity = PeerIdentity::from_certificate(&chain[0])?;
+            .map_err(|e| TlsError::Pem { what: "private key", reason: key_problem(&pem.key, &e) })?;
+        let identity = match PeerIdentity::from_certificate(&chain[0]) {
+            Err(IdentityError::UriCount { count: 0 }) if is_authority(&chain[0]) => return Err(TlsError::Order),
+            identity => identity?,
+        };
+        check_validity(&chain[0])?;
         let mut roots = RootCertStore::empty();
         for ca in certificates("CA certificate", &pem.ca)? {
             roots.add(ca).map_err(|e| TlsError::Mismatch(e.to_string()))?;
@@ -194,12 +256,22 @@ impl Material {
             .map_err(|e| mismatch(&e))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain.clone(), key.clone_key())
-            .map_err(|e| mismatch(&e))?;
+            .map_err(|e| match e.to_string() {
+                said if said.contains("failed to parse private key") => TlsError::Mismatch(
+                    "the private key is of no kind that is supported; ECDSA on P-256 or P-384, Ed25519, and RSA from 2048 bits are".into(),
+                ),
+                said => TlsError::Mismatch(said),
+            })?;
         server.alpn_protocols = vec![b"h2".to_vec()];
         // No session outlives its connection: each one verifies the peer's certificate anew.
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
-        verify_chain(&chain[0], &chain[1..], &roots, UnixTime::now()).map_err(|e| mismatch(&e))?;
+        verify_chain(&chain[0], &chain[1..], &roots, UnixTime::now()).map_err(|e| match e {
+            rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer) => TlsError::Mismatch(
+                "our own certificate does not lead to the CA; put the certificates between them behind it in its file, or name its CA".into(),
+            ),
+            e => mismatch(&e),
+        })?;
         Ok((identity, Self { server: Arc::new(server), roots, chain, key }))
     }
 }
