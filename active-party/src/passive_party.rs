@@ -106,7 +106,9 @@ impl PassiveParty {
                 let message = format!("{} did not answer in time", self.peer);
                 Err(Refusal::new(RefusalKind::DeadlineExceeded, message))
             }
-            Ok(Err(status)) if status.code() == Code::PermissionDenied => Ok(Err(status.message().to_owned())),
+            Ok(Err(status)) if status.code() == Code::PermissionDenied => {
+                Ok(Err(Refusal::said(RefusalKind::PermissionDenied, status.message()).message))
+            }
             Ok(Err(status)) => Err(peer_failure(&self.peer.to_string(), &status)),
             Ok(Ok(answer)) => Ok(Ok(answer.into_inner())),
         }

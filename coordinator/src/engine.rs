@@ -244,21 +244,24 @@ impl Engine {
             match session.is_some() {
                 true => Ok(Vec::new()),
                 false => {
-                    let (passive, policy, shares) = (&model.passive_fingerprint, policy.text(), hashes);
+                    let (passive, shares) = (&model.passive_fingerprint, hashes);
+                    let (policy, bits) = (policy.text(), policy.bits());
                     let (party, model, request_id) = (caller.name(), &model.manifest.version, &request_id);
-                    let entry = Entry { party, model, passive, policy, request_id, ids: &ids, shares };
+                    let entry = Entry { party, model, passive, policy, bits, request_id, ids: &ids, shares };
                     traces::within(traces::Name::LedgerCommit, self.account.spend(entry)).await
                 }
             }
         };
-        let (asked_ids, share, asked) = keep(&ids, share, &status);
-        let summed = self.combine(&model, &asked_ids, share);
-        let ((mut logits, ok), verdicts) = if self.account.limited() {
-            // A spent budget must not cost the passive parties anything.
+        let ((mut logits, ok), verdicts, asked) = if self.account.limited() {
+            // A spent budget must not cost the passive parties anything: neither the request as a whole nor a row of it.
             let verdicts = recorded.await?;
-            (summed.await?, verdicts)
+            refuse(&mut status, &verdicts);
+            let (asked_ids, share, asked) = keep(&ids, share, &status);
+            (self.combine(&model, &asked_ids, share).await?, verdicts, asked)
         } else {
-            tokio::try_join!(summed, recorded)?
+            let (asked_ids, share, asked) = keep(&ids, share, &status);
+            let (summed, verdicts) = tokio::try_join!(self.combine(&model, &asked_ids, share), recorded)?;
+            (summed, verdicts, asked)
         };
         // What the ledger's transaction knew of models and trainings is what the answer goes by.
         if self.catalogue.catch_up(self.account.registry_changes().await).await? {
@@ -334,15 +337,20 @@ impl Engine {
 fn settle(status: &mut [RowStatus], asked: &[usize], ok: &[bool], verdicts: &[RowVerdict]) -> Vec<bool> {
     let held = || asked.iter().zip(ok);
     held().filter(|(_, ok)| !**ok).for_each(|(&row, _)| status[row] = RowStatus::NotFound);
+    refuse(status, verdicts);
+    held().filter(|(_, ok)| **ok).map(|(&row, _)| status[row] == RowStatus::Ok).collect()
+}
+
+/// Puts the ledger's verdicts into the status of each row.
+fn refuse(status: &mut [RowStatus], verdicts: &[RowVerdict]) {
     for (status, verdict) in status.iter_mut().zip(verdicts) {
         match verdict {
             RowVerdict::Granted => {}
             RowVerdict::ShareChanged => *status = RowStatus::ShareChanged,
-            RowVerdict::RecordBudget => *status = RowStatus::BudgetSpent,
+            RowVerdict::RecordBudget | RowVerdict::BitsBudget => *status = RowStatus::BudgetSpent,
             RowVerdict::ModelBudget => *status = RowStatus::ModelBudgetSpent,
         }
     }
-    held().filter(|(_, ok)| **ok).map(|(&row, _)| status[row] == RowStatus::Ok).collect()
 }
 
 fn positions_of(ok: &[bool]) -> Vec<usize> {
@@ -394,9 +402,9 @@ mod tests {
     #[test]
     fn the_ledger_has_the_last_word_on_a_row() {
         use RowStatus::{BudgetSpent, ModelBudgetSpent, NotFound, NotInSession, Ok, ShareChanged, TrainingRecord};
-        use RowVerdict::{Granted, ModelBudget, RecordBudget};
+        use RowVerdict::{BitsBudget, Granted, ModelBudget, RecordBudget};
         let mut status = [Ok, TrainingRecord, Ok, Ok, Ok, Ok, Ok];
-        let verdicts = [Granted, Granted, Granted, RecordBudget, RecordBudget, RowVerdict::ShareChanged, ModelBudget];
+        let verdicts = [Granted, Granted, Granted, RecordBudget, BitsBudget, RowVerdict::ShareChanged, ModelBudget];
         // Asked for all but the training record; the second and the third of these are not held.
         let granted = settle(&mut status, &[0, 2, 3, 4, 5, 6], &[true, false, false, true, true, true], &verdicts);
         assert_eq!(status, [Ok, TrainingRecord, NotFound, BudgetSpent, BudgetSpent, ShareChanged, ModelBudgetSpent]);

@@ -63,7 +63,9 @@ impl ActiveParty {
     /// What the active party said, or how many records it did not score.
     pub async fn predict(&mut self, ids: &RecordIds, classes: usize) -> anyhow::Result<ReleasedScores> {
         let answer = self.client.predict(pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() }).await;
-        let answer = answer.map_err(|status| anyhow::anyhow!("{}", status.message()))?.into_inner();
+        let answer = answer
+            .map_err(|status| Refusal::new(RefusalKind::from_code(status.code()), status.message()))?
+            .into_inner();
         let ok = select_ok(&answer.row_status, ids.len())?;
         anyhow::ensure!(ok.len() == ids.len(), "{} test records were not scored", ids.len() - ok.len());
         Ok(ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), classes)?)

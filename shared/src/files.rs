@@ -32,12 +32,28 @@ pub fn write_atomic(path: &Path, content: &[u8], private: bool) -> io::Result<()
 /// # Errors
 /// [`io::Error`] from the file system.
 pub fn make_dir(dir: &Path) -> io::Result<()> {
+    make_dir_by(&fs::DirBuilder::new(), dir)
+}
+
+/// The same for its owner alone, as what is in it is.
+///
+/// # Errors
+/// As [`make_dir`].
+pub fn make_private_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    make_dir_by(&builder, dir)
+}
+
+fn make_dir_by(builder: &fs::DirBuilder, dir: &Path) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }
     let above = parent(dir);
+    // Directories above may be shared with others.
     make_dir(above)?;
-    match fs::create_dir(dir) {
+    match builder.create(dir) {
         // Someone else was faster.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
         made => made?,
@@ -80,9 +96,14 @@ mod tests {
         write_atomic(&path, b"two", true).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        let state = dir.path().join("state/deep");
+        make_private_dir(&state).unwrap();
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
+            let mode = |made: &Path| fs::metadata(made).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(&state), 0o700);
+            assert_ne!(mode(parent(&state)), 0o700, "what lies above may be others' too");
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
     }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{make_dir, write_atomic};
+use crate::files::{make_private_dir, write_atomic};
 use crate::json::json_error;
 use crate::state_table::{Reading, Revision, StateTable, StateTableError};
 
@@ -294,12 +294,12 @@ impl Shared {
     }
 }
 
-/// Makes a directory of state.
+/// Makes a directory of state, for its owner alone; one that is there stays as it is.
 ///
 /// # Errors
 /// [`StateFileError::Io`].
 pub fn make_state_dir(dir: &Path) -> Result<(), StateFileError> {
-    make_dir(dir).map_err(|source| StateFileError::io("make", dir, source))
+    make_private_dir(dir).map_err(|source| StateFileError::io("make", dir, source))
 }
 
 /// The number `schema` of an object, whatever else is in it.

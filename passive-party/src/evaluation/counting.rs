@@ -1,19 +1,28 @@
 //! The record of all scorings, which is changed on disk before anything is told.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::state_dir::StateDir;
 use vfl_shared::state_file::{StateFile, StateFileError};
 
+use super::MAX_CANDIDATES;
 use super::record::{self, EvaluationError, Kept, Record};
+use super::scoring::MAX_KEPT;
 use crate::config::AuditPolicy;
+
+/// Memory of scorings that are open: so many pieces of so many bytes, 256 MiB in all.
+const PIECES: u32 = 4096;
+const PIECE: usize = 64 << 10;
 
 /// The record of all scorings, on disk.
 pub struct Evaluations {
     file: StateFile,
     policy: AuditPolicy,
     kept: Mutex<Kept>,
+    /// Memory for scorings that are open, in pieces of [`PIECE`].
+    room: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Evaluations {
@@ -30,13 +39,32 @@ impl Evaluations {
     pub fn open(dir: impl Into<StateDir>, policy: AuditPolicy) -> Result<Self, EvaluationError> {
         let file = record::file(&dir.into());
         let kept = Mutex::new(Record::read(&file)?);
-        Ok(Self { file, policy, kept })
+        Ok(Self { file, policy, kept, room: Arc::new(Semaphore::new(PIECES as usize)) })
     }
 
     /// How scorings are answered.
     #[must_use]
     pub fn policy(&self) -> &AuditPolicy {
         &self.policy
+    }
+
+    /// Takes memory for a scoring of so many records and features, for as long as it is open. The first one always gets it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if those that are open leave too little.
+    pub(super) fn room(&self, records: usize, features: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+        // Ids, the truth, estimates on their way, and those of candidates that are kept.
+        let block = records.saturating_mul(features);
+        let numbers = block.saturating_mul(2).saturating_add(block.saturating_mul(MAX_CANDIDATES).min(MAX_KEPT));
+        let bytes = records.saturating_mul(128).saturating_add(numbers.saturating_mul(size_of::<f64>()));
+        let pieces = u32::try_from(bytes / PIECE + 1).unwrap_or(PIECES).min(PIECES);
+        self.room.clone().try_acquire_many_owned(pieces).map_err(|_| {
+            exhausted(format!(
+                "the scorings that are open here hold {} of {} MiB; end one of them first",
+                (PIECES as usize - self.room.available_permits()) * PIECE >> 20,
+                PIECES as usize * PIECE >> 20
+            ))
+        })
     }
 
     /// The record as it was last read or written here.

@@ -1,13 +1,14 @@
 //! The messages of one `EvaluateReconstruction` call, from first to last.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nalgebra::DMatrix;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_shared::rpc::{Refusal, WireError, decode_columns, pb, require};
+use vfl_shared::rpc::{Refusal, RefusalKind, WireError, decode_columns, pb, require};
 use vfl_shared::service::off_thread;
 use vfl_shared::types::RecordIds;
 
@@ -16,6 +17,9 @@ use super::scoring::Scorable;
 use super::{Asked, Evaluation, Evaluations, MAX_CANDIDATES, wire};
 use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;
+
+/// How long a scoring may stay open without a question: attacks may take hours between two.
+const IDLE: Duration = Duration::from_secs(6 * 3600);
 
 /// Answers one call, to its end.
 ///
@@ -40,6 +44,7 @@ pub(crate) async fn evaluate(
         _ => Some(WireError::model_version(model_version)?),
     };
     // What may be refused comes before the set is counted.
+    let _room = evaluations.room(ids.len(), logits.features.schema().len())?;
     let shown = disclosure.described(logits, version.as_ref()).await?;
     // Counting on disk waits for the disk: not on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
@@ -53,7 +58,9 @@ pub(crate) async fn evaluate(
     answers.send(Ok(answer(Answer::Opened(opened)))).await.map_err(gone)?;
 
     let mut gathered = Gathered::default();
-    while let Some(message) = asks.message().await? {
+    let late =
+        |_| Refusal::new(RefusalKind::DeadlineExceeded, format!("nothing was asked for {} h", IDLE.as_secs() / 3600));
+    while let Some(message) = tokio::time::timeout(IDLE, asks.message()).await.map_err(late)?? {
         match require("message", message.message)? {
             Ask::Ids(_) => {
                 return Err(Refusal::invalid("the records of a scoring are fixed by its first message").into());

@@ -299,3 +299,18 @@ fn a_renewal_adds_a_budget_and_is_recorded() {
     score(&set, 2.0 * RHO).unwrap();
     assert_eq!(score(&set, RHO / 100.0).unwrap_err().kind, RefusalKind::ResourceExhausted);
 }
+
+/// What open scorings hold is bounded, and a large one alone is let in.
+#[test]
+fn open_scorings_share_a_bounded_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let evaluations = open(dir.path(), policy(AuditMode::Trusted));
+    let first = evaluations.room(100_000, 100).unwrap();
+    let small: Vec<_> = (0..10).map(|_| evaluations.room(100, 2).unwrap()).collect();
+    let refused = evaluations.room(100_000, 100).unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::ResourceExhausted);
+    assert!(refused.message.contains("of 256 MiB"), "{refused}");
+    drop((first, small));
+    drop(evaluations.room(1_000_000_000, 10_000).unwrap());
+    drop(evaluations.room(100_000, 100).unwrap());
+}

@@ -1,10 +1,11 @@
 //! Serves one party's metrics over plain HTTP. Who may reach the address may read them, so that they hold nothing of records.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -83,9 +84,10 @@ async fn accept(listener: TcpListener, monitor: Monitor) {
 
 /// One connection, one answer: readers come every few seconds.
 async fn answer(socket: TcpStream, monitor: Monitor) {
+    let is_here = socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let service = service_fn(move |request| {
         let monitor = monitor.clone();
-        async move { Ok::<_, Infallible>(respond(&request, &monitor)) }
+        async move { Ok::<_, Infallible>(respond(&request, &monitor, is_here)) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -97,8 +99,22 @@ async fn answer(socket: TcpStream, monitor: Monitor) {
     }
 }
 
-fn respond(request: &Request<Incoming>, monitor: &Monitor) -> Response<Full<Bytes>> {
+/// Whether a request names this machine. A page in the operator's browser whose name resolves to a loopback address names itself.
+fn names_this_machine(request: &Request<Incoming>) -> bool {
+    let Some(host) = request.headers().get(header::HOST) else { return true };
+    let authority = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    authority.is_some_and(|authority| {
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+        host.eq_ignore_ascii_case("localhost")
+            || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    })
+}
+
+fn respond(request: &Request<Incoming>, monitor: &Monitor, is_here: bool) -> Response<Full<Bytes>> {
     let (status, kind, text) = match (request.method(), request.uri().path()) {
+        _ if is_here && !names_this_machine(request) => {
+            (StatusCode::MISDIRECTED_REQUEST, "text/plain", "ask for localhost or for a loopback address\n".to_owned())
+        }
         (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, FORMAT, monitor.text()),
         (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "metrics are read with GET\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n".to_owned()),

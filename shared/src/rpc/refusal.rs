@@ -5,6 +5,7 @@ use tonic::{Code, Status};
 
 use super::WireError;
 use super::codec::Undecodable;
+use crate::types::unseen;
 
 /// A number of records as a refusal tells it: "some", or "100 or more". An exact one would answer a question about every record of
 /// the list, asked in lists that differ in one.
@@ -109,9 +110,14 @@ pub struct Refusal {
 const AGAIN: &str = "cloison-again";
 
 impl Refusal {
-    /// A refusal of a kind.
+    /// A refusal of a kind. Its words go to logs and terminals, and may be a peer's: what would forge a line or turn the text is shown as `?`.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), again: false }
+        let message = message.into();
+        let message = match message.contains(unseen) {
+            true => message.replace(unseen, "?"),
+            false => message,
+        };
+        Self { kind, message, again: false }
     }
 
     /// The same, for a call that another process of this party, or this one a moment later, may answer: it is stopping, or has lost its
@@ -128,12 +134,10 @@ impl Refusal {
         &self.message[..end]
     }
 
-    /// A refusal as a peer says it, whose words go to a log and a terminal: at most [`MAX_REASON_BYTES`], without control characters.
+    /// A refusal as a peer says it: at most [`MAX_REASON_BYTES`] of it.
     #[must_use]
     pub fn said(kind: RefusalKind, reason: &str) -> Self {
-        let end = reason.floor_char_boundary(MAX_REASON_BYTES);
-        let shown: String = reason[..end].chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        Self::new(kind, shown)
+        Self::new(kind, &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)])
     }
 
     /// [`RefusalKind::InvalidArgument`].
@@ -246,6 +250,21 @@ fn root_cause(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A peer's words forge no line of a log, and no escape code reaches a terminal.
+    #[test]
+    fn a_peers_words_are_words() {
+        let forged = "gone\n2026-01-01 INFO all is well\u{1b}[2J\u{202e}txt\u{200b}";
+        for refusal in [
+            peer_failure("passive party `p`", &Status::internal(forged)),
+            peer_failure("passive party `p`", &Status::unavailable(forged)),
+            Refusal::said(RefusalKind::Internal, forged),
+            Refusal::precondition(forged),
+        ] {
+            assert!(!refusal.message.contains(unseen), "{:?}", refusal.message);
+            assert!(refusal.message.contains("gone?2026-01-01 INFO all is well?[2J?txt?"), "{:?}", refusal.message);
+        }
+    }
 
     /// A process that is killed as a call sets out: the connection is gone, and nobody was silent.
     #[test]

@@ -295,7 +295,7 @@ fn check(id: &str, position: usize, plain: bool) -> Result<(), IdError> {
 /// (Unicode category Cc), line and paragraph separators (Zl, Zp), format characters (Cf: among them all that turn the direction
 /// of the text, and those of no width), and the characters that Unicode says to show as nothing (Default_Ignorable_Code_Point).
 /// Unicode 16.0.
-fn unseen(c: char) -> bool {
+pub(crate) fn unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'

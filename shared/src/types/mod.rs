@@ -15,6 +15,7 @@ mod scores;
 mod version;
 
 pub(crate) use ids::PackedIds;
+pub(crate) use ids::unseen;
 pub use ids::{IdError, MAX_ID_BYTES, RecordId, RecordIds, RecordIdsBuilder};
 pub use outgoing::{Estimates, OutputGradient, ReleasedWeights};
 pub use prediction::{RowStatus, ShareAnswer, ShareRequest};
