@@ -48,6 +48,9 @@ def test_ids_are_packed_by_the_byte() -> None:
         (["\ud800"], "not valid Unicode"),
         ([1], "id 0 is of type int"),
         ([float("nan")], "id 0 is of type float"),
+        ([1.0], r"astype\('Int64'\)"),
+        (pd.DataFrame({"id": ["a"]}), "ids is a DataFrame"),
+        ({"a": 1}, "ids is a dict"),
         ("abc", "ids is one text"),
     ],
 )

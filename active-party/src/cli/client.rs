@@ -10,7 +10,9 @@ use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, WireError, broken, pb, peer_failure, require, select_ok};
+use vfl_shared::rpc::{
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, pb, peer_failure, require, select_ok,
+};
 use vfl_shared::service::{Peer, channel};
 use vfl_shared::types::{RecordIds, ReleasedScores};
 
@@ -74,7 +76,7 @@ pub(super) fn failure(service: &Peer, status: &tonic::Status) -> CliError {
         let refusal = peer_failure(&format!("our own service, {service},"), status);
         return CliError::Failed(format!("{refusal}; start it with `active-party serve`"));
     }
-    CliError::failed(status.message())
+    CliError::failed(Refusal::said(RefusalKind::from_code(status.code()), status.message()))
 }
 
 impl TrainArgs {
@@ -175,11 +177,18 @@ impl PredictArgs {
             vfl_shared::files::write_atomic(&self.out, &rows, true)
                 .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", self.out.display())))?;
         }
+        let mut scored = ids.len();
         for (status, records) in failed {
             let why = RowStatus::try_from(status).map_or("for a reason that this version does not know", why_not);
             let _ = writeln!(std::io::stderr(), "{records} of {} records could not be scored: {why}", ids.len());
+            scored -= records;
         }
-        Ok(())
+        match scored {
+            0 => Err(CliError::Unmet(
+                "no record was scored; if no party holds them, compare how ids are written here and there (`check` of a party with its data in memory tells the forms)".into(),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -190,7 +199,7 @@ fn why_not(status: RowStatus) -> &'static str {
         RowStatus::TrainingRecord => "they were used in training",
         RowStatus::NotInSession => "they are not part of the audit session",
         RowStatus::ShareChanged => "they were asked for before with another logit share, which is the one that counts",
-        RowStatus::BudgetSpent => "they have been asked for as often as the coordinator allows",
+        RowStatus::BudgetSpent => "the coordinator's budget of queries or of bits about them is spent",
         RowStatus::ModelBudgetSpent => {
             "they were answered under as many models as the coordinator allows; its operator may approve this version"
         }

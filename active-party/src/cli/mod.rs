@@ -40,7 +40,7 @@ Examples:
   active-party predict --config active.toml --ids customers.ids --out scores.csv
   active-party attack --case case.json --attack half_star,least_squares --out estimates.json
 
-Exit codes: 0 done, 1 failed, 2 usage or bad input. RUST_LOG sets the log filter (default info)."
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 no record was scored. RUST_LOG sets the log filter (default info)."
 )]
 pub struct Cli {
     #[command(subcommand)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,19 @@ _DOUBLE, _FLOAT = 8, 4
 _PREFIX: Final = "ROW_STATUS_"
 
 
+def refuse_containers(ids: object) -> None:
+    """Refuses what gives something else than ids when it is iterated over.
+
+    Raises:
+        IdsError: It is one text, a data frame or a mapping.
+    """
+    if isinstance(ids, (str, bytes)):
+        raise IdsError("ids is one text; give a list of ids")
+    if isinstance(ids, (pd.DataFrame, Mapping)):
+        kind = type(ids).__name__
+        raise IdsError(f"ids is a {kind}, which gives its columns' names; give the column of ids, as `frame['id']`")
+
+
 def checked_ids(ids: Iterable[str], first: int = 0) -> list[str]:
     """The ids as a list.
 
@@ -28,16 +41,15 @@ def checked_ids(ids: Iterable[str], first: int = 0) -> list[str]:
     Raises:
         IdsError: One of them is no id or comes twice. The message has its position and not the id.
     """
-    if isinstance(ids, (str, bytes)):
-        raise IdsError("ids is one text; give a list of ids")
+    refuse_containers(ids)
     checked: list[str] = []
     seen: set[str] = set()
     for position, given in enumerate(ids, start=first):
         # The text of NumPy is a str as well.
         if not isinstance(given, str):
-            raise IdsError(
-                f"id {position} is of type {type(given).__name__}; ids are texts, as `ids.astype(str)` makes them"
-            )
+            # Whole numbers become floats where one of them is missing, and `astype(str)` would keep the point.
+            way = "ids.astype('Int64').astype(str)" if isinstance(given, float) else "ids.astype(str)"
+            raise IdsError(f"id {position} is of type {type(given).__name__}; ids are texts, as `{way}` makes them")
         text = str(given)
         try:
             size = len(text.encode())

@@ -19,7 +19,7 @@ import pandas as pd
 from ._channel import Connection, Credentials, Peer
 from ._identity import Identity
 from ._pb import active_party_pb2, active_party_pb2_grpc, coordinator_pb2, coordinator_pb2_grpc
-from ._wire import checked_ids, frame, pack_ids
+from ._wire import checked_ids, frame, pack_ids, refuse_containers
 from .errors import CertificateError, CloisonError, ConnectError, IdsError, ModelChangedError, ProtocolError, of_status
 from .model import Model, Progress, Published, TrainingConfig
 
@@ -231,8 +231,7 @@ class ActiveParty:
         """
         if not 1 <= chunk <= 1 << 16:
             raise ValueError(f"chunk is {chunk}, expected 1 to 65536")
-        if isinstance(ids, str | bytes):
-            raise IdsError("ids is one text; give a list of ids")
+        refuse_containers(ids)
         checked = ((number, checked_ids(records, number * chunk)) for number, records in _chunks(ids, chunk))
         return self._score(checked, status_column, request_id, timeout)
 
