@@ -34,8 +34,8 @@ fn measure(results: &[ThresholdResult]) -> String {
     let missing = results.iter().find(|result| result.compliance == Compliance::NotMeasured);
     match missing.map(|result| result.threshold) {
         Some(Threshold::MaxExactShare) => "Measure the metric records_within (`--metrics`) and audit again.".into(),
-        _ => "Name records that the active party may know whole (`auxiliary_ids` of an audit, `--known-records` of a demonstration), \
-              so that what the scores add is measured."
+        _ => "Name records that the active party may know whole (`auxiliary_ids` of an audit and `known_csv` of the active party, \
+              `--known-records` of a demonstration), so that what the scores add is measured."
             .into(),
     }
 }
