@@ -293,15 +293,12 @@ impl FeatureSchema {
     /// of features with these; kinds, steps and tolerances may change.
     #[must_use]
     pub fn encodings(&self) -> Vec<String> {
-        let in_order = |categories: &[String]| {
-            categories.iter().map(|category| format!("{category:?}")).collect::<Vec<_>>().join(" < ")
-        };
         let of_column = |column: &FileColumn| match &column.content {
             Content::Number { .. } => {
                 let range = self.features.get(column.first).map(|f| format!("{} to {}", f.min, f.max));
                 vec![range.unwrap_or_default()]
             }
-            Content::Steps(categories) => vec![in_order(categories)],
+            Content::Steps(steps) => vec![steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join(" < ")],
             Content::OneHot(categories) => categories.iter().map(|category| format!("is {category:?}")).collect(),
         };
         self.columns.iter().flat_map(of_column).collect()

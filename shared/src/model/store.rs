@@ -464,13 +464,15 @@ mod tests {
         let values = network.tensors().iter().map(|tensor| tensor.values.to_vec()).collect();
         let network = Parameters::of(&*network, values);
         for (at, parameters) in [Parameters::from(&parameters(0.1)), network].into_iter().enumerate() {
-            let (bound, free) =
-                (ModelVersion::new(format!("m-{at}")).unwrap(), ModelVersion::new(format!("m-old-{at}")).unwrap());
+            let [bound, free] = ["m", "m-old"].map(|name| ModelVersion::new(format!("{name}-{at}")).unwrap());
             let digest = store.put(parameters.clone(), &names).unwrap();
-            let old = plain.put(parameters, &names).unwrap();
-            assert_eq!(digest, old, "the model's name in the ledger is that of its numbers");
+            assert_eq!(
+                plain.put(parameters, &names).unwrap(),
+                digest,
+                "the ledger's name of the model is of its numbers"
+            );
             store.bind(&bound, &digest).unwrap();
-            plain.bind(&free, &old).unwrap();
+            plain.bind(&free, &digest).unwrap();
             let share = store.load(&bound).unwrap();
             for same in [&first, &schema(100.0, levels, "step = 1"), &schema(100.0, levels, "clamp = true")] {
                 assert_eq!(share.check_schema(same), Ok(()));
