@@ -408,6 +408,20 @@ impl Connection {
     }
 }
 
+/// Opens a ledger that is there.
+pub(super) async fn existing(place: &Place) -> Result<Connection, LedgerError> {
+    let mut connection = place.connect(false).await?;
+    if !connection.is_ledger().await? {
+        return Err(LedgerError::Missing);
+    }
+    if !connection.is_current().await? {
+        return Err(LedgerError::Unsupported(
+            "the ledger was kept by an older version of this program; `coordinator serve` brings it up to date",
+        ));
+    }
+    Ok(connection)
+}
+
 /// The migrations with SQLite's word for tables that are their own index.
 fn clustered(migrations: &Migrator) -> Migrator {
     let rewritten = migrations.iter().map(|m| {

@@ -10,10 +10,9 @@ use vfl_shared::clock::seconds;
 
 use super::LedgerError;
 use super::chain::{self, Rows, Sums};
-use super::connection::{Arg, Connection, Place, private, sync_directory};
+use super::connection::{Arg, Connection, Place, existing, private, sync_directory};
 use super::erased::{COUNT, ErasureKey};
 use super::journal;
-use super::read::existing;
 
 /// Rows of one transaction of [`retain`].
 const CHUNK: i64 = 20_000;

@@ -7,10 +7,9 @@ use vfl_shared::clock::seconds;
 use vfl_shared::types::ModelVersion;
 
 use super::config::Derive;
-use super::connection::{Arg, Connection, Place};
+use super::connection::{Arg, Connection, Place, existing};
 use super::error::LedgerError;
 use super::events::record_event;
-use super::read::existing;
 
 /// The row of `meta` with the number of approvals so far.
 pub(super) const APPROVALS: &str = "approvals";

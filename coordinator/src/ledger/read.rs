@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use serde::Serialize;
 
 use super::bits::Bits;
-use super::connection::{Arg, Connection, Place};
+use super::connection::{Arg, Place, existing};
 use super::erased::ErasureKey;
 use super::error::contradiction;
 use super::models::Models;
@@ -101,20 +101,6 @@ pub struct RecordUse {
     pub bound: bool,
     /// Whether the record was erased: the count is kept under a keyed hash of the id.
     pub erased: bool,
-}
-
-/// Opens a ledger that is there.
-pub(super) async fn existing(place: &Place) -> Result<Connection, LedgerError> {
-    let mut connection = place.connect(false).await?;
-    if !connection.is_ledger().await? {
-        return Err(LedgerError::Missing);
-    }
-    if !connection.is_current().await? {
-        return Err(LedgerError::Unsupported(
-            "the ledger was kept by an older version of this program; `coordinator serve` brings it up to date",
-        ));
-    }
-    Ok(connection)
 }
 
 /// What was spent, of one active party or of all.

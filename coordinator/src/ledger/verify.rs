@@ -8,9 +8,8 @@ use serde::Serialize;
 use super::LedgerError;
 use super::begin::{ID, MARK};
 use super::chain::{Content, Head, Link, Sums};
-use super::connection::{Connection, Place};
+use super::connection::{Connection, Place, existing};
 use super::mark;
-use super::read::existing;
 use super::signer::{is_signed_by, public_key};
 
 /// Links read at once.

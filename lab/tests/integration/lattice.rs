@@ -60,7 +60,10 @@ async fn an_audit_takes_the_grid_from_the_schema_or_finds_it() {
     assert_eq!(certain(&deployment, &Plan { schema: false, ..plan.clone() }).await, 0, "nobody knows a grid");
     deployment.stop().await.unwrap();
 
+    // Other ranges are other features: a model of its own.
+    let dir = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(silent(&dataset, spec(dir.path(), &dataset, &split))).await.unwrap();
+    deployment.train(&config(3), &training_ids(&dataset), |_| ()).await.unwrap();
     assert_eq!(certain(&deployment, &plan).await, RECORDS as u64, "the schema names ranges");
     deployment.stop().await.unwrap();
 }

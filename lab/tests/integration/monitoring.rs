@@ -73,7 +73,7 @@ async fn exchange(address: SocketAddr, request: &str) -> String {
 
 /// All metrics of a party.
 pub async fn read(address: SocketAddr) -> String {
-    let answer = exchange(address, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let answer = exchange(address, "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     let (head, text) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("openmetrics-text"), "{head}");
     assert!(text.ends_with("# EOF\n"), "{text}");
@@ -211,9 +211,13 @@ async fn metrics_are_read_and_nothing_else() {
     let here = watched().await;
     let [address, ..] = here.metrics;
     for (request, says) in [
-        ("GET / HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
-        ("GET /metrics/../state HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
-        ("POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n", "405"),
+        ("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", "404"),
+        // A page in a browser, whose name was made to mean this machine.
+        ("GET /metrics HTTP/1.1\r\nhost: rebound.example\r\n\r\n", "421"),
+        ("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1.example:9\r\n\r\n", "421"),
+        ("GET /metrics HTTP/1.1\r\nhost: [::1]:9\r\n\r\n", "200"),
+        ("GET /metrics/../state HTTP/1.1\r\nhost: localhost\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n", "405"),
         ("nonsense\r\n\r\n", "400"),
     ] {
         let answer = exchange(address, request).await;

@@ -31,18 +31,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 mod error;
 
+pub(super) use error::MAX_BYTES;
 pub use error::ParameterFileError;
+use error::{MAX_CLASSES, MAX_NAME_BYTES, SCHEMA};
 
 use super::LinearParameters;
 use crate::types::{ConfidenceScores, Logits};
 
-const SCHEMA: u32 = 1;
-/// The most bytes of a file: some ten million numbers.
-pub(super) const MAX_BYTES: u64 = 256 << 20;
-/// The most classes of a model.
-const MAX_CLASSES: usize = 65_536;
-/// The longest name, in bytes: what a schema takes.
-const MAX_NAME_BYTES: usize = 256;
 /// How far the scores of a sample may be from softmax(W x + b): more than what a file of 32-bit numbers loses.
 const SAMPLE_TOLERANCE: f64 = 1e-5;
 /// The largest magnitude of a parameter. Features are in [0, 1], so that a difference of 40 between two logits is certainty to

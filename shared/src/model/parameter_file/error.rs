@@ -1,6 +1,12 @@
 //! The errors of a parameter file.
 
-use super::{MAX_BYTES, MAX_CLASSES, MAX_NAME_BYTES, SCHEMA};
+pub(super) const SCHEMA: u32 = 1;
+/// The most bytes of a file: some ten million numbers.
+pub(in crate::model) const MAX_BYTES: u64 = 256 << 20;
+/// The most classes of a model.
+pub(super) const MAX_CLASSES: usize = 65_536;
+/// The longest name, in bytes: what a schema takes.
+pub(super) const MAX_NAME_BYTES: usize = 256;
 
 /// Why a parameter file was refused. It names keys, classes and features, and shows no parameter.
 #[derive(Debug, thiserror::Error)]

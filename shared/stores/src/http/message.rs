@@ -201,7 +201,8 @@ mod tests {
         let some = |a: &str, b: &str| Some(vec![Some(a.to_owned()), Some(b.to_owned())]);
         assert_eq!(read(r#"{"i64s":["9007199254740993","2"]}"#), some("9007199254740993", "2"));
         assert_eq!(read(r#"{"i32s":[1,-2],"ds":[]}"#), some("1", "-2"));
-        assert_eq!(read(r#"{"ds":[0.5,"NaN"]}"#), some("0.5", "NaN"));
+        // A number, and no text: an id or a category is none.
+        assert_eq!(read(r#"{"ds":[0.5,"NaN"]}"#), Some(vec![Some("0.5".into()), None]));
         assert_eq!(read(r#"{"fs":[0.1,null]}"#), Some(vec![Some("0.1".into()), None]));
         assert_eq!(read(r#"{"ss":["a","b"]}"#), some("a", "b"));
         assert_eq!(read(r#"{"bs":[true,false]}"#), some("true", "false"));
