@@ -61,8 +61,8 @@ impl Evaluations {
         self.room.clone().try_acquire_many_owned(pieces).map_err(|_| {
             exhausted(format!(
                 "the scorings that are open here hold {} of {} MiB; end one of them first",
-                (PIECES as usize - self.room.available_permits()) * PIECE >> 20,
-                PIECES as usize * PIECE >> 20
+                ((PIECES as usize - self.room.available_permits()) * PIECE) >> 20,
+                (PIECES as usize * PIECE) >> 20
             ))
         })
     }
