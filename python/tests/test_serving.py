@@ -150,7 +150,7 @@ def test_what_the_server_refuses_keeps_its_words(deployment: Deployment, party: 
     with pytest.raises(cloison.InvalidRequestError, match=r"learning[_ ]rate"):
         party.train(config=cloison.TrainingConfig(learning_rate=-1.0))
     with pytest.raises(cloison.IdsError, match="DataFrame"):
-        party.predict_stream(pd.DataFrame({"id": ["a"]}))
+        party.predict_stream(pd.DataFrame({"id": ["a"]}))  # type: ignore[arg-type]
     with pytest.raises(cloison.IdsError, match="no id"):
         party.predict([])
 
