@@ -124,7 +124,7 @@ impl Account {
         self.ledger.read().await.as_ref().map_or(0, Ledger::registry_changes)
     }
 
-    /// Whether a request, or rows of it, may be refused, so that the ledger is better asked before anybody works for them.
+    /// Returns `true` if a request, or rows of it, may be refused: then the ledger is asked before anybody works for them.
     #[must_use]
     pub fn limited(&self) -> bool {
         self.limited

@@ -235,7 +235,7 @@ mod tests {
         assert!(Credentials::new(&pem).is_err(), "signed by another authority");
     }
 
-    /// What is wrong with files of another authority is said in the words of who has to mend it.
+    /// Mistakes with files of another authority are named in the words of who has to mend them.
     #[test]
     fn a_mistake_with_certificates_is_named() {
         let said = |pem: &TlsPem| Credentials::new(pem).err().map(|e| e.to_string()).unwrap_or_default();

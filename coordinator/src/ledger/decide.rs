@@ -15,7 +15,7 @@ use super::rate::Bucket;
 use super::records::{Bound, Entry, Records};
 use super::{Budgets, LedgerError, RowVerdict, Spend};
 
-/// What a sum of bits may be beyond their budget, as a share: three answers of 1/3 bit are one.
+/// The share by which a sum of bits may exceed its budget: three answers of 1/3 bit are one.
 const ROUND_OFF: f64 = 1e-12;
 
 /// A map keyed by what peers send: seeded at random, so that they cannot make keys collide.

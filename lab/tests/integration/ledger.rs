@@ -85,6 +85,44 @@ async fn queries(here: &Trained) -> (u64, u64) {
     described.parties.first().map_or((0, 0), |p| (p.queries, p.refused))
 }
 
+/// Bits of a record add up over the policies that were in service. A policy beyond the budget does not come into service.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_of_bits_holds_over_policies() {
+    let here = trained(1, 2, 1).await;
+    let label = (here.dataset.class_names().len() as f64).log2();
+    let budgets = Budgets { bits_per_record: Some(label + 1.0), ..Budgets::default() };
+    let statuses = async |here: &Trained, from, to| {
+        let ids = test_ids(&here.dataset, from, to);
+        answer(here, Asked { ids: &ids, share: 0.5, name: "" }, "").await.unwrap().0
+    };
+    let here = here.with_budgets(budgets, |spec| spec.defenses = defense("class_label")).await;
+    for _ in 0..2 {
+        assert_eq!(statuses(&here, 0, 10).await, [RowStatus::Ok; 10], "an answer that comes again tells nothing new");
+    }
+    // Three bits more would be too many for the records that have a label.
+    let here = here.with_budgets(budgets, |spec| spec.defenses = defense("codebook (size = 8)")).await;
+    let (spent, fresh) = ([RowStatus::BudgetSpent; 10], [RowStatus::Ok; 10]);
+    assert_eq!(statuses(&here, 0, 10).await, spent);
+    assert_eq!(statuses(&here, 10, 20).await, fresh);
+    let described = ledger(&here, Role::Auditor, "").await.unwrap();
+    assert_eq!(described.budgets.unwrap().bits_per_record, Some(label + 1.0));
+    let told: Vec<_> = described.parties[0].uses.iter().map(|u| (u.policy.as_str(), u.bits)).collect();
+    assert_eq!(told, [("class_label", Some(label)), ("codebook (size = 8)", Some(3.0))]);
+    here.deployment.stop().await.unwrap();
+    let exact = spec(here.dir.path(), &here.dataset, &here.split);
+    let refused = Deployment::start_with(exact, |_, settings| {
+        settings.ledger.as_mut().unwrap().budgets = budgets;
+        Ok(())
+    });
+    // The service ends before it serves.
+    let ended = match refused.await {
+        Ok(deployment) => deployment.stop().await,
+        Err(error) => Err(error),
+    };
+    let said = format!("{:#}", ended.unwrap_err());
+    assert!(said.contains("bits_per_record") && said.contains("no finite bound"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_share_is_refused_and_the_first_stays_bound_over_a_restart() {
     let here = trained(1, 2, 1).await;

@@ -18,7 +18,7 @@ use super::{Asked, Evaluation, Evaluations, MAX_CANDIDATES, wire};
 use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;
 
-/// How long a scoring may stay open without a question: attacks may take hours between two.
+/// The time that a scoring may stay open without a question: attacks may take hours between two.
 const IDLE: Duration = Duration::from_secs(6 * 3600);
 
 /// Answers one call, to its end.

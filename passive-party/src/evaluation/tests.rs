@@ -300,7 +300,7 @@ fn a_renewal_adds_a_budget_and_is_recorded() {
     assert_eq!(score(&set, RHO / 100.0).unwrap_err().kind, RefusalKind::ResourceExhausted);
 }
 
-/// What open scorings hold is bounded, and a large one alone is let in.
+/// Open scorings share a bounded memory, and a large one alone is let in.
 #[test]
 fn open_scorings_share_a_bounded_memory() {
     let dir = tempfile::tempdir().unwrap();

@@ -91,7 +91,7 @@ fn class_of(c: char) -> char {
     }
 }
 
-/// What CSV has within double quotes.
+/// Takes the double quotes off a line, as CSV does.
 fn unquoted(line: &str) -> Cow<'_, str> {
     match line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inside) if !inside.replace("\"\"", "").contains('"') => Cow::Owned(inside.replace("\"\"", "\"")),

@@ -38,7 +38,7 @@ use error::{MAX_CLASSES, MAX_NAME_BYTES, SCHEMA};
 use super::LinearParameters;
 use crate::types::{ConfidenceScores, Logits};
 
-/// How far the scores of a sample may be from softmax(W x + b): more than what a file of 32-bit numbers loses.
+/// The largest distance of a sample's scores from softmax(W x + b): more than what a file of 32-bit numbers loses.
 const SAMPLE_TOLERANCE: f64 = 1e-5;
 /// The largest magnitude of a parameter. Features are in [0, 1], so that a difference of 40 between two logits is certainty to
 /// double precision; what lies far beyond that is of features of another scale, and its logits lose digits or overflow.

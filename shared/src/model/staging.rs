@@ -88,7 +88,7 @@ pub struct Staged {
     pub active_party: PartyName,
     /// Names of the classes, in the order of the weights' rows.
     pub class_names: Vec<String>,
-    /// What made numbers of the features' values when it was staged ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)).
+    /// The encodings of the features when it was staged ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encodings: Option<Vec<String>>,
 }

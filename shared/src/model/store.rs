@@ -103,7 +103,7 @@ pub struct StoredShare {
     model: Arc<dyn SubModel>,
     /// Names of the features, in the order of the model's inputs.
     pub feature_names: Vec<String>,
-    /// What made numbers of their values ([`FeatureSchema::encodings`]); `None`: it was published by a program that took no note of it, is not
+    /// The encodings of the features ([`FeatureSchema::encodings`]); `None`: it was published by a program that took no note of it, is not
     /// published, or its inputs are no features.
     pub encodings: Option<Vec<String>>,
     /// The hash of its file.

@@ -99,7 +99,7 @@ async fn answer(socket: TcpStream, monitor: Monitor) {
     }
 }
 
-/// Whether a request names this machine. A page in the operator's browser whose name resolves to a loopback address names itself.
+/// Returns `true` if a request names this machine. A page in the operator's browser whose name resolves to a loopback address names itself.
 fn names_this_machine(request: &Request<Incoming>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else { return true };
     let authority = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());

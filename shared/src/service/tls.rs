@@ -149,7 +149,7 @@ fn owner_only(key: &Path) -> Result<(), TlsError> {
     if mode & others == 0 { Ok(()) } else { Err(TlsError::Exposed { path: key.to_owned(), mode }) }
 }
 
-/// Whether a file of this user is the process's own. Root owns what it reads.
+/// Returns `true` if a file of this user is the process's own. Root owns what it reads.
 #[cfg(unix)]
 fn is_ours(owner: u32) -> bool {
     let us = rustix::process::geteuid();

@@ -205,7 +205,7 @@ fn shortest(decimal: &str) -> String {
     }
 }
 
-/// Whether a column holds UUIDs, which are 16 bytes and no text.
+/// Returns `true` if a column holds UUIDs, which are 16 bytes and no text.
 pub(crate) fn is_uuid(kind: &BasicTypeInfo) -> bool {
     matches!(kind.logical_type_ref(), Some(LogicalType::Uuid))
 }

@@ -8,7 +8,7 @@ pub(super) const MAX_CLASSES: usize = 65_536;
 /// The longest name, in bytes: what a schema takes.
 pub(super) const MAX_NAME_BYTES: usize = 256;
 
-/// Why a parameter file was refused. It names keys, classes and features, and shows no parameter.
+/// The errors of a parameter file. They name keys, classes and features, and show no parameter.
 #[derive(Debug, thiserror::Error)]
 pub enum ParameterFileError {
     /// It cannot be read.
@@ -73,7 +73,7 @@ pub enum ParameterFileError {
         class: String,
         /// The column's feature.
         feature: String,
-        /// What is wrong and how to mend it.
+        /// The mistake and its remedy.
         problem: &'static str,
     },
     /// A bias of another length than there are classes.
@@ -91,7 +91,7 @@ pub enum ParameterFileError {
         at: usize,
         /// The class.
         class: String,
-        /// What is wrong and how to mend it.
+        /// The mistake and its remedy.
         problem: &'static str,
     },
     /// A sample that is no record of the model.
@@ -99,7 +99,7 @@ pub enum ParameterFileError {
     Sample {
         /// From 1.
         at: usize,
-        /// What is wrong and how to mend it.
+        /// The mistake and its remedy.
         problem: &'static str,
     },
     /// Other names than there should be.
@@ -109,7 +109,7 @@ pub enum ParameterFileError {
         key: &'static str,
         /// Classes or features.
         what: &'static str,
-        /// Which are missing and which are too many.
+        /// The names that are missing and those that are too many.
         difference: String,
     },
     /// The active party's file without a bias.

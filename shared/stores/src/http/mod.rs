@@ -115,9 +115,9 @@ pub struct HttpStore {
     columns: Vec<SourceColumn>,
     fields: Vec<Field>,
     client: HttpClient,
-    /// Whether it has answered for any record.
+    /// `true` once it has answered for any record.
     found: AtomicBool,
-    /// Whether the log was told of ids that are answered otherwise.
+    /// `true` once the log was told of ids that are answered otherwise.
     warned: AtomicBool,
 }
 
