@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
+use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules, common_ids};
 use vfl_shared::cli::PartySettings;
 use vfl_shared::common_rules::CommonRules;
 use vfl_shared::config::{
@@ -72,11 +72,14 @@ fn default_peer_timeout_ms() -> u64 {
 }
 
 /// `[audit]`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditTable {
     /// Whether auditors may have attacks run here. Default false: an auditor learns whom this party holds, and uses its cores.
     pub allowed: bool,
+    /// After how many minutes of attacks a call begins no further one: 1 to 10080. Default 240. An attack that has begun ends by itself,
+    /// within an hour of one core.
+    pub max_minutes: u64,
     /// Passive features that this party knows of some records, for attacks that learn from such records: ids and the features of all
     /// passive parties, in the order of the parties' names. Default none.
     pub known_csv: Option<PathBuf>,
@@ -84,7 +87,21 @@ pub struct AuditTable {
     pub known_schema: Option<PathBuf>,
 }
 
+impl Default for AuditTable {
+    fn default() -> Self {
+        Self { allowed: false, max_minutes: 240, known_csv: None, known_schema: None }
+    }
+}
+
 impl AuditTable {
+    /// Returns the time that the attacks of a call may take.
+    fn time(&self) -> Result<Duration, String> {
+        match self.max_minutes {
+            minutes @ 1..=10_080 => Ok(Duration::from_secs(60 * minutes)),
+            minutes => Err(format!("max_minutes is {minutes}; it takes 1 to 10080")),
+        }
+    }
+
     /// Reads what this party knows.
     fn known(&self) -> Result<Option<FeatureTable>, String> {
         let (csv, schema) = match (&self.known_csv, &self.known_schema) {
@@ -243,6 +260,8 @@ pub struct Settings {
     pub peer_timeout: Duration,
     /// Whether auditors may have attacks run.
     pub audits_allowed: bool,
+    /// After this time of attacks a call begins no further one.
+    pub audit_time: Duration,
     /// Passive features that this party knows of some records: of all passive parties, in the order of the parties' names.
     pub known: Option<Arc<FeatureTable>>,
     /// How this party keeps its parameters private in trainings.
@@ -297,6 +316,7 @@ impl Settings {
             passive_parties: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
             audits_allowed: v.audit.allowed,
+            audit_time: v.audit.time().map_err(|e| file.error(format!("[audit] {e}")))?,
             known: known.map(Arc::new),
             privacy: v.training.privacy,
             alignment: v.alignment.clone(),
@@ -321,7 +341,8 @@ impl PartySettings for Settings {
     fn remarks(&self) -> Vec<String> {
         let warnings = ShareStore::of_other_schemas(&self.state_dir, self.features.schema());
         let warnings = warnings.iter().map(|line| format!("warning: {line}"));
-        warnings.chain(self.features.memory().map(|table| id_forms(table.ids()))).collect()
+        let forms = self.features.memory().map(|table| id_forms(table.ids()));
+        warnings.chain(forms).chain(common_ids(&self.state_dir)).collect()
     }
 
     /// All but addresses, certificates and files, of which each process has its own.

@@ -12,7 +12,7 @@ mod supply;
 mod wire;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use vfl_shared::data::FeatureTable;
@@ -60,6 +60,8 @@ pub(crate) struct Reconstructor {
     sets: Arc<Mutex<DisjointSets>>,
     /// One attack at a time has the cores.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// After this time of attacks a job begins no further one.
+    most: Duration,
 }
 
 impl Reconstructor {
@@ -78,7 +80,7 @@ impl Reconstructor {
         let passive = passive.iter().map(|peer| PassiveParty::new(credentials, peer.clone(), timeout));
         let passive = passive.collect::<Result<_, TlsError>>()?;
         let sets = Arc::new(Mutex::new(sets));
-        Ok(Self { scorer, passive, known: None, sets, turn: Arc::default() })
+        Ok(Self { scorer, passive, known: None, sets, turn: Arc::default(), most: Duration::MAX })
     }
 
     /// The same of an adversary that knows the passive features of some records: those of all parties side by side, in the order
@@ -88,10 +90,16 @@ impl Reconstructor {
         Self { known, ..self }
     }
 
+    /// Bounds the time of the attacks of a job.
+    #[must_use]
+    pub(crate) fn within(self, most: Duration) -> Self {
+        Self { most, ..self }
+    }
+
     /// Runs a job, sending progress, the worth of the scores, and each attack's estimates.
     ///
     /// # Errors
-    /// [`Refusal`] when the scores cannot be had. An attack that cannot run is a result with its reason, not an error.
+    /// [`Refusal`] when the scores cannot be had, and RESOURCE_EXHAUSTED when the attacks took too long. An attack that cannot run is a result with its reason, not an error.
     pub(crate) async fn run(&self, job: Job, events: &Events) -> Result<(), Refusal> {
         let total = job.tasks.len() as u64 + 1;
         let progress = |done, stage: &str| Event::Progress { done, total, stage: stage.into() };
@@ -99,11 +107,14 @@ impl Reconstructor {
         let model = self.scorer.describe().await?;
         check_fit(&job, &model)?;
         let supply = self.supply(&model, &job, events).await?;
+        let mut spent = Duration::ZERO;
         for (done, task) in job.tasks.into_iter().enumerate() {
+            limits::check_time(spent, self.most, (done, total - 1))?;
             send(events, progress(done as u64 + 1, task.method.as_str())).await?;
             let colluders: &[String] = if task.needs.colluders.wanted() { &job.colluders } else { &[] };
             let targets = targets(&model, colluders);
-            let attacked = self.attack(task, supply.clone(), targets, job.seed).await?;
+            let (attacked, took) = self.attack(task, supply.clone(), targets, job.seed).await?;
+            spent += took;
             send(events, Event::Attacked(Box::new(attacked))).await?;
         }
         send(events, progress(total, "done")).await
@@ -150,10 +161,17 @@ impl Reconstructor {
         Ok(Supply { known, lent, undone, y, released, mean, labelled, recipe, session, auxiliary, colluders })
     }
 
-    /// Runs one attack when its turn comes.
-    async fn attack(&self, task: Task, supply: Supply, targets: Vec<Target>, seed: u64) -> Result<Attacked, Refusal> {
+    /// Runs one attack when its turn comes; gives the time that it took, too.
+    async fn attack(
+        &self,
+        task: Task,
+        supply: Supply,
+        targets: Vec<Target>,
+        seed: u64,
+    ) -> Result<(Attacked, Duration), Refusal> {
         // Held by the attack itself, which goes on to its end even if the auditor goes away.
         let turn = self.turn.clone().lock_owned().await;
+        let began = Instant::now();
         let method = task.method;
         let auxiliary_records = if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
         let summed = supply.session.model.combiner() == Combiner::Sum;
@@ -175,7 +193,7 @@ impl Reconstructor {
         // As an accuracy: of few records, or to all digits, it would say much of single scores.
         let told = |loss: Option<f64>| loss.filter(|_| records >= MIN_ACCURACY_RECORDS).map(three_significant_digits);
         let ended = ended.map(|ran| Ran { score_mismatch: told(ran.score_mismatch), ..ran });
-        Ok(Attacked { method, targets, auxiliary_records, ended })
+        Ok((Attacked { method, targets, auxiliary_records, ended }, began.elapsed()))
     }
 
     /// The release of the first `asked` records of a job, and a word on its worth.

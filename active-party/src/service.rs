@@ -125,7 +125,7 @@ pub async fn run(
     let sets = DisjointSets::open(&settings.state_dir).map_err(RunError::Audits)?;
     let (passive, timeout) = (&settings.passive_parties, settings.peer_timeout);
     let reconstructor = Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?;
-    let reconstructor = Arc::new(reconstructor.knowing(settings.known));
+    let reconstructor = Arc::new(reconstructor.knowing(settings.known).within(settings.audit_time));
     let staging = Staging::of(&settings.state_dir);
     let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.features.schema().clone()));
     let identity = credentials.identity().clone();

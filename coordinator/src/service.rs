@@ -17,7 +17,7 @@ use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough};
-use vfl_shared::service::{Role, ServeError, TlsError, caller, own_task, serve, until_stopped};
+use vfl_shared::service::{Role, ServeError, TlsError, Unread, caller, own_task, serve, until_stopped};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::Account;
@@ -364,12 +364,14 @@ impl Coordinator for Service {
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictStreamStream>, Status> {
         let caller = caller(&request)?;
+        let unread = Unread::of(&request);
         // All messages of the stream are of one trace.
         let parent = Context::of(request.metadata());
         let (engine, tracer) = (self.engine.clone(), self.tracer.clone());
         // A stop shows in the answers as an error: an end without one would read as all of them.
         let messages = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator");
-        let answers = answers(messages, bytes_of, move |message| {
+        let hold = move |answer: &pb::PredictResponse| unread.as_ref().map(|unread| unread.hold(answer)).transpose();
+        let answer = move |message| {
             let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
             let answer = async move {
                 let work = Box::pin(async {
@@ -379,8 +381,8 @@ impl Coordinator for Service {
                 tracer.serve(traces::Name::Predict, parent, work).await
             };
             async move { own_task(answer).await? }
-        });
-        Ok(Response::new(Box::pin(answers)))
+        };
+        Ok(Response::new(Box::pin(answers(messages, bytes_of, answer, hold))))
     }
 
     async fn describe_ledger(

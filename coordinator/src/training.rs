@@ -17,8 +17,8 @@ use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
-use vfl_shared::training::messages::{Begin, Binding, Command, Published, Stored};
-use vfl_shared::types::{PartyName, RecordIdsBuilder};
+use vfl_shared::training::messages::{Begin, Binding, Command, Published, Start, Stored};
+use vfl_shared::types::{PartyName, RecordIds, RecordIdsBuilder};
 
 use checks::ShareBound;
 pub use checks::check_residuals;
@@ -87,16 +87,20 @@ impl TrainingDriver {
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
         let mut active = Link::to_caller((caller.name().clone(), caller.words()), replies, commands, timeout);
         // Each message has its time, and so have all of them together: a trickle must not keep others from training.
-        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
+        let start = active.start().await?;
+        check_start(&start)?;
+        check_live(&self.live, start.config.values().model.kind())?;
+        // Every passive party has consented before a record is received: nothing is held for a training that nobody takes part in.
+        let asks = &active.name;
+        let passive = try_join_all(self.passive.iter().map(|party| open(party, begin(asks, &start), timeout))).await?;
+        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active, start)).await.map_err(|_| {
             let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
             Refusal::new(RefusalKind::DeadlineExceeded, message)
         })??;
-        check_live(&self.live, job.config.values().model.kind())?;
         tracing::info!(caller = %caller, records = job.ids.len(), "training starts");
         let mut links = vec![active];
-        links.extend(try_join_all(self.passive.iter().map(|party| open(party, &job, timeout))).await?);
-        let begin = begin(&job, 0);
-        links[0].send(Command::Begin(begin)).await?;
+        links.extend(try_join_all(passive.into_iter().map(|link| send_records(link, &job.ids))).await?);
+        links[0].send(Command::Begin(job.begin())).await?;
         let (mut features, mut sub_models) = (Vec::with_capacity(links.len()), Vec::with_capacity(links.len()));
         for link in &mut links {
             let ready = link.ready().await?;
@@ -264,24 +268,24 @@ fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refu
     Err(Refusal::invalid(format!("trains `{got}` of width {got_width}, this training is of `{kind}` of width {width}")))
 }
 
-fn begin(job: &Job, record_count: u32) -> Begin {
+/// What a passive party is asked to consent to.
+fn begin(active_party: &PartyName, start: &Start) -> Begin {
     Begin {
-        config: job.config.clone(),
-        class_names: job.class_names.clone(),
-        record_count,
-        active_party: Some(job.active_party.clone()),
+        config: start.config.clone(),
+        class_names: start.class_names.clone(),
+        record_count: start.record_count,
+        active_party: Some(active_party.clone()),
     }
 }
 
-async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
-    let start = active.start().await?;
-    let config = start.config;
+/// Checks what the active party asks for, before anybody is asked for anything.
+fn check_start(start: &Start) -> Result<(), Refusal> {
+    let config = &start.config;
     let k = start.class_names.len();
     check_class_names(&start.class_names)?;
-    // Refused before anybody is asked for anything.
     let width = (config.values().model.sub_model(k as u32)?.width() as usize).max(k);
     let most = max_batch(width);
-    if Schedule::largest_batch(&config) > most {
+    if Schedule::largest_batch(config) > most {
         let fits = most.div_ceil(2);
         let message = format!(
             "`batch_size`: with {width} outputs or classes at most {fits}, so that those of a batch fit a message"
@@ -291,6 +295,12 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
     if !(2..=MAX_RECORDS).contains(&start.record_count) {
         return Err(WireError::Range { field: "record_count", reason: "2 to 10 million" }.into());
     }
+    Ok(())
+}
+
+/// Receives the records of a training and their labels.
+async fn receive_job(active: &mut Link, start: Start) -> Result<Job, Refusal> {
+    let k = start.class_names.len();
     let expected = start.record_count as usize;
     let (mut ids, mut labels) = (RecordIdsBuilder::default(), Vec::with_capacity(expected.min(1 << 20)));
     while labels.len() < expected {
@@ -312,16 +322,23 @@ async fn receive_job(active: &mut Link) -> Result<Job, Refusal> {
         labels.extend(chunk.labels);
     }
     let ids = ids.finish().map_err(|source| WireError::Ids { field: "ids", source })?;
-    Ok(Job { active_party: active.name.clone(), config, class_names: start.class_names, ids, labels })
+    let Start { config, class_names, .. } = start;
+    Ok(Job { active_party: active.name.clone(), config, class_names, ids, labels })
 }
 
-/// Opens a passive party's training stream and sends it the list of records.
-async fn open(party: &PassiveParty, job: &Job, timeout: Duration) -> Result<Link, Refusal> {
+/// Opens a passive party's training stream and waits for its consent.
+async fn open(party: &PassiveParty, begin: Begin, timeout: Duration) -> Result<Link, Refusal> {
     let mut link = Link::open(party, timeout).await?;
-    link.send(Command::Begin(begin(job, job.ids.len() as u32))).await?;
-    for from in (0..job.ids.len()).step_by(LIST_CHUNK_RECORDS) {
-        let chunk = job.ids.slice(from, from + LIST_CHUNK_RECORDS);
-        link.send(Command::Records(chunk)).await?;
+    link.send(Command::Begin(begin)).await?;
+    link.consent().await?;
+    Ok(link)
+}
+
+/// Sends a passive party that takes part the list of records.
+async fn send_records(mut link: Link, ids: &RecordIds) -> Result<Link, Refusal> {
+    link.stage = "the list of records".into();
+    for from in (0..ids.len()).step_by(LIST_CHUNK_RECORDS) {
+        link.send(Command::Records(ids.slice(from, from + LIST_CHUNK_RECORDS))).await?;
     }
     Ok(link)
 }

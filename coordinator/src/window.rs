@@ -36,12 +36,13 @@ impl Window {
 }
 
 /// The answers to the messages of one stream, in their order. A message waits until there is room for it, and takes up room until its
-/// answer has gone to the reader. The first error, of a message or of an answer, is the last item: what follows it could not be told from
+/// answer has gone to the reader; `hold` counts the answer meanwhile. The first error, of a message or of an answer, is the last item: what follows it could not be told from
 /// an answer to it.
-pub(crate) fn answers<M, A, F: Future<Output = Result<A, Status>>>(
+pub(crate) fn answers<M, A, H, F: Future<Output = Result<A, Status>>>(
     messages: impl Stream<Item = Result<M, Status>>,
     bytes_of: fn(&M) -> usize,
     answer: impl Fn(M) -> F,
+    hold: impl Fn(&A) -> Result<H, Refusal> + Clone,
 ) -> impl Stream<Item = Result<A, Status>> {
     let window = Window::default();
     messages
@@ -54,11 +55,13 @@ pub(crate) fn answers<M, A, F: Future<Output = Result<A, Status>>>(
             }
         })
         .map(move |entered| {
-            let work = entered.map(|(message, room)| (answer(message), room));
+            let (work, hold) = (entered.map(|(message, room)| (answer(message), room)), hold.clone());
             async move {
                 let (answer, room) = work?;
-                // An answer that waits for its turn, or for a reader, takes up the room still.
-                Ok::<_, Status>((answer.await?, room))
+                let answer = answer.await?;
+                // An answer that waits for its turn, or for a reader, takes up the room still, and counts as unread.
+                let held = hold(&answer)?;
+                Ok::<_, Status>((answer, (room, held)))
             }
         })
         .buffered(MESSAGES)
@@ -116,7 +119,8 @@ mod tests {
                         }
                         Ok(turn)
                     }
-                }
+                },
+                |_| Ok(())
             ));
             for _ in 0..100 {
                 assert!(stream.next().now_or_never().is_none());
@@ -134,12 +138,17 @@ mod tests {
     #[tokio::test]
     async fn the_first_error_is_the_last_item() {
         let refused = || Status::invalid_argument("as a test");
-        let of_answer =
-            answers(tokio_stream::iter((0..9).map(Ok)), |_| 0, |m| ready(if m == 4 { Err(refused()) } else { Ok(m) }));
+        let of_answer = answers(
+            tokio_stream::iter((0..9).map(Ok)),
+            |_| 0,
+            |m| ready(if m == 4 { Err(refused()) } else { Ok(m) }),
+            |_| Ok(()),
+        );
         let of_message = answers(
             tokio_stream::iter((0..9).map(|m| if m == 4 { Err(refused()) } else { Ok(m) })),
             |_| 0,
             |m| ready(Ok(m)),
+            |_| Ok(()),
         );
         for items in [of_answer.collect::<Vec<_>>().await, of_message.collect().await] {
             assert_eq!(items.len(), 5);
@@ -165,7 +174,8 @@ mod tests {
                     }
                     Ok(m)
                 }
-            }
+            },
+            |_| Ok(())
         ));
         assert_eq!(stream.next().await.unwrap().unwrap(), 0);
         assert!(matches!(poll!(stream.next()), Poll::Pending));

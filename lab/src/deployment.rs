@@ -145,6 +145,8 @@ impl Deployment {
             passive_parties: peers,
             peer_timeout: Duration::from_secs(30),
             audits_allowed: spec.audits,
+            // Whoever asks owns the cores.
+            audit_time: Duration::MAX,
             known: known.map(Arc::new),
             privacy: spec.active_privacy,
             alignment: spec.alignment.map_or_else(AlignmentTable::default, |runs| AlignmentTable {

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use vfl_shared::alignment::common_ids;
 use vfl_shared::cli::PartySettings;
 use vfl_shared::common_rules::CommonRules;
 use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, TlsFiles, TracesTable};
@@ -153,7 +154,8 @@ impl PartySettings for Settings {
     fn remarks(&self) -> Vec<String> {
         let warnings = ShareStore::of_other_schemas(&self.state_dir, self.features.schema());
         let warnings = warnings.iter().map(|line| format!("warning: {line}"));
-        warnings.chain(self.features.memory().map(|table| id_forms(table.ids()))).collect()
+        let forms = self.features.memory().map(|table| id_forms(table.ids()));
+        warnings.chain(forms).chain(common_ids(&self.state_dir)).collect()
     }
 
     /// All but addresses, certificates and files, of which each process has its own.

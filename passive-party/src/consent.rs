@@ -15,7 +15,7 @@ use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::state_dir::StateDir;
 use vfl_shared::training::TrainingGate;
-use vfl_shared::training::journal::{Counts, Journal, JournalError, Proposal};
+use vfl_shared::training::journal::{Counts, Journal, JournalError, Proposal, Terms};
 use vfl_shared::types::ModelVersion;
 
 use crate::config::{StartFrom, TrainingPolicy};
@@ -87,7 +87,7 @@ impl Consent {
     }
 
     /// The rules that do not depend on other trainings, in the order in which an operator would state them.
-    fn check(&self, proposal: &Proposal) -> Result<(), Refusal> {
+    fn check(&self, terms: &Terms<'_>) -> Result<(), Refusal> {
         let p = &self.policy;
         if !p.allowed {
             return Err(refused(
@@ -96,18 +96,18 @@ impl Consent {
                     .into(),
             ));
         }
-        if p.active_party.as_ref() != Some(&proposal.active_party) {
-            let asks = &proposal.active_party;
+        if p.active_party.as_ref() != Some(terms.active_party) {
+            let asks = terms.active_party;
             return Err(refused(format!("`active_party` in [training] does not name `{asks}`")));
         }
-        let classes = proposal.class_names.len();
-        if !p.class_names.is_empty() && p.class_names != proposal.class_names {
+        let classes = terms.class_names.len();
+        if !p.class_names.is_empty() && p.class_names != terms.class_names {
             return Err(refused("`class_names` in [training] are not the classes of this training".into()));
         }
         if p.class_names.is_empty() && classes > p.max_classes as usize {
             return Err(refused(format!("{classes} classes, `max_classes` in [training] is {}", p.max_classes)));
         }
-        let v = proposal.config.values();
+        let v = terms.config.values();
         let kind = kinds::find(v.model.kind()).map_err(|e| refused(e.to_string()))?;
         if !p.kinds.iter().any(|allowed| allowed == kind.name()) {
             let message =
@@ -132,11 +132,11 @@ impl Consent {
         within("learning_rate", v.learning_rate, p.max_learning_rate)?;
         within("l2", v.l2, p.max_l2)?;
         within("epochs", f64::from(v.epochs), f64::from(p.max_epochs))?;
-        let records = proposal.ids.len();
+        let records = terms.records;
         if records < p.min_records as usize {
             return Err(refused(format!("{records} records, `min_records` in [training] is {}", p.min_records)));
         }
-        let schedule = Schedule::new(&proposal.config, records);
+        let schedule = Schedule::new(terms.config, records);
         let least = p.min_batch as usize;
         if schedule.smallest_batch() < least {
             let got = schedule.smallest_batch();
@@ -144,7 +144,7 @@ impl Consent {
         }
         let validation = schedule.validation().len();
         let spec = v.model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX)).map_err(|e| refused(e.to_string()))?;
-        let batch = Schedule::largest_batch(&proposal.config).min(records);
+        let batch = Schedule::largest_batch(terms.config).min(records);
         let each =
             [(batch, kind.values(&spec, self.features)), (validation, kind.values_looked_at(&spec, self.features))];
         let all = each.map(|(records, each)| ((records as u64).saturating_mul(each), records));
@@ -198,14 +198,14 @@ fn spent(message: String) -> Refusal {
 }
 
 impl TrainingGate for Consent {
-    fn propose(&self, proposal: &Proposal) -> Result<(), Refusal> {
+    fn propose(&self, terms: &Terms<'_>) -> Result<(), Refusal> {
         let allowed = || {
-            self.check(proposal)?;
+            self.check(terms)?;
             self.journal.refresh().map_err(|e| not_written(&e))?;
             self.check_counts(self.journal.counts(now()))
         };
         allowed().inspect_err(|refusal| {
-            tracing::warn!(active_party = %proposal.active_party, reason = %refusal, "training refused");
+            tracing::warn!(active_party = %terms.active_party, reason = %refusal, "training refused");
         })
     }
 
@@ -227,7 +227,7 @@ impl TrainingGate for Consent {
     }
 
     fn begin(&self, proposal: &Proposal) -> Result<u64, Refusal> {
-        self.check(proposal)?;
+        self.check(&proposal.terms())?;
         // Two trainings that were let in together must not both be the last one allowed.
         let begun =
             self.journal.begin_if(proposal, now(), |counts| self.check_counts(counts).map_err(NoTraining::Refused));

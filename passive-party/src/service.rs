@@ -20,7 +20,7 @@ use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
 use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer};
-use vfl_shared::service::{PeerIdentity, ServeError, caller, off_thread, own_task, serve, until_stopped};
+use vfl_shared::service::{PeerIdentity, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::state_folder::{FolderError, hold_if_folder};
 use vfl_shared::training::journal::JournalError;
@@ -237,6 +237,7 @@ impl PassiveParty for Service {
         request: Request<Streaming<pb::ComputeLogitsRequest>>,
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let (logits, predictions, tracer) = (self.logits.clone(), self.predictions.clone(), self.tracer.clone());
+        let unread = Unread::of(&request);
         let messages = until_stopped(request.into_inner(), self.stop.clone(), "the passive party");
         // What ends the questions is the last word, after the answers to all that were taken.
         let ended = Arc::new(Mutex::new(None));
@@ -250,6 +251,7 @@ impl PassiveParty for Service {
         let last = stream::once(async move { last.lock().unwrap_or_else(PoisonError::into_inner).take() });
         let answers = questions.map(move |message: pb::ComputeLogitsRequest| {
             let (logits, predictions, tracer) = (logits.clone(), predictions.clone(), tracer.clone());
+            let unread = unread.clone();
             async move {
                 let question = message.question;
                 // The stream is of all predictions: each question names its own trace.
@@ -262,10 +264,16 @@ impl PassiveParty for Service {
                     tracer.serve(traces::Name::ComputeShares, parent, shares).await
                 };
                 let answered = own_task(answer).await.and_then(|answered| answered);
-                Ok::<_, Status>(stream_answer(question, answered))
+                let answer = stream_answer(question, answered);
+                // It counts as unread until the reader has it.
+                let held = unread.map(|unread| unread.hold(&answer)).transpose();
+                Ok::<_, Status>(match held {
+                    Ok(held) => (answer, held),
+                    Err(refusal) => (stream_answer(question, Err(refusal)), None),
+                })
             }
         });
-        let answers = answers.buffer_unordered(SIDE_BY_SIDE);
+        let answers = answers.buffer_unordered(SIDE_BY_SIDE).map(|answered| answered.map(|(answer, _)| answer));
         Ok(Response::new(Box::pin(answers.chain(last.filter_map(|status| future::ready(status.map(Err)))))))
     }
 

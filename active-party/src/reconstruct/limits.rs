@@ -1,6 +1,8 @@
 //! What one call may take of memory and time.
 
-use vfl_shared::rpc::Refusal;
+use std::time::Duration;
+
+use vfl_shared::rpc::{Refusal, RefusalKind};
 
 use super::job::{Job, Task};
 use crate::attack::{GradientInversion, Method};
@@ -52,6 +54,19 @@ pub(super) fn check_trainings(tasks: &[Task]) -> Result<(), Refusal> {
         )));
     }
     Ok(())
+}
+
+/// Refuses a further attack of a job whose attacks have had the cores for `most`; `done` of `attacks` have ended.
+pub(super) fn check_time(spent: Duration, most: Duration, (done, attacks): (usize, u64)) -> Result<(), Refusal> {
+    if spent < most {
+        return Ok(());
+    }
+    let (took, most) = (spent.as_secs() / 60, most.as_secs() / 60);
+    let message = format!(
+        "{done} of the {attacks} attacks took {took} minutes, and this active party begins no further one after {most}; ask for \
+         fewer attacks or records, or its operator may raise `max_minutes` in [audit]"
+    );
+    Err(Refusal::new(RefusalKind::ResourceExhausted, message))
 }
 
 /// Refuses more questions than are made.
@@ -120,6 +135,15 @@ mod tests {
         assert!(check(Method::Averaging, 1000, 1000, 10).is_ok());
         let refused = check(Method::Averaging, 10_001, 1000, 10).unwrap_err();
         assert!(refused.message.contains("`queries`"), "{refused}");
+    }
+
+    #[test]
+    fn no_attack_begins_after_the_time_of_a_call() {
+        let hours = |hours: u64| Duration::from_secs(3600 * hours);
+        assert!(check_time(hours(3), hours(4), (2, 40)).is_ok());
+        let refused = check_time(hours(5), hours(4), (2, 40)).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::ResourceExhausted);
+        assert!(refused.message.contains("2 of the 40 attacks took 300 minutes"), "{refused}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Link {
             Err(_) => return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{who} did not answer in time"))),
         };
         let name = party.peer().name.clone();
-        Ok(Self { name, who, commands, replies: Box::pin(replies), timeout, stage: "the list of records".into() })
+        Ok(Self { name, who, commands, replies: Box::pin(replies), timeout, stage: "consent".into() })
     }
 
     pub(super) async fn send(&mut self, command: Command) -> Result<(), Refusal> {
@@ -88,6 +88,14 @@ impl Link {
         match self.receive().await? {
             Reply::Labelled(labelled) => Ok(labelled.try_into()?),
             _ => Err(self.unexpected("records")),
+        }
+    }
+
+    /// Waits until a passive party has said that it takes part.
+    pub(super) async fn consent(&mut self) -> Result<(), Refusal> {
+        match self.receive().await? {
+            Reply::Consent(_) => Ok(()),
+            _ => Err(self.unexpected("consent")),
         }
     }
 

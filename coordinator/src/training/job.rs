@@ -5,6 +5,7 @@ use std::sync::Arc;
 use vfl_shared::clock::now;
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::rpc::Refusal;
+use vfl_shared::training::messages::Begin;
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::registry::Registry;
@@ -16,6 +17,18 @@ pub(super) struct Job {
     pub(super) class_names: Vec<String>,
     pub(super) ids: RecordIds,
     pub(super) labels: Vec<u32>,
+}
+
+impl Job {
+    /// The word that opens the training at the active party, which knows its records.
+    pub(super) fn begin(&self) -> Begin {
+        Begin {
+            config: self.config.clone(),
+            class_names: self.class_names.clone(),
+            record_count: 0,
+            active_party: Some(self.active_party.clone()),
+        }
+    }
 }
 
 /// A training that is in the registry's journal. However it ends, its end is written down.

@@ -127,7 +127,8 @@ impl Party {
             let left = self.opened.scorings_left;
             if left < wanted {
                 return exhausted(format!(
-                    "{peer} has {left} scorings of these records left, this audit needs {wanted}; audit other records"
+                    "{peer} has {left} scorings of these records left, this audit needs {wanted}; audit other records, or ask the \
+                     party's owner to renew (passive-party scorings renew)"
                 ));
             }
             return Ok(());

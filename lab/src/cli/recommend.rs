@@ -34,7 +34,8 @@ measured, without an interval. --max-exact-share counts the attacks that know th
 
 With --config, the deployment, the records, the known records (`auxiliary_ids`) and thresholds that are not given here are those of the \
 config of `cloison audit`; its attacks and defenses are not looked at. Passive parties must score without noise (mode = \"trusted\") or \
-leave enough budget, and allow up to 380 scorings (max_scorings). Exit code 3: no policy meets the demands.")]
+leave enough budget, and allow up to 380 scorings (max_scorings). The records must be others than those of an audit before, or the \
+parties' owners begin anew (passive-party scorings begin-anew): both halves overlap with the set of that audit. Exit code 3: no policy meets the demands.")]
 pub struct RecommendArgs {
     #[command(flatten)]
     thresholds: ThresholdArgs,

@@ -91,7 +91,7 @@ than the figure's own OUT/FIGURE-DATASET-VARIANT.json and .html. A model file is
 and `b`; `test_row_in_file`, if there, says which rows of the data set were its test set.")]
 pub struct ReproduceArgs {
     /// The figure, or `list`.
-    #[arg(value_name = "FIGURE", value_enum, required_unless_present = "all")]
+    #[arg(value_name = "FIGURE", value_enum, required_unless_present_any = ["all", "list"])]
     figure: Option<Choice>,
     /// Compute all cards: every figure and table of the papers beside what was published, with a verdict on each. Writes index.html,
     /// README.md and results.json into --out. What is there already is not computed again.
@@ -103,6 +103,9 @@ pub struct ReproduceArgs {
         ]
     )]
     all: bool,
+    /// List figures, data sets and durations.
+    #[arg(long, conflicts_with_all = ["figure", "all"])]
+    list: bool,
     /// With --all: fewer records, windows and points, and no image sets.
     #[arg(long, requires = "all")]
     quick: bool,
@@ -200,6 +203,7 @@ impl ReproduceArgs {
             };
             return all_cards(&plan, self.cards.as_deref());
         }
+        self.check_one_figure()?;
         let Some(Choice::One(figure)) = self.figure else {
             print(&list());
             return Ok(());
@@ -232,6 +236,23 @@ impl ReproduceArgs {
             say(&format!("figure: {} and {}", html.display(), json.display()));
         }
         Ok(())
+    }
+
+    /// Refuses what only `--all` takes: for a single figure it would be ignored.
+    fn check_one_figure(&self) -> Result<(), CliError> {
+        let of_all = [
+            ("--quick", self.quick),
+            ("--shard", self.shard.is_some()),
+            ("--store", self.store.is_some()),
+            ("--cards", self.cards.is_some()),
+        ];
+        match of_all.iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(CliError::input(format!(
+                "{flag} goes with --all, which computes every figure; for one figure choose --records, --windows and \
+                 --dimensions"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The figure on one data set.

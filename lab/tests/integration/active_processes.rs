@@ -74,6 +74,7 @@ impl Site {
             passive_parties: self.deployment.passive_peers(),
             peer_timeout: Duration::from_secs(30),
             audits_allowed: true,
+            audit_time: Duration::from_secs(3600),
             known: None,
             privacy: None,
             alignment: AlignmentTable { allowed: true, ..Default::default() },

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
+use prost::Message as _;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -212,6 +213,58 @@ async fn unfinished_messages_hold_little_memory_and_not_for_long() {
     println!("{} MiB before, at most {} MiB more during", before >> 20, grown >> 20);
     // 64 MiB of the budget, what HTTP/2 may send ahead, and what the allocator keeps. Before: 640 MiB and more.
     assert!(grown < 160 << 20, "the coordinator grew by {} MiB", grown >> 20);
+}
+
+/// An active party that asks and does not read: its answers took 1275 MiB of the coordinator in 17 s, under one request id.
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_answers_hold_little_memory() {
+    let bench = Bench::start(&program(), None).await.unwrap();
+    let (peer, active) = (bench.coordinator().unwrap(), bench.credentials("active").unwrap());
+    let request = bench.request(0, 16_000);
+    let answer = CoordinatorClient::new(channel(&active, &peer).unwrap()).predict(request.clone()).await.unwrap();
+    let answer = answer.into_inner().encoded_len();
+    let before = bench.memory().unwrap();
+    let body = framed(&request.encode_to_vec(), request.encoded_len());
+    let (mut unread, mut refused) = (Vec::new(), 0);
+    // What one caller may leave unread, and as much again.
+    let most = 128 << 20;
+    for _ in 0..4 {
+        let mut channel = channel(&active, &peer).unwrap();
+        for _ in 0..(2 * most / answer).div_ceil(4) {
+            std::future::poll_fn(|cx| Service::poll_ready(&mut channel, cx)).await.unwrap();
+            let request = http::Request::post("/vfl.v1.Coordinator/Predict")
+                .header("content-type", "application/grpc")
+                .header("te", "trailers")
+                .body(tonic::body::Body::new(Full::new(body.clone())));
+            let response = channel.call(request.unwrap()).await.unwrap();
+            match Status::from_header_map(response.headers()) {
+                Some(status) => {
+                    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+                    assert!(status.message().contains("wait to be read"), "{status}");
+                    refused += 1;
+                }
+                None => unread.push((channel.clone(), response)),
+            }
+        }
+    }
+    let grown = bench.memory().unwrap().saturating_sub(before);
+    println!("{} answers of {answer} bytes unread, {refused} refused, {} MiB more", unread.len(), grown >> 20);
+    assert!(unread.len() >= most / answer / 2 && unread.len() <= most / answer + 1, "{} unread", unread.len());
+    assert!(grown < 200 << 20, "the coordinator grew by {} MiB", grown >> 20);
+    // Whoever gives them up may ask again.
+    drop(unread);
+    let mut standing = CoordinatorClient::new(channel(&active, &peer).unwrap());
+    in_time("a prediction after that", async {
+        loop {
+            match standing.predict(bench.request(0, 1)).await {
+                Err(status) if status.code() == Code::ResourceExhausted => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                ended => return ended,
+            }
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -265,6 +265,28 @@ async fn an_aborted_training_leaves_a_trace_and_its_records_are_not_served() {
 }
 
 /// The passive party's own rules, over sockets: each is refused with its name, and nothing is written down of it.
+/// A million made-up ids took 265 MiB of the coordinator and 161 of a passive party that forbids training. Now the rules are looked at
+/// before an id is asked for: this caller names none, and is refused all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_training_is_refused_before_a_record_is_named() {
+    for (records, says) in [(1_000_000, "`allowed = true`"), (20_000_000, "2 to 10 million")] {
+        let here = deployed(|p| p.allowed = false).await;
+        let (replies, outgoing) = mpsc::channel(4);
+        let config = Some((&config(TrainingValues::default())).into());
+        let class_names = (0..3).map(|c| format!("c{c}")).collect();
+        let start = pb::TrainingStart { config, class_names, record_count: records };
+        replies.send(pb::TrainingReply { reply: Some(Reply::Start(start)) }).await.unwrap();
+        let mut client = coordinator_client(&here.deployment, Role::ActiveParty);
+        let answered = async {
+            let mut commands = client.train(ReceiverStream::new(outgoing)).await?.into_inner();
+            commands.message().await
+        };
+        let refused = tokio::time::timeout(std::time::Duration::from_secs(10), answered).await.unwrap().unwrap_err();
+        assert!(refused.message().contains(says), "{refused}");
+        here.deployment.stop().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_rule_of_the_passive_party_is_named() {
     type Rule = fn(&mut TrainingPolicy);

@@ -23,6 +23,7 @@ mod candidates;
 mod informed;
 mod release;
 mod released;
+mod told;
 
 use nalgebra::DMatrix;
 use serde::Serialize;
@@ -40,6 +41,7 @@ pub use informed::BitsBound;
 pub(crate) use release::of_moments;
 pub use release::{AgnosticErrors, AttackErrors, agnostic_errors, release_errors};
 pub use released::{ReleasedBits, released_bits};
+pub use told::ToldFeatures;
 
 use informed::Informed;
 
@@ -100,6 +102,9 @@ pub enum AssessError {
         /// What was decomposed.
         what: &'static str,
     },
+    /// Parameters that are no sub-model.
+    #[error("{0}")]
+    Model(String),
     /// A mean that is not defined; shapes are checked before, so that this cannot happen.
     #[error(transparent)]
     Metric(#[from] MetricError),

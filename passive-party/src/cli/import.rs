@@ -2,8 +2,10 @@
 
 use clap::Args;
 use vfl_shared::cli::{CliError, StagingArgs, import_failure};
-use vfl_shared::model::{Importing, import_parameters};
+use vfl_shared::data::Features;
+use vfl_shared::model::{Importing, Parameters, import_parameters_if};
 
+use crate::assess::ToldFeatures;
 use crate::config::Settings;
 use crate::transform::TransformConfig;
 
@@ -12,6 +14,7 @@ use crate::transform::TransformConfig;
 #[command(after_help = "\
 Example:
   passive-party import-parameters --config passive-party.toml --parameters passive.parameters.json --active-party shop
+  passive-party import-parameters --config passive-party.toml --parameters passive.safetensors --active-party shop --max-told 0.9
   passive-party import-parameters --config passive-party.toml --withdraw
 
 The file is JSON; `cloison split-parameters` makes each party's from one file of the whole model:
@@ -35,13 +38,54 @@ that meet the weights would be other ones.
 
 Staging is this party's consent: for the active party named, for one model. It runs beside the service, which reads what \
 is staged when the coordinator asks for it; the active party then runs `active-party publish`. Staging again replaces what \
-is staged. What scores under these parameters give away, `passive-party assess` predicts: ask before staging.")]
+is staged. The command says of which features exact scores under these parameters tell most, and with --max-told refuses what \
+singles one out: behind labels too, a model of one feature tells that feature. `passive-party assess` says more.")]
 pub struct ImportArgs {
     #[command(flatten)]
     staging: StagingArgs,
     /// The most classes of the model: with k classes even a label tells up to log2(k) bits of a record.
     #[arg(long, value_name = "K", default_value_t = 16)]
     max_classes: usize,
+    /// Refuse parameters whose exact scores tell more of the variance of some feature than this share, from 0 to 1. It is measured on the
+    /// records of [data], which must be in memory.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    max_told: Option<f64>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share is a number from 0 to 1".into()),
+    }
+}
+
+/// Measures what the exact scores of parameters tell of each feature, says so on standard error, and refuses too much.
+fn admit(
+    (parameters, classes): (&Parameters, &[String]),
+    features: &Features,
+    most: Option<f64>,
+) -> Result<(), String> {
+    let Some(table) = features.memory() else {
+        return match most {
+            Some(_) => Err("--max-told measures on records in memory, and [data] names a database or a service: give a file of some \
+                            records in a config of its own"
+                .into()),
+            None => Ok(()),
+        };
+    };
+    let told = ToldFeatures::measure(parameters, classes.len(), table).map_err(|e| e.to_string())?;
+    let names: Vec<String> = features.schema().features().iter().map(|feature| feature.name.clone()).collect();
+    eprint!("{}", told.lines(&names, classes.len()));
+    match (most, told.worst()) {
+        (Some(most), Some((worst, share))) if share > most => Err(format!(
+            "exact scores of these parameters tell {:.0} % of the variance of `{}`, and --max-told allows {:.0} %; ask for a model \
+             that does not single it out, or allow more",
+            100.0 * share,
+            names.get(worst).map(String::as_str).unwrap_or_default(),
+            100.0 * most
+        )),
+        _ => Ok(()),
+    }
 }
 
 impl ImportArgs {
@@ -60,7 +104,10 @@ impl ImportArgs {
             let encodings = Some(&*encodings);
             let max_classes = Some(self.max_classes);
             let import = Importing { path, state_dir, feature_names, encodings, max_classes, classes: None, active_party };
-            import_parameters(import).map_err(import_failure)
+            let take = |parameters: &Parameters, classes: &[String]| {
+                admit((parameters, classes), &settings.features, self.max_told)
+            };
+            import_parameters_if(import, take).map_err(import_failure)
         })
     }
 }

@@ -8,7 +8,7 @@ use vfl_shared::cli::CliError;
 
 use crate::config::Settings;
 use crate::evaluation::accountant::least_error;
-use crate::evaluation::{EvaluationError, renew, scoring_table, scorings};
+use crate::evaluation::{EvaluationError, begin_anew, renew, scoring_table, scorings};
 
 /// `passive-party scorings`
 #[derive(Debug, Args)]
@@ -39,6 +39,8 @@ pub struct ScoringsArgs {
 enum Command {
     /// Allow the budget once more. Rho adds up: two budgets of 0.0869 promise what one of 0.1738 does.
     Renew(RenewArgs),
+    /// Close the sets that were told of without noise: a trusted auditor may open their records again, in whatever sets.
+    BeginAnew(BeginAnewArgs),
 }
 
 /// `passive-party scorings renew`
@@ -61,10 +63,30 @@ struct RenewArgs {
     set: Option<String>,
 }
 
+/// `passive-party scorings begin-anew`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  passive-party scorings begin-anew --config passive-party.toml --reason \"cloison recommend on the records of the audit\"
+
+A trusted auditor is told exact errors, and two sets that differ in one record tell that record. So a set that overlaps another one is \
+refused until the owner begins anew: the auditor has then what both tell. Limits on sets and scorings begin anew too. In \
+noised mode the records stay refused. A service with a state_dir must be stopped; those that share [state] go on. Kept with its time and \
+reason.")]
+struct BeginAnewArgs {
+    /// The config file, which names the state directory.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Why; it is kept.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
 impl ScoringsArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let content = match (self.command, self.config) {
             (Some(Command::Renew(args)), _) => args.run()?,
+            (Some(Command::BeginAnew(args)), _) => args.run()?,
             (None, Some(config)) => {
                 let settings = read(&config)?;
                 let found = scorings(&settings.state_dir, &settings.audit).map_err(CliError::failed)?;
@@ -83,13 +105,30 @@ fn read(config: &std::path::Path) -> Result<Settings, CliError> {
     Settings::read(config).map(|(_, settings)| settings).map_err(|e| CliError::Input(e.to_string()))
 }
 
+/// Bad input, or a state directory that cannot be changed.
+fn refused(error: EvaluationError) -> CliError {
+    use EvaluationError as E;
+    match error {
+        E::NoSuchSet { .. } | E::NoReason | E::NothingToClose => CliError::Input(error.to_string()),
+        other => CliError::failed(other),
+    }
+}
+
+impl BeginAnewArgs {
+    fn run(self) -> Result<String, CliError> {
+        let settings = read(&self.config)?;
+        let begun = begin_anew(&settings.state_dir, &self.reason).map_err(refused)?;
+        let closed = begun.closed_sets;
+        Ok(format!(
+            "Begun anew and recorded: {closed} sets are closed, and their records may be opened again in trusted mode.\n"
+        ))
+    }
+}
+
 impl RenewArgs {
     fn run(self) -> Result<String, CliError> {
         let settings = read(&self.config)?;
-        let renewed = renew(&settings.state_dir, self.set.as_deref(), &self.reason).map_err(|e| match e {
-            EvaluationError::NoSuchSet { .. } | EvaluationError::NoReason => CliError::Input(e.to_string()),
-            other => CliError::failed(other),
-        })?;
+        let renewed = renew(&settings.state_dir, self.set.as_deref(), &self.reason).map_err(refused)?;
         let facts = scorings(&settings.state_dir, &settings.audit).map_err(CliError::failed)?;
         let of = |set: &str| renewed.set.as_ref().is_none_or(|s| s == set);
         let most = facts.sets.iter().filter(|s| of(&s.set)).map(|s| s.rho_total).fold(0.0, f64::max);
@@ -120,12 +159,14 @@ mod tests {
             "passive-party scorings --config p.toml --json",
             "passive-party scorings renew --config p.toml --reason yearly",
             "passive-party scorings renew --config p.toml --reason yearly --set 3fa9",
+            "passive-party scorings begin-anew --config p.toml --reason yearly",
         ] {
             assert!(reads(good), "{good}");
         }
         for bad in [
             "passive-party scorings",
             "passive-party scorings renew --config p.toml",
+            "passive-party scorings begin-anew --config p.toml",
             "passive-party scorings --config p.toml renew --reason yearly",
         ] {
             assert!(!reads(bad), "{bad}");

@@ -37,6 +37,8 @@ pub struct SetFacts {
     pub least_error: Option<f64>,
     /// How often it was renewed.
     pub renewals: u32,
+    /// The owner has closed it: its records may be opened in other sets by trusted auditors.
+    pub closed: bool,
 }
 
 /// All of it.
@@ -76,6 +78,7 @@ pub fn scorings(state_dir: impl Into<StateDir>, policy: &AuditPolicy) -> Result<
             rho_left: budget.left(),
             least_error: (!s.exact).then(|| least_error(budget.total().max(budget.spent()))),
             renewals: s.renewals,
+            closed: s.closed,
         }
     });
     Ok(ScoringFacts {
@@ -105,7 +108,7 @@ pub fn scoring_table(facts: &ScoringFacts) -> String {
     }
     for s in &facts.sets {
         let keeps = s.least_error.map_or_else(
-            || "nothing: it was told of without noise".to_owned(),
+            || if s.closed { "nothing: closed" } else { "nothing: it was told of without noise" }.to_owned(),
             |e| format!("{e:.3} of a feature's standard deviation"),
         );
         let _ = writeln!(
@@ -123,8 +126,12 @@ pub fn scoring_table(facts: &ScoringFacts) -> String {
         let _ = writeln!(out, "{} more sets may be opened.", facts.trusted_sets_left);
     }
     for r in &facts.renewals {
+        let (at, reason) = (utc(r.renewed_at_s), r.reason.escape_debug());
         let of = r.set.as_ref().map_or_else(|| "all sets".to_owned(), |s| format!("set {s:.16}"));
-        let _ = writeln!(out, "Renewed {} UTC, {of}: {}", utc(r.renewed_at_s), r.reason.escape_debug());
+        let _ = match r.closed_sets {
+            0 => writeln!(out, "Renewed {at} UTC, {of}: {reason}"),
+            closed => writeln!(out, "Begun anew {at} UTC, {closed} sets closed: {reason}"),
+        };
     }
     out
 }

@@ -35,4 +35,4 @@ pub use counting::Evaluations;
 pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};
 pub use opened::Evaluation;
 pub use opening::MIN_RECORDS;
-pub use record::{EvaluationError, Renewal, renew};
+pub use record::{EvaluationError, Renewal, begin_anew, renew};

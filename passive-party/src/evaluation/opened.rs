@@ -228,10 +228,15 @@ impl Evaluation {
                 if rho > 0.0 && rho <= left {
                     return Ok(());
                 }
-                Err(exhausted(format!("`rho` is {rho}, of these records {left:.6} is left")))
+                Err(exhausted(format!(
+                    "`rho` is {rho}, of these records {left:.6} is left; name a smaller rho, audit other records, or ask the \
+                     owner to renew (passive-party scorings renew)"
+                )))
             }
             AuditMode::Trusted if self.scorings_left() == 0 => {
-                Err(exhausted("no scoring of these records is left".into()))
+                let message = "no scoring of these records is left; audit other records, or ask the owner to renew (passive-party \
+                               scorings renew)";
+                Err(exhausted(message.into()))
             }
             AuditMode::Trusted => Ok(()),
         }

@@ -72,9 +72,23 @@ impl Evaluations {
         }
         if known.is_none() {
             let wanted: HashSet<&str> = sorted.iter().copied().collect();
-            if record.sets.iter().any(|s| s.ids.iter().any(|id| wanted.contains(id.as_str()))) {
-                let message = "the set overlaps another one that was scored before; score that very set again, or one that shares \
-                               no record with it";
+            let shares_records = |s: &ScoredSet| s.ids.iter().any(|id| wanted.contains(id.as_str()));
+            if !trusted && record.sets.iter().any(|s| s.closed && shares_records(s)) {
+                let message = "records of the set were scored without noise before, so that no budget protects them; audit \
+                               other records";
+                return self.refuse_opening(&mut kept, RefusalKind::FailedPrecondition, message);
+            }
+            if record.open_sets().any(shares_records) {
+                let message = match trusted {
+                    true => {
+                        "the set overlaps another one that was scored before; score that very set again, one that shares \
+                             no record with it, or ask the owner to begin anew (passive-party scorings begin-anew)"
+                    }
+                    false => {
+                        "the set overlaps another one that was scored before; score that very set again, or one that shares \
+                              no record with it"
+                    }
+                };
                 return self.refuse_opening(&mut kept, RefusalKind::FailedPrecondition, message);
             }
         }

@@ -33,6 +33,11 @@ pub enum EvaluationError {
         /// How many match.
         count: usize,
     },
+    /// Nothing to begin anew.
+    #[error(
+        "no set was told of without noise since the last time, so that there is nothing to close; in noised mode use `renew`"
+    )]
+    NothingToClose,
     /// Nothing to go by later.
     #[error("the reason is empty; say why the budget is renewed, it is kept with the renewal")]
     NoReason,
@@ -59,6 +64,13 @@ pub(super) struct ScoredSet {
     /// How often the owner has renewed it.
     #[serde(default)]
     pub(super) renewals: u32,
+    /// The owner has closed it: trusted auditors may open its records in other sets.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) closed: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn yes() -> bool {
@@ -76,6 +88,13 @@ pub struct Renewal {
     /// The one set it was for; absent if it was for all that were known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
+    /// Sets that were closed in place of a renewal; 0 for a renewal.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub closed_sets: usize,
+}
+
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -107,7 +126,7 @@ pub(super) fn set_name(sorted: &[&str]) -> String {
 impl ScoredSet {
     /// A set that nothing was told of.
     pub(super) fn new(set: String, ids: Vec<String>) -> Self {
-        Self { set, ids, scorings: 0, exact: false, rho_spent: 0.0, answers: 0, renewals: 0 }
+        Self { set, ids, scorings: 0, exact: false, rho_spent: 0.0, answers: 0, renewals: 0, closed: false }
     }
 
     /// Its budget of ρ: the policy's, once more for each renewal.
@@ -159,17 +178,23 @@ impl Record {
         Kept::of(file, file.read_newer(None)?.unwrap_or_default())
     }
 
+    /// Returns the sets that the owner has not closed.
+    pub(super) fn open_sets(&self) -> impl Iterator<Item = &ScoredSet> {
+        self.sets.iter().filter(|s| !s.closed)
+    }
+
     pub(super) fn find(&self, set: &str) -> Option<&ScoredSet> {
-        self.sets.iter().find(|s| s.set == set)
+        self.open_sets().find(|s| s.set == set)
     }
 
     pub(super) fn find_mut(&mut self, set: &str) -> Option<&mut ScoredSet> {
-        self.sets.iter_mut().find(|s| s.set == set)
+        self.sets.iter_mut().find(|s| s.set == set && !s.closed)
     }
 
     /// How often the owner has renewed what is counted over all sets.
     fn general(&self) -> u32 {
-        u32::try_from(self.renewals.iter().filter(|r| r.set.is_none()).count()).unwrap_or(u32::MAX - 1)
+        u32::try_from(self.renewals.iter().filter(|r| r.set.is_none() && r.closed_sets == 0).count())
+            .unwrap_or(u32::MAX - 1)
     }
 
     fn allowed(&self, limit: u32) -> u32 {
@@ -183,13 +208,13 @@ impl Record {
 
     /// How many more sets may be opened in trusted mode.
     pub(super) fn sets_left(&self, policy: &AuditPolicy) -> u32 {
-        let exact = self.sets.iter().filter(|s| s.exact).count();
+        let exact = self.open_sets().filter(|s| s.exact).count();
         self.allowed(policy.max_sets).saturating_sub(u32::try_from(exact).unwrap_or(u32::MAX))
     }
 
     /// How many more candidates of a set may be scored in trusted mode: by its own limit and that of all sets.
     pub(super) fn scorings_left(&self, set: &ScoredSet, policy: &AuditPolicy) -> u32 {
-        let all = self.sets.iter().fold(0u32, |sum, s| sum.saturating_add(s.scorings));
+        let all = self.open_sets().fold(0u32, |sum, s| sum.saturating_add(s.scorings));
         let of_all = self.allowed(policy.max_total_scorings).saturating_sub(all);
         of_all.min(set.max_scorings(policy).saturating_sub(set.scorings))
     }
@@ -204,7 +229,24 @@ impl Record {
 /// # Errors
 /// [`EvaluationError`], among them [`EvaluationError::InUse`] while a service runs on the directory.
 pub fn renew(state_dir: impl Into<StateDir>, set: Option<&str>, reason: &str) -> Result<Renewal, EvaluationError> {
-    let state_dir = &state_dir.into();
+    change(&state_dir.into(), reason, |record, reason| record.renew(set, reason))
+}
+
+/// Closes the sets that were told of without noise, so that a trusted auditor may open their records again, in whatever sets, with new
+/// limits. Recorded durably, with the time and the reason. In noised mode their records stay refused: no budget protects them any more.
+///
+/// # Errors
+/// As [`renew`]; [`EvaluationError::NothingToClose`].
+pub fn begin_anew(state_dir: impl Into<StateDir>, reason: &str) -> Result<Renewal, EvaluationError> {
+    change(&state_dir.into(), reason, Record::close_sets)
+}
+
+/// Has the owner change the record, while no service holds the directory.
+fn change(
+    state_dir: &StateDir,
+    reason: &str,
+    change: impl Fn(&mut Record, &str) -> Result<Renewal, EvaluationError>,
+) -> Result<Renewal, EvaluationError> {
     let reason = reason.trim();
     if reason.is_empty() {
         return Err(EvaluationError::NoReason);
@@ -222,7 +264,7 @@ pub fn renew(state_dir: impl Into<StateDir>, set: Option<&str>, reason: &str) ->
     let mut kept = Record::read(&file)?;
     loop {
         let mut record = kept.record.clone();
-        let renewal = record.renew(set, reason)?;
+        let renewal = change(&mut record, reason)?;
         if kept.replace(&file, record)? {
             drop(held);
             return Ok(renewal);
@@ -234,20 +276,36 @@ pub fn renew(state_dir: impl Into<StateDir>, set: Option<&str>, reason: &str) ->
 impl Record {
     fn renew(&mut self, set: Option<&str>, reason: &str) -> Result<Renewal, EvaluationError> {
         let record = self;
-        let mut renewed: Vec<&mut ScoredSet> =
-            record.sets.iter_mut().filter(|s| set.is_none_or(|prefix| s.set.starts_with(prefix))).collect();
+        let mut renewed: Vec<&mut ScoredSet> = record
+            .sets
+            .iter_mut()
+            .filter(|s| !s.closed && set.is_none_or(|prefix| s.set.starts_with(prefix)))
+            .collect();
         if let Some(prefix) = set
             && (renewed.len() != 1 || prefix.is_empty())
         {
             return Err(EvaluationError::NoSuchSet { prefix: prefix.to_owned(), count: renewed.len() });
         }
         renewed.iter_mut().for_each(|s| s.renewals = s.renewals.saturating_add(1).min(u32::MAX - 1));
-        let renewal = Renewal {
-            renewed_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
-            reason: reason.to_owned(),
-            set: set.and_then(|_| renewed.first().map(|s| s.set.clone())),
-        };
-        record.renewals.push(renewal.clone());
-        Ok(renewal)
+        let set = set.and_then(|_| renewed.first().map(|s| s.set.clone()));
+        Ok(record.noted(Renewal { renewed_at_s: seconds_now(), reason: reason.to_owned(), set, closed_sets: 0 }))
     }
+
+    fn close_sets(&mut self, reason: &str) -> Result<Renewal, EvaluationError> {
+        let exact = self.sets.iter_mut().filter(|s| s.exact && !s.closed);
+        let closed_sets = exact.map(|s| s.closed = true).count();
+        if closed_sets == 0 {
+            return Err(EvaluationError::NothingToClose);
+        }
+        Ok(self.noted(Renewal { renewed_at_s: seconds_now(), reason: reason.to_owned(), set: None, closed_sets }))
+    }
+
+    fn noted(&mut self, renewal: Renewal) -> Renewal {
+        self.renewals.push(renewal.clone());
+        renewal
+    }
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }

@@ -265,6 +265,40 @@ fn an_old_record_counts_as_exact_and_a_damaged_one_is_refused() {
     }
 }
 
+/// An owner who trusts an auditor lets it choose other sets of the same records; noise never protects these records again.
+#[test]
+fn a_trusted_auditor_begins_anew_where_the_owner_says_so() {
+    let (dir, table) = (tempfile::tempdir().unwrap(), table());
+    assert!(matches!(begin_anew(dir.path(), "nothing yet"), Err(EvaluationError::NothingToClose)));
+    let limited = AuditPolicy { max_sets: 1, ..policy(AuditMode::Trusted) };
+    let trusted = open(dir.path(), limited.clone());
+    trusted.start(&table, &ids(0, 200)).unwrap();
+    let halves = AuditPolicy { max_sets: 2, ..limited.clone() };
+    let refused = open(dir.path(), halves.clone()).start(&table, &ids(0, 100)).unwrap_err();
+    assert!(refused.message.contains("passive-party scorings begin-anew"), "{refused}");
+    drop(trusted);
+    let begun = begin_anew(dir.path(), "recommend on the records of the audit").unwrap();
+    assert_eq!((begun.closed_sets, begun.set), (1, None));
+    let anew = open(dir.path(), halves.clone());
+    for from in [0, 100] {
+        anew.start(&table, &ids(from, from + 100)).unwrap();
+    }
+    // The limit counts from here, and so does the rule on overlaps.
+    assert_eq!(anew.start(&table, &ids(200, 300)).unwrap_err().kind, RefusalKind::ResourceExhausted);
+    drop(anew);
+    let refused = open(dir.path(), AuditPolicy { max_sets: 9, ..halves }).start(&table, &ids(50, 150)).unwrap_err();
+    assert!(refused.message.contains("overlaps"), "{refused}");
+    begin_anew(dir.path(), "once more").unwrap();
+    for from in [0, 50] {
+        let refused = open(dir.path(), policy(AuditMode::Noised)).start(&table, &ids(from, from + 100)).unwrap_err();
+        assert!(refused.message.contains("without noise before"), "{refused}");
+    }
+    let facts = scorings(dir.path(), &limited).unwrap();
+    assert_eq!((facts.sets.len(), facts.trusted_sets_left), (3, 1));
+    let text = scoring_table(&facts);
+    assert!(text.contains("1 sets closed: recommend on") && text.contains("nothing: closed"), "{text}");
+}
+
 #[test]
 fn a_renewal_adds_a_budget_and_is_recorded() {
     let (dir, table) = (tempfile::tempdir().unwrap(), table());

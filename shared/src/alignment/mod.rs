@@ -22,7 +22,7 @@ use crate::types::{PartyName, RecordIds};
 pub use messages::LONGEST;
 pub use own::{OwnIds, OwnIdsError};
 pub use party::{Aligner, Frames, Out, Turn};
-pub use runs::{Ended, RunEntry, runs};
+pub use runs::{Ended, RunEntry, common_ids, runs};
 pub use wire::MAX_PIECE_BYTES;
 
 /// Which of the two parties.

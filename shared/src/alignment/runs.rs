@@ -1,12 +1,13 @@
 //! The record of a party's alignments on disk: with whom, on how many ids, and what came of each. It is what the limit on runs counts.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Common, Rules, Side, Sizes};
-use crate::clock::now;
+use crate::clock::{now, utc};
 use crate::files::write_atomic;
 use crate::hex;
 use crate::rpc::{Refusal, RefusalKind};
@@ -93,6 +94,24 @@ fn read(dir: &StateDir) -> Result<(Revision, Record), StateFileError> {
 /// [`StateFileError`].
 pub fn runs(state_dir: impl Into<StateDir>) -> Result<Vec<RunEntry>, StateFileError> {
     Ok(read(&dir(state_dir))?.1.runs)
+}
+
+/// Describes the newest complete alignment with each other party: how many of the ids were in common. Nothing is asked of anybody.
+#[must_use]
+pub fn common_ids(state_dir: impl Into<StateDir>) -> Vec<String> {
+    // A record that cannot be read is told of where it is used.
+    let runs = runs(state_dir).unwrap_or_default();
+    let mut newest = BTreeMap::new();
+    newest.extend(runs.iter().filter_map(|run| Some((run.peer.as_str(), (run, run.ended.as_ref()?)))));
+    let line = |(peer, (run, ended)): (&str, (&RunEntry, &Ended))| {
+        let (own, common, at) = (run.own, ended.common, utc(u64::try_from(ended.at).unwrap_or_default()));
+        let few = match 2 * common < own.min(run.theirs) {
+            true => "; compare the forms of the ids with the other party's `check`",
+            false => "",
+        };
+        format!("aligned with `{peer}` on {at} UTC: {common} of the {own} ids here are in common{few}")
+    };
+    newest.into_iter().map(line).collect()
 }
 
 impl Runs {
@@ -273,7 +292,13 @@ mod tests {
         let (ids, sizes) = (RecordIds::new(["a", "b"]).unwrap(), Sizes { own: 2, theirs: 2 });
         let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
         let (number, _) = runs_of.begin(&name("p"), sizes, &ids, &rules).unwrap();
+        assert!(common_ids(dir.path()).is_empty(), "nothing has come of it yet");
         runs_of.keep(number, &Common { ids, sizes }, &rules).unwrap();
+        let [line] = common_ids(dir.path()).try_into().unwrap();
+        assert!(
+            line.starts_with("aligned with `p` on ") && line.ends_with("2 of the 2 ids here are in common"),
+            "{line}"
+        );
         for path in ["alignments/1-p.ids", "out/common.ids"] {
             let path = dir.path().join(path);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\nb\n");

@@ -185,7 +185,10 @@ fn withdraw(state_dir: &StateDir, json: bool) -> Result<String, ImportError> {
 #[must_use]
 pub fn import_failure(error: ImportError) -> CliError {
     match error {
-        ImportError::File { .. } | ImportError::Network { .. } | ImportError::Classes { .. } => CliError::input(error),
+        ImportError::File { .. }
+        | ImportError::Network { .. }
+        | ImportError::Classes { .. }
+        | ImportError::NotAdmitted { .. } => CliError::input(error),
         other => CliError::failed(other),
     }
 }

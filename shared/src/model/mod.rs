@@ -46,7 +46,9 @@ pub use spec::{
     Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig, ModelSpec,
     SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
 };
-pub use staging::{ImportError, Imported, Importing, Staged, Staging, import_parameters, restage};
+pub use staging::{
+    ImportError, Imported, Importing, Staged, Staging, import_parameters, import_parameters_if, restage,
+};
 pub use store::{NotLinear, ShareStore, StoreError, StoredShare};
 pub use sum::Sum;
 pub use written::WrittenNetwork;

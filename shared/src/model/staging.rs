@@ -52,6 +52,14 @@ pub enum ImportError {
         /// The most that are taken.
         most: usize,
     },
+    /// Parameters that the party does not admit.
+    #[error("parameter file {}: {reason}", path.display())]
+    NotAdmitted {
+        /// The file.
+        path: PathBuf,
+        /// The reason, with what to do.
+        reason: String,
+    },
     /// Parameters that do not fit together.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -70,7 +78,11 @@ impl ImportError {
         match self {
             Self::Store(error) => error.away(),
             Self::State(error) => error.away(),
-            Self::File { .. } | Self::Network { .. } | Self::Classes { .. } | Self::Shape(_) => false,
+            Self::File { .. }
+            | Self::Network { .. }
+            | Self::Classes { .. }
+            | Self::NotAdmitted { .. }
+            | Self::Shape(_) => false,
         }
     }
 }
@@ -239,6 +251,17 @@ pub struct Importing<'a> {
 /// # Errors
 /// [`ImportError`] naming the file, the key, the row and the fix. Nothing is staged then; what was staged before stays.
 pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError> {
+    import_parameters_if(import, |_, _| Ok(()))
+}
+
+/// The same of parameters that `admit` takes: it is given them and the names of the classes before anything is stored.
+///
+/// # Errors
+/// As [`import_parameters`]; [`ImportError::NotAdmitted`] with the reason that `admit` gives.
+pub fn import_parameters_if(
+    import: Importing<'_>,
+    admit: impl FnOnce(&Parameters, &[String]) -> Result<(), String>,
+) -> Result<Imported, ImportError> {
     let Checked { parameters, class_names, reordered } = match import.path.extension() {
         Some(extension) if extension == network_file::EXTENSION => checked_network(import)?,
         _ => {
@@ -250,6 +273,8 @@ pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError>
         let (path, classes) = (import.path.to_owned(), class_names.len());
         return Err(ImportError::Classes { path, classes, most });
     }
+    admit(&parameters, &class_names)
+        .map_err(|reason| ImportError::NotAdmitted { path: import.path.to_owned(), reason })?;
     let store = ShareStore::open(import.state_dir)?;
     let (kind, width) = (parameters.spec.kind().to_owned(), parameters.spec.width());
     let digest = store.put(parameters, import.feature_names)?;

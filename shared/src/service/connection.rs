@@ -18,6 +18,7 @@ use tonic::transport::server::Connected;
 use super::deny::Link;
 use super::door::Place;
 use super::identity::PeerIdentity;
+use super::unread::Backlog;
 use crate::rpc::Refusal;
 
 /// The bytes a client of HTTP/2 begins with (RFC 9113, section 3.4). After them pings keep the connection honest.
@@ -37,11 +38,17 @@ pub struct PeerInfo {
     /// Its identity, or why it has none that is taken here.
     pub identity: Result<PeerIdentity, Refusal>,
     answered: Arc<AtomicBool>,
+    backlog: Backlog,
 }
 
 impl PeerInfo {
     pub(super) fn new(address: SocketAddr, identity: Result<PeerIdentity, Refusal>) -> Self {
-        Self { address, identity, answered: Arc::default() }
+        Self { address, identity, answered: Arc::default(), backlog: Backlog::default() }
+    }
+
+    /// Returns the answers that wait for this connection.
+    pub(super) fn backlog(&self) -> Backlog {
+        self.backlog.clone()
     }
 
     /// The stranger gets its one answer now. False if it has had it.
@@ -71,13 +78,15 @@ pub(super) struct Guarded<S> {
     stream: S,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     deadline: Deadline,
+    backlog: Backlog,
     /// The connection's entry among those of its peer's certificate.
     _link: Option<Link>,
 }
 
 impl<S> Guarded<S> {
     fn new(stream: S, cut: &CancellationToken, deadline: Deadline, link: Option<Link>) -> Self {
-        Self { stream, cut: Box::pin(cut.clone().cancelled_owned()), deadline, _link: link }
+        let cut = Box::pin(cut.clone().cancelled_owned());
+        Self { stream, cut, deadline, backlog: Backlog::default(), _link: link }
     }
 
     /// A connection to a peer, which ends when its certificate is denied.
@@ -89,6 +98,9 @@ impl<S> Guarded<S> {
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.cut.as_mut().poll(cx).is_ready() {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was told to go"));
+        }
+        if self.backlog.stalled() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads none of its answers"));
         }
         let sleep = match &mut self.deadline {
             Deadline::None | Deadline::Preface(_, 0) => return Ok(()),
@@ -168,7 +180,9 @@ impl TlsConnection {
     pub(super) fn known(stream: TlsStream<TcpStream>, peer: PeerInfo, link: Link, place: Place) -> Self {
         let deadline = Deadline::Preface(Box::pin(tokio::time::sleep(PREFACE_TIMEOUT)), PREFACE_BYTES);
         let cut = link.cut().clone();
-        Self { stream: Guarded::new(stream, &cut, deadline, Some(link)), peer, _place: place }
+        let mut stream = Guarded::new(stream, &cut, deadline, Some(link));
+        stream.backlog = peer.backlog();
+        Self { stream, peer, _place: place }
     }
 
     /// A connection of somebody who has not; it was accepted at `since`.

@@ -18,8 +18,10 @@ use tower::{Layer, Service};
 
 use super::authorize::{Upload, upload};
 use super::budget::{Budget, Charge};
+use super::connection::PeerInfo;
 use super::identity::PeerIdentity;
 use super::limits::Limits;
+use super::unread::Unread;
 
 /// Length of the header of a gRPC message: a flag and the length.
 const HEADER: usize = 5;
@@ -28,12 +30,14 @@ const HEADER: usize = 5;
 #[derive(Debug, Clone)]
 pub(super) struct Intake {
     budget: Arc<Budget>,
+    answers: Arc<Budget>,
     patience: Duration,
 }
 
 impl Intake {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { budget: Budget::new(limits.request_bytes()), patience: limits.upload_timeout() }
+        let (budget, answers) = (Budget::new(limits.request_bytes()), Budget::new(limits.answer_bytes()));
+        Self { budget, answers, patience: limits.upload_timeout() }
     }
 }
 
@@ -66,14 +70,17 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Some(caller) = request.extensions().get::<PeerIdentity>() else {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let Some(caller) = request.extensions().get::<PeerIdentity>().cloned() else {
             // Only a fault of the wiring leads here.
             let refused = Status::unauthenticated("the caller is not known");
             return Box::pin(std::future::ready(Ok(refused.into_http())));
         };
         let upload = upload(request.uri().path());
-        let charge = Arc::new(self.intake.budget.open(caller));
+        let charge = Arc::new(self.intake.budget.open(&caller));
+        let unread = Unread::new(self.intake.answers.clone(), caller);
+        let connection = request.extensions().get::<PeerInfo>().map(PeerInfo::backlog).unwrap_or_default();
+        request.extensions_mut().insert(unread.clone());
         // The one message of a call is held until the call is answered, those of a stream until they are handed on.
         let held = upload.single.then(|| charge.clone());
         let patience = self.intake.patience;
@@ -81,7 +88,7 @@ where
         Box::pin(async move {
             let answer = answered.await;
             drop(held);
-            answer
+            answer.map(|answer| unread.watch(answer, connection))
         })
     }
 }

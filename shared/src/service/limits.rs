@@ -38,7 +38,8 @@ pub struct Limits {
     /// Calls of one connection under way at once. Default 128.
     pub max_streams_per_connection: u32,
     /// Bytes of requests that have come in part and are not yet decoded, of all callers, in MiB. One caller may hold a quarter
-    /// of it. At least 64, so that a caller can send one message of 16 MiB. Default 256.
+    /// of it. At least 64, so that a caller can send one message of 16 MiB. Twice as many bytes of answers may wait to be read,
+    /// a quarter of them by one caller. Default 256.
     pub max_request_mib: usize,
     /// How long a message may take from its first byte to its last, and a call with a single message from its start, in
     /// seconds. Default 30.
@@ -112,6 +113,11 @@ impl Limits {
     /// Bytes of the global budget of requests.
     pub(super) fn request_bytes(&self) -> usize {
         self.max_request_mib.saturating_mul(1 << 20)
+    }
+
+    /// Bytes of the global budget of answers that wait to be read.
+    pub(super) fn answer_bytes(&self) -> usize {
+        self.request_bytes().saturating_mul(2)
     }
 
     /// How long a message may take to come.

@@ -1,6 +1,6 @@
 //! Transport: mutual TLS on every link, the caller's identity from its certificate, one table of RPC × role, and the helpers
 //! that serve and connect. What anybody may hold of a service is bounded here too: connections (`door`), time (`connection`)
-//! and bytes (`intake`).
+//! and bytes, of what callers send (`intake`) and of what they do not read (`unread`).
 //!
 //! There is no plaintext mode: a service without a certificate does not start.
 
@@ -23,6 +23,7 @@ mod reload;
 mod sealed;
 mod serve;
 mod tls;
+mod unread;
 
 pub use again::{MOST_CALLS, pause, twice, unanswered, until_answered};
 pub use authorize::{ACCESS_TABLE, Authorize, allowed_roles, caller};
@@ -39,3 +40,4 @@ pub use own_task::{off_thread, own_task};
 pub use sealed::{Duplex, End, Sealed, seal};
 pub use serve::{ServeError, check_health, serve, serve_with_health, shutdown_signal, until_stopped};
 pub use tls::{Credentials, TlsError, TlsFiles, TlsPem};
+pub use unread::{Unread, UnreadAnswer};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::journal::Proposal;
+use super::journal::{Proposal, Terms};
 use super::messages::Step;
 use crate::model::contract::Start;
 use crate::rpc::Refusal;
@@ -14,11 +14,11 @@ use crate::types::ModelVersion;
 ///
 /// Methods may wait for the disk; they are called on threads that may.
 pub trait TrainingGate: Send + Sync {
-    /// Whether the party takes part at all. Nothing was looked up and nothing is written yet.
+    /// Whether the party takes part at all. No record was named yet, so that nothing is held for whoever is refused.
     ///
     /// # Errors
     /// [`Refusal`] that names the rule.
-    fn propose(&self, proposal: &Proposal) -> Result<(), Refusal>;
+    fn propose(&self, terms: &Terms<'_>) -> Result<(), Refusal>;
 
     /// What the party draws first parameters from; `None`: from the seed of the training, which every party knows.
     ///
@@ -64,10 +64,9 @@ pub(super) struct Admitted {
 }
 
 impl Admitted {
-    /// Asks the gate.
-    pub(super) fn ask(gate: Arc<dyn TrainingGate>, proposal: Proposal) -> Result<Self, Refusal> {
-        gate.propose(&proposal)?;
-        Ok(Self { gate, proposal: Arc::new(proposal), number: None, steps: 0 })
+    /// The training whose terms the gate has let in.
+    pub(super) fn new(gate: Arc<dyn TrainingGate>, proposal: Proposal) -> Self {
+        Self { gate, proposal: Arc::new(proposal), number: None, steps: 0 }
     }
 
     /// What first parameters are drawn from, if not from the seed.

@@ -56,6 +56,28 @@ pub struct Proposal {
     pub ids: RecordIds,
 }
 
+/// The terms of a training: a proposal before its records are named.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// The active party that asks.
+    pub active_party: &'a PartyName,
+    /// The configuration.
+    pub config: &'a TrainingConfig,
+    /// The classes.
+    pub class_names: &'a [String],
+    /// The number of records, those of the validation among them.
+    pub records: usize,
+}
+
+impl Proposal {
+    /// Returns the terms, which do not depend on which records they are.
+    #[must_use]
+    pub fn terms(&self) -> Terms<'_> {
+        let Self { active_party, config, class_names, ids } = self;
+        Terms { active_party, config, class_names, records: ids.len() }
+    }
+}
+
 /// A training as the journal knows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Training {

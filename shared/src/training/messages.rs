@@ -49,6 +49,8 @@ pub enum Reply {
     Start(Start),
     /// From the active party alone: chunks, until all records of the start have come.
     Labelled(Labelled),
+    /// From a passive party alone, first: it takes part, whatever the records are.
+    Consent,
     /// The party is ready for steps.
     Ready(Ready),
     /// The answer to a step.

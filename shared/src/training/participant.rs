@@ -15,7 +15,7 @@ use crate::types::{ModelVersion, RecordIds, ShapeError};
 
 use super::blocks::Elsewhere;
 use super::gate::{Admitted, TrainingGate};
-use super::journal::Proposal;
+use super::journal::{Proposal, Terms};
 use super::messages::{BatchShares, Begin, Command, Progress, Published, Ready, Reply, Step, Stored};
 use super::source::{RecordSource, TrainingRecords};
 use super::wire::{CommandStream, Conversation, ReplySender};
@@ -89,25 +89,34 @@ impl Participant<'_> {
             let reason = "0 to the active party, 1 to 10 million to a passive party";
             return Err(WireError::Range { field: "record_count", reason }.into());
         }
-        let ids = match self.known_records.take() {
-            Some(ids) => ids,
-            None => receive_records(&mut talk, begin.record_count).await?,
-        };
         let Begin { config, class_names, record_count, active_party } = begin;
         let (classes, active) = (class_names.len(), record_count == 0);
-        let mut admitted = match (self.gate.take(), active_party) {
+        let gate = match (self.gate.take(), active_party) {
             (Some(gate), Some(active_party)) => {
-                let proposal = Proposal { active_party, config: config.clone(), class_names, ids: ids.clone() };
-                Some(Admitted::ask(gate, proposal)?)
+                let records = record_count as usize;
+                let (asks, config, class_names) = (&active_party, &config, &*class_names);
+                gate.propose(&Terms { active_party: asks, config, class_names, records })?;
+                Some((gate, active_party))
             }
             (Some(_), None) => return Err(Refusal::invalid("`active_party`: missing")),
             (None, _) => None,
         };
-        // A model that cannot be trained here is refused before any record is looked up.
+        // A model that cannot be trained here is refused before any record is named or looked up.
         config.values().model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX))?;
         if let Some(privacy) = &self.privacy {
             privacy.check(&config)?;
         }
+        let ids = match self.known_records.take() {
+            Some(ids) => ids,
+            None => {
+                talk.reply(Reply::Consent).await?;
+                receive_records(&mut talk, record_count).await?
+            }
+        };
+        let mut admitted = gate.map(|(gate, active_party)| {
+            let proposal = Proposal { active_party, config: config.clone(), class_names, ids: ids.clone() };
+            Admitted::new(gate, proposal)
+        });
         let records = match self.source.open(&ids).await {
             Ok(records) => records,
             Err(refusal) => {

@@ -149,6 +149,7 @@ impl From<Reply> for pb::TrainingReply {
             Reply::Labelled(Labelled { ids, labels }) => {
                 Wire::Labelled(pb::LabelledRecords { ids: Some(ids.into()), labels })
             }
+            Reply::Consent => Wire::Consent(pb::TrainingConsent {}),
             Reply::Ready(Ready { features, sub_model }) => {
                 Wire::Ready(pb::TrainingReady { features, sub_model: sub_model.as_ref().map(Into::into) })
             }
