@@ -1,15 +1,18 @@
-//! This party's own part of the logits, as attacks take it: W_act y + b.
+//! The active party's own part of the logits, in the form that attacks take: W_act y + b.
 //!
-//! Attacks work on features y and a linear map of them. A sub-model that is not linear is brought into that form: below its features
-//! stand its own outputs z_act (w × n). Under the combiner `sum` these are its part of the logits, and W_act = [0 | I], b = 0 take them.
-//! Under `concat` no part of the logits is its own: W_act = 0, b = 0, and the outputs stand there as what the adversary knows.
+//! Attacks work on features y and a linear map of them. A nonlinear sub-model is brought into that
+//! form: its own outputs z_act (w × n) stand below its features. Under the combiner `sum` these are
+//! its part of the logits, and W_act = [0 | I], b = 0 select them. Under `concat` this party has no
+//! part of the logits: W_act = 0, b = 0, and the outputs are there as something that the adversary
+//! knows.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::model::{Combiner, StoredShare};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::FeatureBlock;
 
-/// W_act (k × d', d' rows of [`features`]) and b (k) in a model of `classes` classes k.
+/// Returns W_act (k × d', for the d' rows of [`features`]) and b (k) for a model of k = `classes`
+/// classes.
 ///
 /// # Errors
 /// INTERNAL for a share without a bias, which is a passive party's.
@@ -30,7 +33,8 @@ pub(crate) fn map(
     Ok((linear.weights().clone(), bias))
 }
 
-/// The features (d × n), of a sub-model that is not linear with its outputs below them (d + w × n).
+/// Returns the features (d × n). Those of a nonlinear sub-model have its outputs below them (d + w
+/// × n).
 ///
 /// # Errors
 /// INTERNAL if the sub-model does not take the features.
@@ -53,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// What attacks make of both is the sub-model's output, and its features stay where they were.
+    /// Attacks compute the sub-model's output from both, and its features stay in their rows.
     #[test]
     fn map_and_features_give_the_outputs_of_every_kind() {
         for kind in kinds::names() {

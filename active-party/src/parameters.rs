@@ -1,4 +1,5 @@
-//! The passive parameters as their owners release them: as an adversary takes them, and as what it is told makes of them.
+//! The passive parameters that their owners release: as an adversary takes them, and with disclosed
+//! transforms inverted.
 
 use std::sync::Arc;
 
@@ -13,22 +14,23 @@ use crate::own_part;
 use crate::passive_party::{Part, PassiveParty};
 use crate::scoring::{ModelDescription, Scorer};
 
-/// What the active party knows of the model.
+/// The active party's knowledge of the model.
 pub(crate) struct Known {
-    /// With the parameters as released; a black box if one party releases none.
+    /// The model with the parameters as released; a black box if one party releases none.
     pub(crate) released: Arc<KnownModel>,
-    /// The model for an adversary that has the logit shares of the colluders, if there are any: the parameters as the others release
-    /// them, a black box if one of these releases none. The colluders' columns are 0, and stand for nothing.
+    /// The model for an adversary that has the logit shares of the colluders, if there are any: the
+    /// parameters as the other parties release them, a black box if one of these releases none. The
+    /// colluders' columns are 0 and have no meaning.
     pub(crate) lent: Option<Arc<KnownModel>>,
-    /// With what was told of their transforms turned back, if that is possible and there is any.
+    /// The model with the disclosed transforms inverted, if there are any and all can be inverted.
     pub(crate) undone: Option<Undone>,
 }
 
-/// A model whose transforms were turned back.
+/// A model whose transforms were inverted.
 #[derive(Clone)]
 pub(crate) struct Undone {
     pub(crate) model: Arc<KnownModel>,
-    /// What was told, party by party.
+    /// The disclosed transforms, party by party.
     pub(crate) told: String,
 }
 
@@ -36,7 +38,8 @@ impl Known {
     /// Asks every passive party of the model for the parameters it releases.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party that is down or answers with nonsense. A refusal to release is no error.
+    /// [`Refusal`] that names the party which is down or sends a malformed answer. A refusal to
+    /// release is not an error.
     pub(crate) async fn ask(
         scorer: &Scorer,
         passive: &[PassiveParty],
@@ -49,7 +52,7 @@ impl Known {
         let (w_act, bias) = own_part::map(&share, model.combiner(), model.class_names.len())?;
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
-        // Without the top model embeddings say nothing of the scores.
+        // Without the top model, embeddings say nothing about the scores.
         let without_top = model.combiner() == Combiner::Concat && !model.top_shown;
         let mut specs = model.spec.iter().flat_map(|spec| spec.passive());
         for (name, features) in &model.passive_parties {
@@ -58,7 +61,7 @@ impl Known {
                 Some(party) if !without_top => party.release_parameters(&model.version, *features, k, spec).await?,
                 _ => None,
             };
-            // Without one of them it is a black box, whatever the others release.
+            // If one party releases none, the model is a black box, whatever the others release.
             let hidden = part.is_none();
             parts.push((name, *features, part));
             if hidden && colluders.is_empty() {
@@ -101,8 +104,8 @@ impl Known {
     }
 }
 
-/// The model with the parameters that the parties release, each with its number of features; the terms of the colluders are known,
-/// and neither their weights nor what they say of the bias counts.
+/// Builds the model from the parameters that the parties release, each with its number of features.
+/// The terms of the colluders are known, so neither their weights nor their bias shifts count.
 fn joined(
     w_act: &DMatrix<f64>,
     bias: &DVector<f64>,
@@ -121,14 +124,16 @@ fn joined(
                 }
                 weights.push(part.weights.clone());
             }
-            // What is left of a sum when colluders' shares are taken out is solved for linear parts alone.
+            // Once the colluders' shares are subtracted, the rest of the sum is solved for linear
+            // parts only.
             Some(Part::Model(_)) | None => return KnownModel::black_box(w_act.clone(), bias.clone(), target),
         }
     }
     KnownModel::white_box(w_act.clone(), shifted, side_by_side(w_act.nrows(), weights.iter()))
 }
 
-/// The sub-models of all parties, with the bias that their weights are read with, if all are shown and one of them is not linear.
+/// Returns the sub-models of all parties, with the bias for their weights; `None` unless all are
+/// shown and one of them is nonlinear.
 #[allow(clippy::type_complexity, reason = "a bias and the models it goes with")]
 fn networks(
     parts: &[(&String, usize, Option<Part>)],
@@ -155,7 +160,8 @@ fn networks(
     Ok(Some((bias, models)))
 }
 
-/// The model with all transforms turned back; `None` if one is not told well enough, or if there are none.
+/// Returns the model with all transforms inverted; `None` if one of them cannot be, or if there are
+/// none.
 fn turned_back(
     w_act: &DMatrix<f64>,
     bias: &DVector<f64>,
@@ -183,8 +189,8 @@ fn side_by_side<'a>(k: usize, blocks: impl Iterator<Item = &'a DMatrix<f64>>) ->
 mod tests {
     use super::*;
 
-    /// A colluder's own logit share is in the sum, made of its true features under its true weights: what it says of its released
-    /// weights, a shift of the bias among it, must not count as well.
+    /// A colluder's logit share in the sum comes from its true features and its true weights. Its
+    /// released weights and their bias shift must not count as well.
     #[test]
     fn what_a_colluder_releases_does_not_count_beside_its_share() {
         let released = |weight: f64, shift: f64| ReleasedParameters {

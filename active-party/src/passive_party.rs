@@ -1,4 +1,4 @@
-//! A passive party as the active party calls it, in domain types.
+//! The active party's client of a passive party, in domain types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::transform::{Released, ReleasedParameters};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
-/// What a passive party shows of its sub-model, as an adversary takes it.
+/// The sub-model that a passive party shows, as an adversary takes it.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
-    /// Weights of a linear sub-model.
+    /// The weights of a linear sub-model.
     Linear(ReleasedParameters),
-    /// A sub-model that is not linear.
+    /// A nonlinear sub-model.
     Model(Arc<dyn SubModel>),
 }
 
-/// A passive party.
+/// A client of a passive party.
 #[derive(Debug, Clone)]
 pub(crate) struct PassiveParty {
     peer: Peer,
@@ -33,7 +33,7 @@ pub(crate) struct PassiveParty {
 }
 
 impl PassiveParty {
-    /// The party at its address. Connects on first use.
+    /// Creates a client of the party at its address. It connects on first use.
     ///
     /// # Errors
     /// [`TlsError`] if the address is malformed.
@@ -42,16 +42,17 @@ impl PassiveParty {
         Ok(Self { peer, client: client.max_decoding_message_size(MAX_MESSAGE_BYTES), timeout })
     }
 
-    /// Its name.
+    /// Returns the party's name.
     pub(crate) fn name(&self) -> &str {
         self.peer.name.as_str()
     }
 
-    /// What it releases of a version, of `features` features and `k` classes, or of the sub-model `spec` where that is not linear; `None`
-    /// if its policy grants nothing.
+    /// Asks for the party's release of a version: weights of `features` features and `k` classes,
+    /// or the sub-model `spec` if that is nonlinear. Returns `None` if the party's policy grants
+    /// nothing.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party if it is down or answers with nonsense.
+    /// [`Refusal`] that names the party if it is down or sends a malformed answer.
     pub(crate) async fn release_parameters(
         &self,
         version: &ModelVersion,
@@ -69,10 +70,12 @@ impl PassiveParty {
         part.map(Some).map_err(|e| self.nonsense(&e))
     }
 
-    /// The logit shares that it lends, k × n; or its own words, if it lends this party none.
+    /// Asks for the logit shares that the party lends, k × n. Returns the party's own words if it
+    /// lends this party none.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party if it is down, does not hold a record, or answers with nonsense.
+    /// [`Refusal`] that names the party if it is down, does not hold a record, or sends a malformed
+    /// answer.
     pub(crate) async fn lend_shares(
         &self,
         version: &ModelVersion,
@@ -96,7 +99,7 @@ impl PassiveParty {
         Ok(Ok(DMatrix::from_vec(k, ids.len(), values)))
     }
 
-    /// What a call gives; or the party's own words, if it does not permit the call.
+    /// Returns the answer to a call, or the party's own words if it does not permit the call.
     async fn granted<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,

@@ -1,4 +1,4 @@
-//! The gRPC face of the active party.
+//! The gRPC service of the active party.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,13 +42,13 @@ use crate::publish::publish;
 use crate::reconstruct::{Asked, Reconstructor, ReconstructorError};
 use crate::scoring::{ModelDescription, Scorer, ended_early};
 
-/// How long the next ids of an alignment may take to come.
+/// The longest time to wait for the next ids of an alignment.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a second training or publication is told.
+/// The message to a second training or publication.
 const BUSY: &str = "another training or publication is under way; try again when it has ended";
 
-/// Why the active party cannot start, or stopped.
+/// Errors from starting or running the active party.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The state directory.
@@ -57,10 +57,10 @@ pub enum RunError {
     /// The folder of the state.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The rules of other processes.
+    /// The rules that other processes serve under.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The features.
+    /// The store of the features.
     #[error("[data]: {0}")]
     Features(#[from] FeatureError),
     /// An address or a certificate.
@@ -69,7 +69,7 @@ pub enum RunError {
     /// The record of alignments.
     #[error("the record of alignments: {0}")]
     Alignments(StateFileError),
-    /// The sets of records whose accuracy was told.
+    /// The sets of records whose accuracy was reported.
     #[error("the sets of earlier audits: {0}")]
     Audits(StateFileError),
     /// A passive party's address.
@@ -78,7 +78,7 @@ pub enum RunError {
     /// The address for metrics.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// The transport.
+    /// The transport of gRPC.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
@@ -100,7 +100,7 @@ struct Service {
 /// Serves on a bound listener until `shutdown` completes.
 ///
 /// # Errors
-/// [`RunError`] naming what is wrong with the state directory, an address or the transport.
+/// [`RunError`] that names what is wrong with the state directory, an address or the transport.
 pub async fn run(
     settings: Settings,
     listener: TcpListener,
@@ -219,7 +219,7 @@ impl ActiveParty for Service {
                 () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
                 () = events.closed() => Err(Refusal::unavailable("nobody waits for the training any more")),
             };
-            // Before the last word goes out: who has heard it may ask for the next training at once.
+            // Before the last event goes out: its receiver may ask for the next training at once.
             drop(busy);
             let last = match ended {
                 Ok(published) => Ok(pb::TrainJobEvent {
@@ -315,7 +315,8 @@ impl ActiveParty for Service {
     }
 }
 
-/// One alignment: reads whom to align with and which ids, then tells how far it is and what came of it.
+/// Runs one alignment: reads the passive party's name and the ids, then reports progress and the
+/// result.
 async fn align(
     alignments: &Alignments,
     messages: &mut Streaming<pb::AlignJobRequest>,
@@ -345,7 +346,8 @@ async fn align(
     let ids = list.finish().await?;
     let event = |event| Ok(pb::AlignJobEvent { event: Some(event) });
     let mut tell = |progress: Progress| {
-        // A client too slow to read the progress misses some of it; the alignment does not wait for it.
+        // A client too slow to read the progress misses some of it; the alignment does not wait for
+        // it.
         let _ = events.try_send(event(align_job_event::Event::Progress(progress.into())));
     };
     let completed = alignments.run(&passive, &ids, &mut tell).await?;
@@ -359,8 +361,8 @@ async fn align(
     events.send(event(done)).await.map_err(gone)
 }
 
-/// One training: opens the coordinator's stream, sends the records and labels, then answers as any party does. Gives what
-/// was published.
+/// Runs one training: opens the coordinator's stream, sends the records and labels, then answers as
+/// any party does. Returns the published model.
 async fn train(
     scorer: &Scorer,
     config: &TrainingConfig,
@@ -379,7 +381,7 @@ async fn train(
             let to = (from + LIST_CHUNK_RECORDS).min(ids.len());
             let chunk = Labelled { ids: ids.slice(from, to), labels: labels[from..to].to_vec() };
             if replies.send(Ok(Reply::Labelled(chunk).into())).await.is_err() {
-                // The coordinator has ended the stream; the participant reads why.
+                // The coordinator has ended the stream; the participant reads the reason.
                 return;
             }
         }
@@ -396,7 +398,8 @@ async fn train(
     };
     let tell = |event| {
         if let TrainingEvent::Progress(progress) = event {
-            // A client too slow to read the progress misses some of it; training does not wait for it.
+            // A client too slow to read the progress misses some of it; training does not wait for
+            // it.
             let event = train_job_event::Event::Progress(progress.into());
             let _ = events.try_send(Ok(pb::TrainJobEvent { event: Some(event) }));
         }
@@ -407,7 +410,8 @@ async fn train(
     Ok(outcome.published)
 }
 
-/// The records of a training: a block in memory, or a batch at a time. Labels were read before, and so every record is held.
+/// The records of a training: a block in memory, or a batch at a time. The labels were read before,
+/// so every record is held.
 impl RecordSource for Scorer {
     fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords> {
         Box::pin(async move {

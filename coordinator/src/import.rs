@@ -1,8 +1,9 @@
-//! Publishes parameters that the parties' operators have imported: no record, no step, no gradient.
+//! Publication of parameters that the parties' operators have imported, without any training.
 //!
-//! The active party opens a stream and says what it has staged. Phase one: every passive party says what its operator has staged
-//! for that active party. Phase two: the active party, then the passive parties, bind their shares to the version; then the
-//! coordinator switches, as after a training.
+//! The active party opens a stream and says what it has staged. Phase one: every passive party says
+//! what its operator has staged for that active party. Phase two: the active party, then the
+//! passive parties, bind their shares to the version; then the coordinator switches, as after a
+//! training.
 
 mod client;
 mod top;
@@ -33,22 +34,23 @@ use crate::training::{TrainingDriver, check_live, top_inputs};
 /// The most training ids of an imported model.
 const MAX_RECORDS: u32 = 10_000_000;
 
-/// The widest embedding that an imported model may have: those of a chunk of a stream fit a message.
+/// The widest embedding of an imported model: the embeddings of a chunk of a stream must fit a
+/// message.
 const MAX_EMBEDDING: u32 = 2047;
 const _: () = assert!(8 * MAX_EMBEDDING as usize * STREAM_CHUNK_RECORDS + 4096 <= MAX_MESSAGE_BYTES);
 
-/// What publishing imported parameters needs of the coordinator.
+/// The driver that publishes imported parameters.
 #[derive(Debug)]
 pub struct ImportDriver {
-    /// Where models are published, one at a time, and the passive parties.
+    /// The training driver, which has the catalogue of models and the passive parties.
     pub training: Arc<TrainingDriver>,
-    /// What the operator allows.
+    /// The operator's policy on publishing.
     pub policy: PublishingPolicy,
     /// The policy of the live service, which must be able to serve the model.
     pub live: Policy,
 }
 
-/// What the active party opened the publication with.
+/// The message with which the active party opened the publication.
 struct Job {
     class_names: Vec<String>,
     features: u32,
@@ -57,7 +59,7 @@ struct Job {
     training_ids: RecordIds,
 }
 
-/// What a passive party has staged.
+/// The part that a passive party has staged.
 struct Described {
     entry: PartyEntry,
     sub_model: Option<SubModelSpec>,
@@ -67,7 +69,8 @@ impl ImportDriver {
     /// Publishes what the parties have staged, for the active party behind the two streams.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party that has staged nothing that fits, went away, or refused. The model in service stays in service.
+    /// [`Refusal`] naming the party that has staged nothing that fits, went away, or refused. The
+    /// model in service stays in service.
     pub async fn run(
         &self,
         caller: &PeerIdentity,
@@ -89,7 +92,8 @@ impl ImportDriver {
         let mut turn = driver.catalogue.turn().await?;
         driver.check_caller(caller.name(), "publish another")?;
         let mut active = Active::new(caller.words(), replies, commands, timeout);
-        // Each message has its time, and so have all of them together: a trickle must not keep others from training.
+        // Each message has a deadline, and so have all of them together: a trickle must not keep
+        // others from training.
         let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
             let message = format!("the training ids did not arrive in {} s", 10 * timeout.as_secs());
             Refusal::new(RefusalKind::DeadlineExceeded, message)
@@ -107,7 +111,8 @@ impl ImportDriver {
         let entries = manifest.passive_parties.clone();
         let confirmed = async {
             let binding = |digest: &str| Binding { version: version.clone(), digest: digest.to_owned() };
-            // Before the passive parties: if it cannot, their operators' consent is not used up.
+            // Before the passive parties: if the claim fails, their operators' consent is not used
+            // up.
             if let Some(top) = &top {
                 top.claim(&version).await?;
             }
@@ -122,10 +127,10 @@ impl ImportDriver {
         if let Some(top) = top {
             top.done().await;
         }
-        // Before the last word goes out: who has heard it may publish or train again at once.
+        // Before the last message: whoever has it may publish or train again at once.
         turn.end().await;
         let published = published(&version, None, job.training_ids.len());
-        // The model is in service, whether or not the active party is still there to hear it.
+        // The model is in service even if the active party is no longer there to hear it.
         if let Err(refusal) = active.send(PublishCommand::Published(published)).await {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
         }
@@ -134,8 +139,9 @@ impl ImportDriver {
 }
 
 impl ImportDriver {
-    /// The manifest of what is staged, checked as a model that the live service can serve. With a top model staged here outputs are
-    /// embeddings for it; without one they are added.
+    /// Builds the manifest of the staged parts, and checks it as a model that the live service can
+    /// serve. With a top model staged here outputs are embeddings for it; without one they are
+    /// added.
     fn manifest(
         &self,
         caller: &PeerIdentity,
@@ -173,7 +179,7 @@ impl ImportDriver {
     }
 }
 
-/// Staged parts that make no model.
+/// Returns the refusal of staged parts that make no model.
 fn not_together(error: &SpecError) -> Refusal {
     let mend = match error {
         SpecError::SumWidth { .. } => {
@@ -185,7 +191,7 @@ fn not_together(error: &SpecError) -> Refusal {
     Refusal::precondition(format!("what the parties have staged makes no model: {error}{mend}"))
 }
 
-/// What a passive party has staged for the caller, as the manifest has it.
+/// Asks a passive party what it has staged for the caller; returns it as the manifest has it.
 async fn describe(
     party: &PassiveParty,
     caller: &PeerIdentity,

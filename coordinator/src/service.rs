@@ -1,4 +1,4 @@
-//! The gRPC face of the coordinator.
+//! The gRPC service of the coordinator.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -41,50 +41,50 @@ use crate::training::TrainingDriver;
 use crate::window::answers;
 use crate::wire::{bytes_of, described};
 
-/// Why the coordinator cannot start, or stopped.
+/// Errors from starting or running the coordinator.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The state directory.
+    /// An error of the registry in the state directory.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Another coordinator has it.
+    /// Another coordinator uses the state directory.
     #[error(
         "state_dir {} is in use by another coordinator; coordinators that share a ledger have a state_dir each", .0.display()
     )]
     InUse(PathBuf),
-    /// The lock.
+    /// The state directory cannot be locked.
     #[error("cannot lock {}: {source}", path.display())]
     Lock {
-        /// The file.
+        /// The path of the lock.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// An address or a certificate.
+    /// An address or a certificate is not valid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The configured defense.
+    /// The configured defense is not valid.
     #[error(transparent)]
     Defense(#[from] DefenseError),
-    /// A policy that tells more bits than the config allows, for the model in service.
+    /// The policy tells more bits than the config allows, for the model in service.
     #[error("{0}")]
     Bits(String),
-    /// The query ledger.
+    /// An error of the query ledger.
     #[error("ledger: {0}")]
     Ledger(#[from] LedgerError),
-    /// The sets of records that audits were summarised over.
+    /// An error of the sets of records that audits were summarised over.
     #[error("the sets of earlier audits: {0}")]
     Audits(SessionsError),
-    /// The models that several coordinators have in common.
+    /// An error of the models that several coordinators have in common.
     #[error("models of the coordinators that share the ledger: {0}")]
     Catalogue(#[from] CatalogueError),
-    /// The secret that noise is keyed by.
+    /// An error of the secret that noise is keyed by.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The address for metrics.
+    /// The endpoint for metrics cannot be opened.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// The transport.
+    /// An error of the transport.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
@@ -112,7 +112,7 @@ pub async fn run(
     let traced = settings.monitoring.traces.as_ref();
     let traces = Traces::open(traced, identity.role().as_str(), identity.name().as_str(), &monitor);
     let registry = Arc::new(Registry::open(&settings.state_dir)?);
-    // Alone, the ledger's lock keeps a second one away.
+    // If the ledger is not shared, its lock keeps a second coordinator away.
     let shared = settings.ledger.as_ref().is_some_and(|ledger| ledger.shared);
     let lock = if shared { Some(hold(&settings.state_dir)?) } else { None };
     let passive = settings
@@ -195,7 +195,7 @@ pub async fn run(
     Ok(ended?)
 }
 
-/// Tells the log how many bits of a record the policy tells, and warns where there is no bound.
+/// Logs how many bits of a record the policy tells, and warns where there is no bound.
 fn tell_bits(policy: &Policy, classes: Option<usize>) {
     let said = policy_in_bits(policy, classes.as_slice());
     match policy.leakage(classes.unwrap_or(2)).bits() {
@@ -205,7 +205,8 @@ fn tell_bits(policy: &Policy, classes: Option<usize>) {
     }
 }
 
-/// Takes the lock of a state directory: several coordinators share a database, and each has a directory of its own.
+/// Takes the lock of a state directory: several coordinators share a database, and each has a
+/// directory of its own.
 fn hold(state_dir: &std::path::Path) -> Result<std::fs::File, RunError> {
     let path = state_dir.join("lock");
     match vfl_shared::files::lock(&path) {
@@ -215,7 +216,7 @@ fn hold(state_dir: &std::path::Path) -> Result<std::fs::File, RunError> {
     }
 }
 
-/// Finds the passive fingerprint of a version that an older ledger names.
+/// Returns the source of passive fingerprints of the versions that an older ledger names.
 fn derive(state_dir: &std::path::Path) -> Derive {
     let state_dir = state_dir.to_owned();
     Derive::new(move |version| {
@@ -232,7 +233,7 @@ impl Coordinator for Service {
         &self,
         _request: Request<pb::DescribeModelRequest>,
     ) -> Result<Response<pb::DescribeModelResponse>, Status> {
-        // As new as can be; without the database, what is known here.
+        // The newest state, if the database answers; otherwise what is known here.
         let _ = self.engine.catalogue.look().await;
         let model = self.engine.model()?;
         let m = &model.manifest;
@@ -349,7 +350,7 @@ impl Coordinator for Service {
     async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request)?;
         let parent = Context::of(request.metadata());
-        // Boxed, here and below: it is handed on several times before it runs, and is large.
+        // Boxed, here and below: the future is large and is handed on several times before it runs.
         let work = Box::pin(async {
             let request = Prediction::try_from(request.into_inner())?;
             Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
@@ -364,10 +365,11 @@ impl Coordinator for Service {
         request: Request<Streaming<pb::PredictRequest>>,
     ) -> Result<Response<Self::PredictStreamStream>, Status> {
         let caller = caller(&request)?;
-        // All messages of the stream are of one trace.
+        // All messages of the stream belong to one trace.
         let parent = Context::of(request.metadata());
         let (engine, tracer) = (self.engine.clone(), self.tracer.clone());
-        // A stop shows in the answers as an error: an end without one would read as all of them.
+        // A stop shows in the answers as an error: an end without one would look like the end of
+        // all answers.
         let messages = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator");
         let answers = answers(messages, bytes_of, move |message| {
             let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
@@ -409,7 +411,7 @@ impl Coordinator for Service {
     ) -> Result<Response<pb::OpenAuditResponse>, Status> {
         let auditor = caller(&request)?;
         let request = request.into_inner();
-        // First: who may not audit is told nothing of anybody.
+        // Checked first: a caller that may not audit learns nothing about anybody.
         self.engine.audits.allowed()?;
         let model = self.engine.model_named(&WireError::model_version(request.model_version)?).await?;
         let policy = Policy::try_from(&require("policy", request.policy)?)?;

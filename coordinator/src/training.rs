@@ -1,4 +1,5 @@
-//! Drives one training: batches out, logit shares in, gradients out; then publishes in two phases.
+//! The driver of a training: batches out, logit shares in, gradients out; then it publishes in two
+//! phases.
 
 mod checks;
 mod client;
@@ -36,24 +37,25 @@ use crate::registry::{Manifest, PartyEntry, TrainingSummary};
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;
 
-/// What the driver needs of the coordinator.
+/// The driver of trainings.
 #[derive(Debug)]
 pub struct TrainingDriver {
-    /// Where models are published, one at a time.
+    /// The catalogue where models are published, one at a time.
     pub catalogue: Arc<Catalogue>,
     /// The passive parties, in the order of summation.
     pub passive: Vec<Arc<PassiveParty>>,
-    /// What the operator allows.
+    /// The operator's policy on training.
     pub policy: TrainingPolicy,
-    /// The one active party that this coordinator serves; `None`: the first one to have a model published.
+    /// The one active party that this coordinator serves; `None`: the first one to have a model
+    /// published.
     pub active_party: Option<PartyName>,
     /// The policy of the live service, which must be able to serve the model.
     pub live: Policy,
 }
 
 impl TrainingDriver {
-    /// Whether this active party may have a model put in service: the configuration names none or this one, and so does the model
-    /// in service.
+    /// Checks that this active party may have a model put in service: the configuration names none
+    /// or this one, and the model in service, if any, is its own.
     ///
     /// # Errors
     /// PERMISSION_DENIED naming the party whose service this is.
@@ -69,7 +71,8 @@ impl TrainingDriver {
     /// Runs one training for the active party behind the two streams.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party that went away, refused or broke the protocol. The model in service stays in service.
+    /// [`Refusal`] naming the party that went away, refused or broke the protocol. The model in
+    /// service stays in service.
     pub async fn run(
         &self,
         caller: &PeerIdentity,
@@ -82,11 +85,12 @@ impl TrainingDriver {
         }
         self.check_caller(caller.name(), "train another")?;
         let mut turn = self.catalogue.turn().await?;
-        // Another coordinator may have published since.
+        // Another coordinator may have published since the first check.
         self.check_caller(caller.name(), "train another")?;
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
         let mut active = Link::to_caller((caller.name().clone(), caller.words()), replies, commands, timeout);
-        // Each message has its time, and so have all of them together: a trickle must not keep others from training.
+        // Each message has a deadline, and so have all of them together: a trickle must not keep
+        // others from training.
         let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
             let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
             Refusal::new(RefusalKind::DeadlineExceeded, message)
@@ -112,7 +116,8 @@ impl TrainingDriver {
         check_head(&model, &job)?;
         let started = heavy(u64::MAX, || heads::start(&model, k, start))?;
         let mut head = HeadLearner::new(&job.config, started);
-        // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
+        // Durable before anything that depends on parameters is asked for, and for good, even if
+        // the training is aborted.
         let mut recorded = self.record(&mut turn, &job).await?;
         let bound = ShareBound::new(&job.config, model.active(), features.first().copied().unwrap_or_default())?;
         let mut parties = Parties { links: &mut links, head: &mut head, classes: k as usize };
@@ -121,16 +126,16 @@ impl TrainingDriver {
         let published = self.publish(&mut turn, &mut links, &job, (model, top, &features), &outcome).await?;
         recorded.published = Some(published.version.clone());
         drop(recorded);
-        // Before the last word goes out: who has heard it may ask for the next training at once.
+        // Before the last message: whoever has it may ask for the next training at once.
         turn.end().await;
-        // The model is in service, whether or not the active party is still there to hear it.
+        // The model is in service even if the active party is no longer there to hear it.
         if let Err(refusal) = links[0].send(Command::Published(published)).await {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
         }
         Ok(())
     }
 
-    /// Writes the training down. Its records count as training records from now on.
+    /// Records the training. Its records count as training records from now on.
     async fn record(&self, turn: &mut Turns<'_>, job: &Job) -> Result<Recorded, Refusal> {
         let proposal = Proposal {
             active_party: job.active_party.clone(),
@@ -142,8 +147,9 @@ impl TrainingDriver {
         Ok(Recorded { registry: self.catalogue.registry().clone(), number, steps: 0, published: None })
     }
 
-    /// Phase one: every party stores its share. Phase two: every party is told the version and confirms; then the
-    /// coordinator switches. A failure before the switch leaves the old version in service, whole at every party.
+    /// Publishes in two phases. Phase one: every party stores its share. Phase two: every party is
+    /// told the version and confirms; then the coordinator switches. A failure before the switch
+    /// leaves the old version in service, whole at every party.
     async fn publish(
         &self,
         turn: &mut Turns<'_>,
@@ -198,7 +204,8 @@ impl TrainingDriver {
 }
 
 impl TrainingDriver {
-    /// Stores the top model, with the parties' outputs by name and number as names of its inputs; gives its hash.
+    /// Stores the top model, with the parties' outputs by name and number as names of its inputs;
+    /// returns its hash.
     async fn store_top(&self, top: Parameters, parties: &[PartyEntry], model: &ModelSpec) -> Result<String, Refusal> {
         let inputs = top_inputs(parties, model);
         let registry = self.catalogue.registry().clone();
@@ -211,13 +218,14 @@ impl TrainingDriver {
     }
 }
 
-/// Names of a top model's inputs: the parties' outputs by name and number.
+/// Names a top model's inputs: the parties' outputs by name and number.
 pub(crate) fn top_inputs(parties: &[PartyEntry], model: &ModelSpec) -> Vec<String> {
     let numbers = parties.iter().zip(model.widths());
     numbers.flat_map(|(party, width)| (1..=width).map(move |n| format!("{}.{n}", party.name))).collect()
 }
 
-/// Refuses a model that the defense of the live service could not be applied to: it would take the place of one that is served.
+/// Refuses a model that the live defense could not be applied to: it would replace one that is
+/// served.
 pub(crate) fn check_live(live: &Policy, kind: &str) -> Result<(), Refusal> {
     let kind = kinds::find(kind)?;
     match live.defenses.iter().find(|defense| defense.needs_passive_weights()) {
@@ -229,10 +237,11 @@ pub(crate) fn check_live(live: &Policy, kind: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The most values of a batch on its way through the head: 512 MiB.
+/// The most values of a batch in the head: 512 MiB.
 const MAX_HEAD_VALUES: u64 = 1 << 26;
 
-/// Refuses a model whose batches would not fit in memory here, before anything of its size is asked for.
+/// Refuses a model whose batches would not fit in memory here, before anything of its size is asked
+/// for.
 fn check_head(model: &ModelSpec, job: &Job) -> Result<(), Refusal> {
     let inputs: usize = model.widths().iter().sum();
     let top = match model.top() {
@@ -251,7 +260,7 @@ fn check_head(model: &ModelSpec, job: &Job) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a party says that it trains: what was asked for, and nothing else.
+/// Returns the sub-model that a party says it trains; refuses any but the one that was asked for.
 fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refusal> {
     let classes = job.class_names.len() as u32;
     let asked = job.config.values().model.sub_model(classes)?;

@@ -1,4 +1,4 @@
-//! What of one bulk stream is under way at once: so many messages, and so many bytes.
+//! The window of one bulk stream: limits on the messages and bytes under way at once.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use tokio_stream::Stream;
 use tonic::Status;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
 
-/// Messages of one stream under way at once.
+/// Most messages of one stream under way at once.
 const MESSAGES: usize = 32;
-/// Their bytes as they were sent, in KiB: those of the largest message. [`MESSAGES`] of 1024 records and 6 classes have 2 MiB.
+/// Most bytes of these messages as they were sent, in KiB: those of the largest message.
+/// [`MESSAGES`] of 1024 records and 6 classes have 2 MiB.
 const KIB: u32 = (MAX_MESSAGE_BYTES / 1024) as u32;
 
-/// The bytes of one stream that are under way.
+/// The limit on the bytes of one stream that are under way.
 #[derive(Clone)]
 struct Window(Arc<Semaphore>);
 
@@ -25,7 +26,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Waits until there is room for a message of so many bytes. The room is taken until what is returned is dropped.
+    /// Waits until there is room for a message of so many bytes. The room is taken until the permit
+    /// is dropped.
     ///
     /// # Errors
     /// Never: the window is not closed.
@@ -35,9 +37,9 @@ impl Window {
     }
 }
 
-/// The answers to the messages of one stream, in their order. A message waits until there is room for it, and takes up room until its
-/// answer has gone to the reader. The first error, of a message or of an answer, is the last item: what follows it could not be told from
-/// an answer to it.
+/// Returns the answers to the messages of one stream, in their order. A message waits until there
+/// is room for it, and takes up room until its answer has gone to the reader. The first error, of a
+/// message or of an answer, is the last item: later items could not be told from an answer to it.
 pub(crate) fn answers<M, A, F: Future<Output = Result<A, Status>>>(
     messages: impl Stream<Item = Result<M, Status>>,
     bytes_of: fn(&M) -> usize,
@@ -57,7 +59,7 @@ pub(crate) fn answers<M, A, F: Future<Output = Result<A, Status>>>(
             let work = entered.map(|(message, room)| (answer(message), room));
             async move {
                 let (answer, room) = work?;
-                // An answer that waits for its turn, or for a reader, takes up the room still.
+                // An answer that waits for its turn, or for a reader, still takes up its room.
                 Ok::<_, Status>((answer.await?, room))
             }
         })
@@ -96,8 +98,8 @@ mod tests {
         assert!(enters(&window, usize::MAX).is_some());
     }
 
-    /// Every answer but the first is there at once, and waits for its turn behind it. Outside of a runtime, so that no budget of tasks
-    /// ends a poll.
+    /// Every answer but the first is there at once, and waits for its turn behind it. Outside of a
+    /// runtime, so that no budget of tasks ends a poll.
     #[test]
     fn an_answer_that_waits_for_its_turn_keeps_its_room() {
         for (bytes, at_once) in [(0, MESSAGES), (67_000, MESSAGES), ((1 << 20) - 1, 16), (MAX_MESSAGE_BYTES, 1)] {

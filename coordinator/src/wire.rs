@@ -1,4 +1,4 @@
-//! The coordinator's messages, to domain types and back.
+//! Conversions between the coordinator's messages and domain types.
 
 use vfl_shared::rpc::{WireError, encode_statuses, pb, prediction_ids};
 use vfl_shared::types::LogitShare;
@@ -7,10 +7,10 @@ use crate::audit::{Closed, Cost};
 use crate::engine::{Answer, Prediction};
 use crate::ledger::Summary;
 
-/// The longest name of a request, in bytes.
+/// The longest id of a request, in bytes.
 const MAX_REQUEST_ID: usize = 128;
 
-/// About how many bytes of a message's fields are in memory.
+/// Returns about how many bytes a message's fields take in memory.
 pub(crate) fn bytes_of(request: &pb::PredictRequest) -> usize {
     let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } = request;
     let ids = ids.as_ref().map_or(0, |ids| ids.text().len() + 4 * ids.len());
@@ -57,7 +57,7 @@ impl From<Closed> for pb::CloseAuditResponse {
     }
 }
 
-/// The wire form of a summary.
+/// Converts a summary of the ledger to its wire form.
 #[must_use]
 pub(crate) fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
     use pb::describe_ledger_response::{Budgets, Party, Use};

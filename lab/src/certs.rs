@@ -1,7 +1,8 @@
-//! Certificates of a deployment: one authority, one certificate per party, the identity in its URI name.
+//! The certificates of a deployment: one authority, and one certificate per party with its identity
+//! as a URI name.
 //!
-//! Beside it stands a DNS name, `NAME.TRUST-DOMAIN`, for clients of gRPC that are not ours: they can check such a name alone. Nothing of
-//! Cloison looks at it.
+//! Each certificate also has a DNS name, `NAME.TRUST-DOMAIN`, for gRPC clients of others that can
+//! check only such names. Cloison itself never reads it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,35 +16,35 @@ use vfl_shared::files::write_atomic;
 use vfl_shared::service::{IdentityError, PeerIdentity, Role, TlsPem};
 use vfl_shared::types::{NameError, PartyName};
 
-/// Why certificates could not be made.
+/// Errors from making certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum CertsError {
-    /// The library refuses.
+    /// The certificate library refused.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
-    /// A trust domain or role that is none.
+    /// The trust domain or role is not valid.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// A party's name that is none.
+    /// The name of a party is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A file.
+    /// A file cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// read or write.
+        /// The failed action: "read" or "write".
         action: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause of the failure.
         source: std::io::Error,
     },
-    /// A certificate that is there already.
+    /// The certificate exists already.
     #[error("{} is there already; certificates are not overwritten, remove it to make a new one", path.display())]
     Exists {
-        /// The file.
+        /// The path of the existing file.
         path: PathBuf,
     },
-    /// Not of the form role/name.
+    /// The party is not of the form ROLE/NAME.
     #[error(
         "party {0:?} is not of the form ROLE/NAME with a name of its own other than ca, for example passive-party/bank-a"
     )]
@@ -60,7 +61,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new authority, in memory, whose certificates last `days`.
+    /// Creates an authority in memory whose certificates last `days`.
     ///
     /// # Errors
     /// [`CertsError`] for a malformed trust domain.
@@ -85,7 +86,7 @@ impl Authority {
         Ok(Self { trust_domain: trust_domain.to_owned(), ca_pem, issuer, key_pem, lifetime })
     }
 
-    /// A certificate and key for one party.
+    /// Issues a certificate and key for one party.
     ///
     /// # Errors
     /// [`CertsError`] if it cannot be signed.
@@ -107,8 +108,9 @@ impl Authority {
     }
 }
 
-/// The DNS name of a party, where its name is one label of letters, digits and hyphens. A name with a dot gets none: `a.b` of `c` and
-/// `a` of `b.c` would be the same, and a client that checks nothing else would take one for the other.
+/// Returns the DNS name of a party, if its name is one label of letters, digits and hyphens. A name
+/// with a dot gets none: `a.b` of `c` and `a` of `b.c` would be the same, and a client that checks
+/// nothing else would take one for the other.
 fn dns_name(identity: &PeerIdentity) -> Option<String> {
     let name = format!("{}.{}", identity.name(), identity.trust_domain()).to_ascii_lowercase();
     let label = |label: &str| {
@@ -121,16 +123,17 @@ fn dns_name(identity: &PeerIdentity) -> Option<String> {
 
 fn valid(params: &mut CertificateParams, lifetime: Duration) {
     let now = OffsetDateTime::now_utc();
-    // A day back: clocks of machines differ.
+    // Valid from a day ago, as the clocks of machines differ.
     params.not_before = now - Duration::days(1);
     params.not_after = now + lifetime;
 }
 
-/// Makes the certificates of a deployment in a directory: `ca.pem`, `ca.key`, and `NAME.pem`, `NAME.key` per party. An
-/// authority that is there already is used again, so that a party can be added later.
+/// Writes the certificates of a deployment to a directory: `ca.pem`, `ca.key`, and `NAME.pem`,
+/// `NAME.key` per party. Uses an authority that exists there again, so that a party can be added
+/// later.
 ///
 /// # Errors
-/// [`CertsError`]; nothing that is there is overwritten.
+/// [`CertsError`]; nothing is overwritten.
 pub fn write(dir: &Path, trust_domain: &str, days: u32, parties: &[String]) -> Result<Vec<PathBuf>, CertsError> {
     let parties = parties.iter().map(|p| parse(p)).collect::<Result<Vec<_>, _>>()?;
     let mut names = std::collections::HashSet::new();

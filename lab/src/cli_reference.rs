@@ -1,8 +1,8 @@
-//! The reference of all commands, made from the definitions that the binaries themselves read.
+//! The reference of all commands, generated from the command definitions of the binaries.
 
 use clap::{Command, CommandFactory};
 
-/// The command lines of the four binaries, in the order of the reference.
+/// Returns the command lines of the four binaries, in the order of the reference.
 #[must_use]
 pub fn binaries() -> [Command; 4] {
     [
@@ -13,7 +13,7 @@ pub fn binaries() -> [Command; 4] {
     ]
 }
 
-/// The reference as Markdown: `docs/cli.md`.
+/// Returns the reference as Markdown: `docs/cli.md`.
 #[must_use]
 pub fn cli_reference() -> String {
     let mut text = String::from(
@@ -21,7 +21,7 @@ pub fn cli_reference() -> String {
          fails where it is out of date.\n",
     );
     for binary in binaries() {
-        // Values of environment variables are of the machine that writes the file.
+        // Values of environment variables would depend on the machine that writes the file.
         let binary = plain(binary.term_width(100));
         let name = binary.get_name().to_owned();
         append(&mut text, binary, &name, 2);

@@ -1,5 +1,5 @@
-//! The whole way once: data split by columns, three services over loopback sockets, a model trained, served, attacked and
-//! defended, and a report.
+//! The whole pipeline once: split data by columns, run three services over loopback sockets, train,
+//! serve, attack and defend a model, and write a report.
 
 mod command;
 mod facts;
@@ -24,10 +24,10 @@ use sweep::ToSweep;
 
 use crate::report::Report;
 
-/// Runs the demo and gives the report.
+/// Runs the demo and returns the report.
 ///
 /// # Errors
-/// Whatever stops it, named.
+/// An error that names the step that failed.
 pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let served = serve(plan).await?;
     let test_accuracy = served.test_accuracy().await?;

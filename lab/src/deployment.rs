@@ -1,4 +1,5 @@
-//! All parties in one process, over real sockets on loopback with mutual TLS: what the demo runs and the tests start.
+//! All parties in one process, over real sockets on loopback with mutual TLS. The demo and the
+//! tests start such deployments.
 
 mod passive;
 mod running;
@@ -34,7 +35,7 @@ use crate::client::ActiveParty;
 /// The trust domain of embedded deployments.
 const TRUST_DOMAIN: &str = "cloison.demo";
 
-/// Three or more parties, running.
+/// A running deployment of three or more parties.
 pub struct Deployment {
     authority: Authority,
     auditor: Credentials,
@@ -58,16 +59,16 @@ impl Deployment {
     /// Starts all parties on free ports.
     ///
     /// # Errors
-    /// Whatever keeps a party from starting, named.
+    /// An error that names the party that did not start.
     pub async fn start(spec: DeploymentSpec) -> anyhow::Result<Self> {
         Self::start_with(spec, |_, _| Ok(())).await
     }
 
-    /// Starts all parties on free ports, the coordinator with settings that `adjust` has changed: policies, timeouts, or
-    /// further passive parties, for whose certificates it is given the authority.
+    /// Starts all parties on free ports. `adjust` may change the coordinator's settings: policies,
+    /// timeouts, or further passive parties, for whose certificates it gets the authority.
     ///
     /// # Errors
-    /// Whatever keeps a party from starting, named.
+    /// An error that names the party that did not start.
     pub async fn start_with(
         spec: DeploymentSpec,
         adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
@@ -75,10 +76,11 @@ impl Deployment {
         Self::start_from(spec, adjust, |_, table| Ok(table.into())).await
     }
 
-    /// The same with every party's features where `place` puts them, which is given the party's name and table.
+    /// Starts all parties as [`Deployment::start_with`] does. `place` gets each party's name and
+    /// table, and returns the features in the store of its choice.
     ///
     /// # Errors
-    /// Whatever keeps a party from starting, named.
+    /// An error that names the party that did not start.
     pub async fn start_from(
         spec: DeploymentSpec,
         adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
@@ -125,7 +127,7 @@ impl Deployment {
             release: coordinator::TopRelease { to_active_party: top_grant(&spec.release) },
             ledger: coordinator::LedgerValues::default()
                 .config(&spec.state_dir.join("coordinator"), coordinator::Budgets::default()),
-            // Adversaries that ask again and again are part of what is measured.
+            // Adversaries that ask repeatedly are part of the measurement.
             audit: coordinator::AuditPolicy { allowed: spec.audits, rows_per_record: 300, ..Default::default() },
         };
         adjust(&authority, &mut settings)?;
@@ -171,25 +173,25 @@ impl Deployment {
         })
     }
 
-    /// The coordinator, as a peer.
+    /// Returns the coordinator as a peer.
     #[must_use]
     pub fn coordinator_peer(&self) -> Peer {
         peer(Role::Coordinator, &self.coordinator_name, self.coordinator.address)
     }
 
-    /// The active party, as a peer.
+    /// Returns the active party as a peer.
     #[must_use]
     pub fn active_peer(&self) -> Peer {
         peer(Role::ActiveParty, &self.active_name, self.active.address)
     }
 
-    /// The passive parties, as peers, in the order of summation.
+    /// Returns the passive parties as peers, in the order of summation.
     #[must_use]
     pub fn passive_peers(&self) -> Vec<Peer> {
         self.passive.iter().map(|(n, _, r)| peer(Role::PassiveParty, n, r.address)).collect()
     }
 
-    /// Credentials of any role and name in this deployment: for tests of who may do what.
+    /// Issues credentials for any role and name in this deployment: for tests of access control.
     ///
     /// # Errors
     /// If the certificate cannot be made.
@@ -197,7 +199,7 @@ impl Deployment {
         Ok(Credentials::new(&self.authority.issue(role, &PartyName::new(name)?)?)?)
     }
 
-    /// The files behind such credentials: for a party in a process of its own.
+    /// Issues the files of such credentials: for a party in a process of its own.
     ///
     /// # Errors
     /// If the certificate cannot be made.
@@ -205,7 +207,7 @@ impl Deployment {
         Ok(self.authority.issue(role, &PartyName::new(name)?)?)
     }
 
-    /// What an auditor needs to reach everyone.
+    /// Returns the addresses and credentials that an auditor needs.
     #[must_use]
     pub fn targets(&self) -> Targets {
         Targets {
@@ -216,7 +218,7 @@ impl Deployment {
         }
     }
 
-    /// A client of the active party's own service.
+    /// Creates a client of the active party's own service.
     ///
     /// # Errors
     /// If the address is malformed.
@@ -224,10 +226,10 @@ impl Deployment {
         Ok(ActiveParty::new(&self.active_credentials, self.active_peer())?)
     }
 
-    /// Has a model trained on these records, telling `on_progress` each epoch.
+    /// Trains a model on these records, and calls `on_progress` after each epoch.
     ///
     /// # Errors
-    /// [`Refusal`] with what the parties said.
+    /// [`Refusal`] with the parties' messages.
     pub async fn train(
         &self,
         config: &TrainingConfig,
@@ -238,11 +240,11 @@ impl Deployment {
         client.train(config, ids, on_progress).await
     }
 
-    /// The whole model of a version, W (k × d_t, in the order of the data set's columns) and b (k), from the parties' own files.
-    /// Only the lab can: it made them all.
+    /// Returns the whole model of a version, W (k × d_t, in the order of the data set's columns)
+    /// and b (k), from the parties' own files. Only the lab can, as it made them all.
     ///
     /// # Errors
-    /// A share that is missing or damaged.
+    /// If a share is missing or damaged.
     pub fn whole_model(
         &self,
         dataset: &Dataset,
@@ -265,13 +267,13 @@ impl Deployment {
         Ok((weights, bias))
     }
 
-    /// Where a party keeps its state.
+    /// Returns the state directory of a party.
     #[must_use]
     pub fn party_dir(&self, name: &str) -> PathBuf {
         self.state_dir.join(name)
     }
 
-    /// Stops a passive party: its port closes, its calls under way end, its connections break.
+    /// Stops a passive party: closes its port, ends its running calls, breaks its connections.
     pub async fn stop_passive(&mut self, index: usize) {
         if let Some((_, _, running)) = self.passive.get_mut(index) {
             running.stop.cancel();
@@ -279,10 +281,10 @@ impl Deployment {
         }
     }
 
-    /// Starts a stopped passive party again, at its old address and with its old state.
+    /// Restarts a stopped passive party at its old address and with its old state.
     ///
     /// # Errors
-    /// Whatever keeps it from starting.
+    /// If it cannot start.
     pub async fn restart_passive(&mut self, index: usize) -> anyhow::Result<()> {
         let (name, table, running) = self.passive.get(index).ok_or_else(|| failed("there is no such passive party"))?;
         let credentials = self.credentials(Role::PassiveParty, name.as_str())?;
@@ -295,10 +297,10 @@ impl Deployment {
     /// Stops all parties and waits for them.
     ///
     /// # Errors
-    /// Whatever a party died of.
+    /// The first error that a party ended with.
     pub async fn stop(self) -> anyhow::Result<()> {
         let all = [self.active, self.coordinator].into_iter().chain(self.passive.into_iter().map(|(_, _, r)| r));
-        // To the last one, whatever one of them died of: none may go on holding its directory.
+        // Stop all of them, even if one ended with an error: none may go on holding its directory.
         let mut first = Ok(());
         for running in all {
             running.stop.cancel();
@@ -308,7 +310,7 @@ impl Deployment {
         first
     }
 
-    /// Number of the active party's features.
+    /// Returns the number of the active party's features.
     #[must_use]
     pub fn active_features(&self) -> usize {
         self.active_features

@@ -1,7 +1,8 @@
 //! Logit shares for an active party that this party colludes with.
 //!
-//! z = W_act y + Σ W_p x_p + b: whoever has the share W_p x_p of a record takes this party out of the sum, and attacks the others
-//! as if there were no more. SECURITY.md says what a share tells of this party's own features.
+//! z = W_act y + Σ W_p x_p + b: an adversary that has the share W_p x_p of a record subtracts it
+//! from the sum, and attacks the other parties as if there were no more. SECURITY.md says what a
+//! share reveals of this party's own features.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,21 +15,23 @@ use vfl_shared::types::{LogitShare, ModelVersion, PartyName, RecordIds};
 
 use crate::logits::LogitServer;
 
-/// `[collusion]`.
+/// The `[collusion]` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CollusionTable {
-    /// Active parties that get logit shares of this party's records, by the names in their certificates. Default nobody.
+    /// Active parties that get logit shares of this party's records, by the names in their
+    /// certificates. Default nobody.
     pub with: Vec<PartyName>,
-    /// A file with the ids of the only records whose shares they get, one a line. Default all records.
+    /// A file with the ids of the only records whose shares they get, one a line. Default all
+    /// records.
     pub ids: Option<PathBuf>,
 }
 
 impl CollusionTable {
-    /// Reads the file of ids.
+    /// Reads the file of ids and returns the rules.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to mend it.
     pub fn read(&self) -> Result<Collusion, String> {
         if self.with.is_empty() && self.ids.is_some() {
             return Err("`ids` bounds what the parties in `with` get, and `with` names nobody".into());
@@ -43,22 +46,23 @@ fn ids(path: &Path) -> Result<RecordIds, String> {
     RecordIds::new(text.lines().filter(|line| !line.is_empty())).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Whom this party lends logit shares to, and of which records. The default is nobody.
+/// The active parties that get logit shares of this party's records, and these records. The default
+/// is nobody.
 #[derive(Debug, Clone, Default)]
 pub struct Collusion {
     with: Vec<PartyName>,
-    /// `None`: of all records.
+    /// The records whose shares are lent; `None` for all.
     records: Option<HashSet<Box<str>>>,
 }
 
 impl Collusion {
-    /// Lends shares to these active parties: of these records, or of all.
+    /// Creates rules that lend shares to these active parties: of these records, or of all.
     #[must_use]
     pub fn new(with: Vec<PartyName>, records: Option<&RecordIds>) -> Self {
         Self { with, records: records.map(|ids| ids.iter().map(Box::from).collect()) }
     }
 
-    /// Whom and what it names, alike for all that name the same.
+    /// Returns the names and records as text, which is the same for equal sets.
     pub(crate) fn words(&self) -> String {
         let with: BTreeSet<&str> = self.with.iter().map(PartyName::as_str).collect();
         let records: Option<BTreeSet<&str>> =
@@ -66,10 +70,10 @@ impl Collusion {
         format!("{with:?} {records:?}")
     }
 
-    /// Whether a caller gets shares at all.
+    /// Checks that a caller gets shares at all.
     ///
     /// # Errors
-    /// PERMISSION_DENIED naming the setting.
+    /// PERMISSION_DENIED with the name of the setting.
     pub fn allows(&self, caller: &PeerIdentity) -> Result<(), Refusal> {
         let name = caller.name();
         if self.with.contains(name) {
@@ -81,11 +85,11 @@ impl Collusion {
         Err(Refusal::new(RefusalKind::PermissionDenied, message))
     }
 
-    /// W_pas x of records under a model version, k × n: the true share, as predictions are made with it.
+    /// Returns W_pas x of records under a model version, k × n: the true share, as in predictions.
     ///
     /// # Errors
-    /// As [`Collusion::allows`], PERMISSION_DENIED for records that are not lent, NOT_FOUND for records that are not held; as
-    /// [`LogitServer::share`].
+    /// Those of [`Collusion::allows`] and [`LogitServer::share`], PERMISSION_DENIED for records
+    /// that are not lent, NOT_FOUND for records that are not held.
     pub async fn lend(
         &self,
         logits: &LogitServer,

@@ -1,7 +1,8 @@
-//! What trainings this party takes part in: the rules of `[training]`, and the journal of what was trained.
+//! This party's consent to trainings: the rules of `[training]`, and the journal of trainings.
 //!
-//! An active party that trains learns the scores of the training records at every step, and so, with a few records that it
-//! knows, their features (SECURITY.md). The rules below bound how it may go about it; they do not close that route.
+//! An active party that trains learns the scores of the training records at every step, and from
+//! these, with a few records that it knows, their features (SECURITY.md). The rules below limit
+//! this route; they do not close it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,13 +25,13 @@ use crate::transform::TransformConfig;
 /// The most values of a batch on its way through a model: 512 MiB.
 const MAX_BATCH_VALUES: u64 = 1 << 26;
 
-/// The rules, and the journal.
+/// The rules for trainings, and the journal.
 #[derive(Debug)]
 pub struct Consent {
     policy: TrainingPolicy,
-    /// The setting of this party that takes linear sub-models alone, if there is one.
+    /// The setting of this party that only allows linear sub-models, if there is one.
     linear_only: Option<&'static str>,
-    /// Number of this party's features.
+    /// The number of this party's features.
     features: usize,
     journal: Journal,
 }
@@ -45,7 +46,7 @@ fn not_written(error: &JournalError) -> Refusal {
     Refusal::own_state(error.away(), message)
 }
 
-/// Why a training does not begin.
+/// Errors from beginning a training.
 enum NoTraining {
     Refused(Refusal),
     Journal(JournalError),
@@ -68,25 +69,26 @@ impl Consent {
         Ok(Arc::new(Self { policy, linear_only, features, journal }))
     }
 
-    /// Whether trainings are allowed at all.
+    /// Returns true if trainings are allowed.
     #[must_use]
     pub fn allowed(&self) -> bool {
         self.policy.allowed
     }
 
-    /// How this party keeps its parameters private.
+    /// Returns the differential privacy of this party's parameters.
     #[must_use]
     pub fn privacy(&self) -> Option<PrivacyConfig> {
         self.policy.privacy
     }
 
-    /// The journal.
+    /// Returns the journal of trainings.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The rules that do not depend on other trainings, in the order in which an operator would state them.
+    /// Checks the rules that do not depend on other trainings, in the order in which an operator
+    /// would state them.
     fn check(&self, proposal: &Proposal) -> Result<(), Refusal> {
         let p = &self.policy;
         if !p.allowed {
@@ -164,7 +166,7 @@ impl Consent {
         Ok(())
     }
 
-    /// How many trainings there may be.
+    /// Checks the number of trainings.
     fn check_counts(&self, Counts { today, ever }: Counts) -> Result<(), Refusal> {
         let p = &self.policy;
         if today >= u64::from(p.max_per_day) {
@@ -177,12 +179,13 @@ impl Consent {
     }
 }
 
-/// Transforms are of features that meet weights. A release needs no rule: of a network nothing is released.
+/// Returns the setting that only allows linear sub-models: a transform is of features that meet
+/// weights. A release needs no rule: under a transform, nothing of a network is released.
 fn linear_only(policy: &TrainingPolicy) -> Option<&'static str> {
     (policy.transform != (TransformConfig::None {})).then_some("`transform` in [training]")
 }
 
-/// Refuses a sub-model that this party's settings cannot be kept with.
+/// Refuses a sub-model that does not go with this party's settings.
 fn check_linear(setting: Option<&str>, kind: &dyn Kind) -> Result<(), Refusal> {
     match setting {
         Some(setting) if !kind.linear() => {
@@ -228,7 +231,7 @@ impl TrainingGate for Consent {
 
     fn begin(&self, proposal: &Proposal) -> Result<u64, Refusal> {
         self.check(proposal)?;
-        // Two trainings that were let in together must not both be the last one allowed.
+        // Two trainings that were admitted together must not both be the last one allowed.
         let begun =
             self.journal.begin_if(proposal, now(), |counts| self.check_counts(counts).map_err(NoTraining::Refused));
         let number = begun.map_err(|error| match error {
@@ -295,7 +298,8 @@ mod tests {
         }
     }
 
-    /// What rewrites features that meet weights is refused for a model that has none, before anything is trained.
+    /// A transform of features that meet weights is refused for a model without weights, before any
+    /// training.
     #[test]
     fn settings_about_weights_take_linear_models_alone() {
         let transformed = TrainingPolicy { transform: TransformConfig::Negate {}, ..Default::default() };

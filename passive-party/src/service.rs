@@ -1,4 +1,4 @@
-//! The gRPC face of the passive party.
+//! The gRPC service of the passive party.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +40,7 @@ use crate::release::ReleaseError;
 use crate::training_map::{self, TrainingMapError};
 use crate::transform::TransformError;
 
-/// Why the passive party cannot start, or stopped.
+/// Errors from starting or running the passive party.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The state directory.
@@ -49,13 +49,13 @@ pub enum RunError {
     /// The folder of the state.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The rules of other processes.
+    /// The rules that other processes serve under.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The features.
+    /// The store of the features.
     #[error("[data]: {0}")]
     Features(#[from] FeatureError),
-    /// The releases.
+    /// The stored releases.
     #[error(transparent)]
     Releases(#[from] ReleaseError),
     /// The record of scorings.
@@ -82,18 +82,18 @@ pub enum RunError {
     /// The map that features go through before training.
     #[error("[training]: {0}")]
     TrainingMap(#[from] TrainingMapError),
-    /// A map that is not of these features.
+    /// A map for another number of features.
     #[error("[training]: {0}")]
     Transform(#[from] TransformError),
     /// The address for metrics.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// The transport.
+    /// The transport of gRPC.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
-/// Questions of one stream that are looked up side by side. More wait on their way here.
+/// The number of questions of one stream that are looked up side by side. More wait in transit.
 const SIDE_BY_SIDE: usize = 8;
 
 struct Service {
@@ -114,7 +114,7 @@ struct Service {
 /// Serves on a bound listener until `shutdown` completes.
 ///
 /// # Errors
-/// [`RunError`] naming what is wrong with the state directory or the transport.
+/// [`RunError`] that names what is wrong with the state directory or the transport.
 pub async fn run(
     settings: Settings,
     listener: TcpListener,
@@ -182,7 +182,7 @@ pub async fn run(
     if replaced { Err(RulesError::Replaced.into()) } else { Ok(()) }
 }
 
-/// Logit shares for the coordinator, counted.
+/// Computes logit shares for the coordinator, and counts them.
 async fn shares(
     logits: &LogitServer,
     predictions: &Predictions,
@@ -238,7 +238,8 @@ impl PassiveParty for Service {
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let (logits, predictions, tracer) = (self.logits.clone(), self.predictions.clone(), self.tracer.clone());
         let messages = until_stopped(request.into_inner(), self.stop.clone(), "the passive party");
-        // What ends the questions is the last word, after the answers to all that were taken.
+        // The status that ends the questions is sent last, after the answers to all that were
+        // taken.
         let ended = Arc::new(Mutex::new(None));
         let last = ended.clone();
         let questions = messages.scan((), move |(), message| {
@@ -252,7 +253,7 @@ impl PassiveParty for Service {
             let (logits, predictions, tracer) = (logits.clone(), predictions.clone(), tracer.clone());
             async move {
                 let question = message.question;
-                // The stream is of all predictions: each question names its own trace.
+                // The stream carries all predictions, so each question names its own trace.
                 let parent = Context::from_wire(&message.trace_context);
                 let answer = async move {
                     let shares = Box::pin(async {
@@ -378,7 +379,7 @@ impl PassiveParty for Service {
         request: Request<pb::LendSharesRequest>,
     ) -> Result<Response<pb::LendSharesResponse>, Status> {
         let caller = caller(&request)?;
-        // Before anything else is said of versions and records.
+        // Checked before anything else is said about versions and records.
         self.collusion.allows(&caller)?;
         let request = request.into_inner();
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;

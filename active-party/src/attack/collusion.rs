@@ -1,8 +1,9 @@
 //! Passive parties that help the adversary.
 //!
-//! z = W_act y + Σ W_p x_p + b has one term per passive party. A party that colludes shows the adversary its term W_p x_p of the
-//! records, its logit share, which moves to the known side. The others are attacked as if there were no more.
-//! [`Coalition`](super::Coalition) is the same for an adversary that holds the colluders' features.
+//! z = W_act y + Σ W_p x_p + b has one term per passive party. A party that colludes shows the
+//! adversary its logit share of the records, its term W_p x_p, which moves to the known side. The
+//! others are attacked as if there were no more. [`Coalition`](super::Coalition) is the same for an
+//! adversary that holds the colluders' features.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -13,17 +14,18 @@ use super::{
     AdversaryView, Attack, AttackError, Colluders, Evidence, KnownModel, Need, Needs, Reconstruction, StatedKnowledge,
 };
 
-/// The attack: colluders' shares to the known side, then the inner attack on the features of the others. The features of the colluders
-/// are no target: their estimates are ½.
+/// The attack with colluders. Their shares move to the known side, and the inner attack estimates
+/// the features of the others. The features of the colluders are no target: their estimates are ½.
 #[derive(Debug)]
 pub struct Collusion {
     /// The attack on the others.
     pub inner: Box<dyn Attack>,
-    /// What is known of the features, those of the colluders counted.
+    /// The knowledge of all features, those of the colluders included.
     pub knowledge: StatedKnowledge,
 }
 
-/// `coalition`. What is known is of all features, and the base sees what is known of the others'.
+/// The entry of `coalition`. Its settings state knowledge of all features; the base gets the part
+/// about the other parties.
 pub(super) static COALITION: Entry = Entry::upon("coalition", Group::Helped, Base::CHOSEN, |settings, base| {
     Box::new(Collusion { inner: base, knowledge: settings.into() })
 });
@@ -81,7 +83,7 @@ impl Attack for Collusion {
         for (row, &feature) in found.estimates.row_iter().zip(&others) {
             estimates.row_mut(feature).copy_from(&row);
         }
-        // The evidence is about the others' features, which are not all that the estimates are about.
+        // The evidence is only about the others' features, and the estimates are about all.
         Ok(Reconstruction { estimates, evidence: Evidence::Nothing, ..found })
     }
 }

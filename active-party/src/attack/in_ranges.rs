@@ -8,14 +8,15 @@ use super::{
     AdversaryView, Attack, AttackError, Evidence, FeatureKnowledge, KnownModel, Needs, Reconstruction, Status,
 };
 
-/// Runs an attack on u ∈ [0, 1]^d, where x = lower + (upper − lower) ∘ u: on the weights W_pas diag(upper − lower) and the
-/// bias b + W_pas lower. Distances, and with them "nearest" and "centre", are so measured in units of each feature's range;
-/// objectives too. A feature whose range is one point is known, and is not left to the attack.
+/// An attack that runs on u ∈ [0, 1]^d, where x = lower + (upper − lower) ∘ u: on the weights W_pas
+/// diag(upper − lower) and the bias b + W_pas lower. So distances, and with them "nearest" and
+/// "centre", and objectives are measured in units of each feature's range. A feature whose range is
+/// one point is known, and is not left to the attack.
 #[derive(Debug, Clone)]
 pub struct InRanges<A> {
     /// The attack on u.
     pub inner: A,
-    /// The ranges; levels are not looked at.
+    /// The ranges. Levels are ignored.
     pub knowledge: FeatureKnowledge,
 }
 
@@ -24,10 +25,13 @@ impl<A: Attack> Attack for InRanges<A> {
         self.inner.needs()
     }
 
+    /// Runs the inner attack on u, and converts its estimates to x.
+    ///
     /// # Errors
-    /// [`AttackError::NotLinear`] for sub-models that are not linear; [`AttackError::Knowledge`] if the number of ranges is not that of
-    /// the features; [`AttackError::NeedsParameters`] if the
-    /// parameters are hidden and the attack is not a baseline: without them its model cannot be put in terms of u.
+    /// [`AttackError::NotLinear`] for sub-models that are not linear; [`AttackError::Knowledge`] if
+    /// the number of ranges is not that of the features; [`AttackError::NeedsParameters`] if the
+    /// parameters are hidden and the attack is not a baseline: without them its model cannot be put
+    /// in terms of u.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view.target_features())?;
         if view.model().network().is_some() {

@@ -1,14 +1,16 @@
-//! Runs an attack of the register, or says what it is missing.
+//! Runs an attack of the register, or names what it is missing.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
 use super::{AdversaryView, Attack, AttackError, Need, Needs, Parameters, Reconstruction};
 
-/// Runs an attack on a view, with random numbers of its own from `seed`: a list of attacks gives each what it gives alone.
+/// Runs an attack on a view, with its own random numbers from `seed`: in a list of attacks each
+/// gives the same result as alone.
 ///
 /// # Errors
-/// [`AttackError`] naming what the view lacks of what the attack [needs](Attack::needs), and those of the attack.
+/// [`AttackError`] naming what the view lacks of what the attack [needs](Attack::needs), and those
+/// of the attack.
 pub fn run(attack: &dyn Attack, view: &AdversaryView<'_>, seed: u64) -> Result<Reconstruction, AttackError> {
     supplied(&attack.needs(), view)?;
     attack.reconstruct(view, &mut ChaCha20Rng::seed_from_u64(seed))

@@ -1,8 +1,8 @@
-//! Sizes that must be equal.
+//! Checks of sizes that must be equal.
 
 use vfl_shared::types::ShapeError;
 
-/// Checks one.
+/// Checks that two sizes are equal.
 ///
 /// # Errors
 /// [`ShapeError::Size`] if they differ.

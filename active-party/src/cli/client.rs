@@ -19,12 +19,13 @@ use vfl_shared::types::{RecordIds, ReleasedScores};
 use crate::config::ClientSettings;
 use crate::predict::most_records;
 
-/// Records of one call of `predict`.
+/// The number of records in one call of `predict`.
 const CALL_RECORDS: usize = 8192;
-/// Records of the first call, which tells the number of classes: their scores fit a message for 8000 of them.
+/// The number of records in the first call, which tells the number of classes: the scores fit a
+/// message for up to 8000 classes.
 const FIRST_RECORDS: usize = 256;
 
-/// `active-party train`
+/// The arguments of `active-party train`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -36,12 +37,12 @@ pub struct TrainArgs {
     /// The config file of the running service (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// A file with the ids to train on, one a line; over the config's `train_ids`.
+    /// A file with the ids to train on, one a line; overrides the config's `train_ids`.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
 }
 
-/// `active-party predict`
+/// The arguments of `active-party predict`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -55,7 +56,7 @@ pub struct PredictArgs {
     /// A file with the ids to score, one a line.
     #[arg(long, value_name = "FILE")]
     ids: PathBuf,
-    /// Where the scores go (CSV); `-` for standard output.
+    /// The output file for the scores (CSV); `-` for standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -129,7 +130,7 @@ impl TrainArgs {
     }
 }
 
-/// A line for each party that trained with privacy.
+/// Returns a line for each party that trained with privacy.
 fn privacy_lines(published: &pb::TrainingPublished) -> Result<String, WireError> {
     let mut lines = String::new();
     for pb::training_published::PartyPrivacy { party, privacy } in &published.privacy {
@@ -144,7 +145,7 @@ impl PredictArgs {
         let settings = ClientSettings::read(&self.config).map_err(CliError::input)?;
         let ids = read_ids(&self.ids)?;
         let mut client = connect(&settings)?;
-        // Of this run alone: the same command again is another request.
+        // A new name for each run, so that the same command again is another request.
         let name = format!("predict-{:016x}", rand::random_range(0..=u64::MAX));
         let mut rows = Vec::new();
         let mut failed: BTreeMap<i32, usize> = BTreeMap::new();
@@ -152,7 +153,8 @@ impl PredictArgs {
         let (mut from, mut records) = (0, FIRST_RECORDS);
         while from < ids.len() {
             let chunk = ids.slice(from, from + records);
-            // With a name the service asks again where a coordinator stops under the call, at no cost.
+            // With a request id the service asks again, at no cost, if a coordinator stops during
+            // the call.
             let request_id = format!("{name}/{from}");
             let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id }).await;
             let answer = answer.map_err(|s| failure(&settings.service, &s))?.into_inner();
@@ -192,7 +194,7 @@ impl PredictArgs {
     }
 }
 
-/// Why a record was not scored.
+/// Returns the reason why a record was not scored.
 fn why_not(status: RowStatus) -> &'static str {
     match status {
         RowStatus::NotFound => "a party does not hold them",
@@ -214,7 +216,7 @@ fn write_rows(
     ids: &RecordIds,
     released: &ReleasedScores,
 ) -> std::io::Result<()> {
-    // A vector in memory takes every write; csv quotes what needs it.
+    // Writing to a vector in memory cannot fail. csv quotes the fields that need it.
     let mut csv = csv::Writer::from_writer(out);
     match released {
         ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {

@@ -59,7 +59,7 @@ enum Command {
     Check(CheckArgs),
     /// Find out which records a passive party holds too, through the running service.
     Align(AlignArgs),
-    /// List the alignments that began here, whether or not anything came of them.
+    /// List the alignments that began here, including those that failed.
     Alignments(AlignmentsArgs),
     /// Have a model trained and published, through the running service.
     Train(TrainArgs),
@@ -67,7 +67,8 @@ enum Command {
     ImportParameters(ImportArgs),
     /// Put the parameters in service that all parties have imported, through the running service.
     Publish(PublishArgs),
-    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or JSON.
+    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or
+    /// JSON.
     ExportParameters(ExportArgs),
     /// Score records by id, through the running service.
     Predict(PredictArgs),
@@ -84,7 +85,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Carries the command out.
+    /// Runs the command.
     ///
     /// # Errors
     /// [`CliError`] with the exit code.

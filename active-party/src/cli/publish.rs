@@ -1,4 +1,5 @@
-//! `import-parameters` and `publish`: a model that was trained elsewhere, put in service without any training.
+//! `import-parameters` and `publish`: put a model that was trained elsewhere in service, without
+//! any training.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use vfl_shared::rpc::pb;
 use super::client::{connect, failure, read_ids};
 use crate::config::{ClientSettings, Settings};
 
-/// `active-party import-parameters`
+/// The arguments of `active-party import-parameters`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -49,7 +50,7 @@ pub struct ImportArgs {
     json: bool,
 }
 
-/// `active-party publish`
+/// The arguments of `active-party publish`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -62,8 +63,8 @@ pub struct PublishArgs {
     /// The config file of the running service (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// A file with the ids of the records that the training elsewhere used, one a line: they are not served by default, as
-    /// after a training here.
+    /// A file with the ids of the records that the training elsewhere used, one a line: they are
+    /// not served by default, as after a training here.
     #[arg(long, value_name = "FILE")]
     training_ids: Option<PathBuf>,
     /// Print JSON in place of the lines.

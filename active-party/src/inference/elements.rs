@@ -1,13 +1,13 @@
-//! Tensors of texts as bytes: each element is its length in 4 bytes, little-endian, then its UTF-8.
+//! Text tensors as bytes: each element is its length in 4 bytes, little-endian, then its UTF-8.
 
 use vfl_shared::rpc::Refusal;
 
-/// Splits a tensor into its elements, which stay where they are.
+/// Splits a tensor into its elements, without a copy.
 ///
 /// # Errors
 /// INVALID_ARGUMENT unless there are exactly `count` elements.
 pub(super) fn split(mut tensor: &[u8], count: usize) -> Result<Vec<&[u8]>, Refusal> {
-    // What is missing does not take memory: an element has 4 bytes at least.
+    // A wrong count reserves no memory: an element has 4 bytes at least.
     let mut elements = Vec::with_capacity(count.min(tensor.len() / 4));
     while !tensor.is_empty() {
         let found = tensor
@@ -32,7 +32,7 @@ pub(super) fn split(mut tensor: &[u8], count: usize) -> Result<Vec<&[u8]>, Refus
     Err(Refusal::invalid(message))
 }
 
-/// Puts elements together.
+/// Joins elements to a tensor.
 pub(super) fn join<'a>(elements: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let mut tensor = Vec::new();
     for element in elements {

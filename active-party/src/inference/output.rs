@@ -7,30 +7,31 @@ use vfl_shared::types::{ReleasedScores, RowStatus};
 use super::elements::join;
 use crate::scoring::{ModelDescription, Scored};
 
-/// What stands around the tensors of an answer, at most: names, shapes, the request id.
+/// The most bytes around the tensors of an answer: names, shapes, the request id.
 const AROUND: u64 = 4096;
-/// Ciphertexts are below this, so that a double holds each exactly.
+/// The bound of ciphertexts. A double holds every integer below it exactly.
 const EXACT: u64 = 1 << 53;
 
-/// A tensor that can be asked for.
+/// A tensor that a client can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
-    /// FP64 [n, classes]. NaN, in all classes, where no score is released: any other number could be taken for one.
+    /// FP64 [n, classes]. NaN, in all classes, if no score is released: any other number could be
+    /// taken for one.
     Scores,
-    /// BYTES [n]: the class with the largest released score, or the label that is released. Empty where nothing is: no class has an empty
-    /// name.
+    /// BYTES [n]: the class with the largest released score, or the released label. Empty if
+    /// nothing is released: no class has an empty name.
     Label,
-    /// BYTES [n]: what became of each record, `ok` where it was scored.
+    /// BYTES [n]: the status of each record, `ok` if it was scored.
     RowStatus,
     /// BYTES [classes], in the order of the scores.
     ClassNames,
 }
 
 impl Output {
-    /// All, in the order of an answer.
+    /// All outputs, in the order of an answer.
     pub(super) const ALL: [Self; 4] = [Self::Scores, Self::Label, Self::RowStatus, Self::ClassNames];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Scores => "scores",
@@ -40,7 +41,7 @@ impl Output {
         }
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub(super) fn datatype(self) -> &'static str {
         match self {
             Self::Scores => "FP64",
@@ -48,7 +49,7 @@ impl Output {
         }
     }
 
-    /// Its shape for so many records and classes.
+    /// Returns the shape for so many records and classes.
     pub(super) fn shape(self, records: i64, classes: usize) -> Vec<i64> {
         match self {
             Self::Scores => vec![records, classes as i64],
@@ -57,7 +58,7 @@ impl Output {
         }
     }
 
-    /// The most bytes it takes for so many records.
+    /// Returns the most bytes that the tensor takes for so many records.
     fn bytes(self, records: usize, classes: &[String]) -> u64 {
         let longest = |texts: &mut dyn Iterator<Item = usize>| 4 + texts.max().unwrap_or_default() as u64;
         let (n, k) = (records as u64, classes.len() as u64);
@@ -71,7 +72,7 @@ impl Output {
         }
     }
 
-    /// Its bytes, row by row, little-endian.
+    /// Returns the bytes of the tensor, row by row, little-endian.
     ///
     /// # Errors
     /// INTERNAL for a ciphertext that no double holds exactly.
@@ -94,10 +95,11 @@ impl Output {
     }
 }
 
-/// Refuses, before anything is asked or spent, a question whose answer would be larger than a message.
+/// Refuses a request whose answer would be larger than a message, before anything is asked or
+/// spent.
 ///
 /// # Errors
-/// INVALID_ARGUMENT.
+/// INVALID_ARGUMENT if the answer may be too large.
 pub(super) fn check_room(outputs: &[Output], records: usize, classes: &[String]) -> Result<(), Refusal> {
     let bytes = outputs.iter().fold(AROUND, |sum, output| sum.saturating_add(output.bytes(records, classes)));
     if bytes <= MAX_MESSAGE_BYTES as u64 {
@@ -108,7 +110,7 @@ pub(super) fn check_room(outputs: &[Output], records: usize, classes: &[String])
     )))
 }
 
-/// The kind of a release in a word.
+/// Returns the kind of a release in a word.
 pub(super) fn kind(released: &ReleasedScores) -> &'static str {
     match released {
         ReleasedScores::Probabilities(_) => "probabilities",
@@ -126,12 +128,12 @@ fn scores(scored: &Scored, classes: usize) -> Result<Vec<u8>, Refusal> {
     match &scored.released {
         ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => rows(scored, classes, m, Ok),
         ReleasedScores::Ciphertexts(m) => rows(scored, classes, m, exact),
-        // A label is no score, and 1 beside zeros would look like one.
+        // A label is not a score, and a 1 among zeros would look like one.
         ReleasedScores::Labels { .. } => rows(scored, classes, &DMatrix::<f64>::from_element(classes, 0, 0.0), Ok),
     }
 }
 
-/// A row for each record, of NaN where `released` (k × n) has none.
+/// Returns a row for each record. It is NaN if `released` (k × n) has no score of the record.
 fn rows<T: nalgebra::Scalar + Copy>(
     scored: &Scored,
     classes: usize,

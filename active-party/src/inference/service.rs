@@ -19,13 +19,13 @@ use super::wire::{Asked, answer, metadata, server};
 use crate::predict::Predictor;
 use crate::scoring::ModelDescription;
 
-/// The service. Every call is for this party's own clients.
+/// The service of the Open Inference Protocol. Every call is for this party's own clients.
 pub(crate) struct Inference {
     predictor: Arc<Predictor>,
 }
 
 impl Inference {
-    /// The service over a predictor.
+    /// Creates the gRPC service over a predictor.
     pub(crate) fn serve(predictor: Arc<Predictor>) -> GrpcInferenceServiceServer<Self> {
         GrpcInferenceServiceServer::new(Self { predictor })
             .max_decoding_message_size(MAX_MESSAGE_BYTES)

@@ -1,4 +1,4 @@
-//! Messages of the Open Inference Protocol, to what is asked and from what is answered.
+//! Converts messages of the Open Inference Protocol to requests, and answers to messages.
 
 use vfl_shared::rpc::Refusal;
 use vfl_shared::rpc::pb::inference::infer_parameter::ParameterChoice;
@@ -19,18 +19,17 @@ use crate::scoring::{ModelDescription, Scored};
 /// The one input: record ids, BYTES [n].
 const INPUT: &str = "ids";
 
-/// A question, checked as far as it can be without the model.
+/// A request, checked as far as possible without the model.
 #[derive(Debug)]
 pub(super) struct Asked {
     /// The model's name.
     pub(super) model: String,
-    /// Its version; empty: the one in service.
+    /// The version of the model; empty for the one in service.
     pub(super) version: String,
-    /// The client's name for the request; empty: none.
+    /// The client's name for the request; empty for none.
     pub(super) id: String,
-    /// The records.
     pub(super) ids: RecordIds,
-    /// What is to be answered.
+    /// The tensors to answer with.
     pub(super) outputs: Vec<Output>,
 }
 
@@ -103,7 +102,8 @@ fn outputs(requested: &[InferRequestedOutputTensor]) -> Result<Vec<Output>, Refu
     Ok(if outputs.is_empty() { Output::ALL.to_vec() } else { outputs })
 }
 
-/// A parameter that is skipped would promise what is not kept: a time-out, a priority, shared memory.
+/// Refuses any parameter. To ignore one would break its promise: a time-out, a priority, shared
+/// memory.
 fn no_parameter<'a>(what: &str, mut names: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
     match names.next() {
         Some(name) => Err(Refusal::invalid(format!("{what} takes no parameter; {} came", quoted(name)))),
@@ -111,15 +111,15 @@ fn no_parameter<'a>(what: &str, mut names: impl Iterator<Item = &'a String>) -> 
     }
 }
 
-/// What came, cut.
+/// Quotes a text of the request, cut to 100 characters.
 fn quoted(text: &str) -> String {
     format!("{:?}", text.chars().take(100).collect::<String>())
 }
 
-/// The answer to a question.
+/// Builds the answer to a request.
 ///
 /// # Errors
-/// INTERNAL for scores that have no such form.
+/// INTERNAL for scores that the protocol cannot carry exactly.
 pub(super) fn answer(asked: Asked, model: &ModelDescription, scored: &Scored) -> Result<ModelInferResponse, Refusal> {
     let (n, k) = (scored.row_status.len(), model.class_names.len());
     let tensor = |output: &Output| InferOutputTensor {
@@ -139,13 +139,13 @@ pub(super) fn answer(asked: Asked, model: &ModelDescription, scored: &Scored) ->
     })
 }
 
-/// What is told of the program.
+/// Returns the metadata of the program.
 pub(super) fn server() -> ServerMetadataResponse {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     ServerMetadataResponse { name: MODEL.to_owned(), version, extensions: Vec::new() }
 }
 
-/// What is told of the model.
+/// Returns the metadata of the model.
 pub(super) fn metadata(model: &ModelDescription) -> ModelMetadataResponse {
     let any = -1;
     let output = |output: Output| TensorMetadata {
@@ -205,7 +205,7 @@ mod tests {
         ("priority".into(), InferParameter { parameter_choice: None })
     }
 
-    /// Statuses are those of the contract, in its words.
+    /// The statuses have the names of the contract.
     #[test]
     fn statuses_have_the_names_of_the_contract() {
         let names = RowStatus::ALL.map(|status| pb::RowStatus::from(status).as_str_name());

@@ -1,5 +1,5 @@
-//! What the adversary has beside release and parameters: records whose passive features it knows already, and passive parties
-//! that lend it their logit shares.
+//! Fetches the adversary's side information: records whose passive features it knows already, and
+//! the logit shares that colluding passive parties lend it.
 
 use vfl_shared::data::FeatureStore;
 use vfl_shared::model::Combiner;
@@ -14,7 +14,8 @@ use crate::own_part;
 use crate::scoring::ModelDescription;
 
 impl Reconstructor {
-    /// The auxiliary records of a job: own features, known features, and the scores that their session gives.
+    /// Fetches the auxiliary records of a job: own features, known features, and the scores from
+    /// their session.
     pub(super) async fn auxiliary(
         &self,
         model: &ModelDescription,
@@ -65,7 +66,7 @@ impl Reconstructor {
         Ok(Some(Ok(KnownRecords { y, x, released: scored.released })))
     }
 
-    /// The logit shares that the colluders of a job lend.
+    /// Fetches the logit shares that the colluders of a job lend.
     pub(super) async fn colluders(&self, model: &ModelDescription, job: &Job) -> Result<Had<Colluders>, Refusal> {
         if job.colluders.is_empty() || !job.tasks.iter().any(|t| t.needs.colluders.wanted()) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What one call may take of memory and time.
+//! The limits of memory and time of one call.
 
 use vfl_shared::rpc::Refusal;
 
@@ -17,10 +17,11 @@ const MAX_ROWS: usize = 2_500;
 /// The most questions about one record.
 const MAX_QUERIES: u32 = 1000;
 
-/// The most steps of gradient inversion over all records and attacks of one call: a minute or two of two cores.
+/// The most steps of gradient inversion over all records and attacks of one call: a minute or two
+/// of two cores.
 const MAX_DESCENT_STEPS: u64 = 1_000_000_000;
 
-/// Refuses more steps of gradient inversion than end in time, whether it runs by itself or as a base.
+/// Refuses more steps of gradient inversion than end in time, run by itself or as a base.
 pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal> {
     let descents = tasks.iter().filter(|t| t.effective_method() == Method::GradientInversion);
     let steps: u64 = descents.map(|t| u64::from(GradientInversion::from(&t.settings).steps())).sum();
@@ -33,10 +34,11 @@ pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal>
     Ok(())
 }
 
-/// The most trainings of a network in one call. Each of them may take up to an hour, so that all of them end within a day.
+/// The most trainings of a network in one call. Each of them may take up to an hour, so that all of
+/// them end within a day.
 const MAX_TRAININGS: usize = 24;
 
-/// Refuses more trainings of a network than end in time, whether an attack trains one itself or its base does.
+/// Refuses more trainings of a network than end in time, by an attack itself or by its base.
 pub(super) fn check_trainings(tasks: &[Task]) -> Result<(), Refusal> {
     let trains = [Method::GenerativeRegression, Method::ShadowNetwork, Method::ShadowPurifier];
     let of_task = |task: &Task| {
@@ -54,7 +56,7 @@ pub(super) fn check_trainings(tasks: &[Task]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses more questions than are made.
+/// Refuses more than [`MAX_QUERIES`] questions about a record.
 pub(super) fn check_queries(queries: u32) -> Result<(), Refusal> {
     if queries > MAX_QUERIES {
         return Err(Refusal::invalid(format!("`queries` is {queries}, at most {MAX_QUERIES} are made")));
@@ -62,12 +64,12 @@ pub(super) fn check_queries(queries: u32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Adaptive attacks keep bounds on every pair of classes, and averaging every answer: refuses what would not fit in memory, or
-/// not end.
+/// Refuses a job that would not fit in memory, or not end: adaptive attacks keep bounds on every
+/// pair of classes, and averaging keeps every answer.
 pub(super) fn check_size(job: &Job, classes: usize, target: usize) -> Result<(), Refusal> {
     let records = job.ids.len();
     let answers = records.saturating_mul(classes).saturating_mul(job.queries);
-    // As a base it is given one release, and asks no more.
+    // As a base, averaging gets one release and asks no more.
     if job.tasks.iter().any(|t| t.needs.repeated.wanted()) && answers > MAX_ANSWERED {
         return Err(Refusal::invalid(format!(
             "{} `queries` of {records} records and {classes} classes are more than {MAX_ANSWERED} scores; ask less often or for fewer",

@@ -1,4 +1,4 @@
-//! The coordinator behind an audit session, for attacks that ask by themselves.
+//! The coordinator behind an audit session, for attacks that send questions themselves.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Session {
     pub(super) runtime: tokio::runtime::Handle,
 }
 
-/// The name of a session is a secret.
+/// Leaves out the name of the session, which is a secret.
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Session({} records)", self.ids.len())
@@ -33,7 +33,7 @@ impl ShareOracle for Session {
         }
         let ids = self.ids.select(records);
         let asked = self.scorer.ask(&self.model, &ids, shares, &self.audit_session);
-        // On a thread that is not the runtime's.
+        // This thread is not one of the runtime's.
         let scored = self.runtime.block_on(asked).map_err(|refusal| OracleError(refusal.message))?;
         let mut released = 0;
         let answers = scored.row_status.iter().map(|status| {

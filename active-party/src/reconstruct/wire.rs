@@ -1,4 +1,4 @@
-//! What auditors ask for and what attacks give, as messages.
+//! Converts messages to auditors' requests, and results of attacks to messages.
 
 use vfl_shared::rpc::pb::reconstruct_event::Event as WireEvent;
 use vfl_shared::rpc::pb::{self, attack_result as wire};
@@ -13,13 +13,14 @@ use crate::attack::{Ended, Evidence, MethodError, NotRun, Questions, Settings, S
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
 
-/// The most settings of one attack: more than there are. The last of a name counts, so that others would be read for nothing.
+/// The most settings of one attack, more than there are. Of each name only the last counts, so
+/// there is no use in reading more.
 const MAX_SETTINGS: usize = 64;
 
 impl TryFrom<pb::ReconstructRequest> for Asked {
     type Error = Refusal;
 
-    /// INVALID_ARGUMENT naming the field, the attack or the setting.
+    /// Reads a request. The error is INVALID_ARGUMENT with the field, the attack or the setting.
     fn try_from(request: pb::ReconstructRequest) -> Result<Self, Refusal> {
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         if ids.is_empty() {
@@ -72,7 +73,7 @@ impl From<Event> for pb::ReconstructEvent {
     }
 }
 
-/// What an attack gave, its estimates dealt out to the passive parties they are about.
+/// Converts the result of an attack, and splits its estimates by passive party.
 fn result(attacked: Attacked) -> pb::AttackResult {
     let Attacked { method, targets, auxiliary_records, ended } = attacked;
     let mut out = pb::AttackResult {
@@ -101,7 +102,7 @@ fn result(attacked: Attacked) -> pb::AttackResult {
     out.releases = found.releases() as u32;
     if let Some(solved) = &found.solved {
         out.rank = Some(solved.rank as u32);
-        // Features that are known beforehand are no unknowns.
+        // Features that are known beforehand are not unknowns.
         out.unknowns = Some((solved.rank + solved.nullity) as u32);
         out.condition_number = Some(solved.condition_number);
     }

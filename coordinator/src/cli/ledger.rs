@@ -1,4 +1,5 @@
-//! `coordinator ledger`: who asked for what, whether that was tampered with, backup, retention, erasure.
+//! `coordinator ledger`: shows and verifies the query ledger; backup, retention, erasure and
+//! approval.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -44,7 +45,7 @@ struct Place {
     /// The ledger: `sqlite:PATH` or `postgres://…`.
     #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
     ledger: String,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -62,12 +63,14 @@ enum Command {
         #[arg(long, value_name = "ID")]
         record: Option<String>,
     },
-    /// Check the chain of releases: whether what was asked was changed behind the coordinators' backs.
+    /// Check the chain of releases for changes behind the coordinators' backs.
     ///
-    /// The commits of each second add a link to a chain: what they added to the sums, and the hash of the link before, signed with
-    /// `ledger.key` of its state directory. This command checks every link, and what the ledger says was asked against all of them.
-    /// With --config it also checks that the last link that this coordinator saw is in the chain, and that nobody signed whose
-    /// key it does not know: name the keys of other coordinators with --trust. Exit code 1 if anything does not hold.
+    /// The commits of each second add a link to a chain: their additions to the sums, and the hash
+    /// of the previous link, signed with `ledger.key` of its coordinator's state directory. This
+    /// command checks every link, and the ledger's sums against all of them. With --config it also
+    /// checks that the chain has the last link that this coordinator saw, and that every signature
+    /// is by a known key: name the keys of other coordinators with --trust. Exit code 1 if any
+    /// check fails.
     #[command(after_help = "\
 Examples:
   coordinator ledger verify --config coordinator.toml
@@ -77,20 +80,23 @@ Examples:
         /// The coordinator's config file, which names its state directory and its ledger.
         #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
         config: Option<PathBuf>,
-        /// The ledger: `sqlite:PATH` or `postgres://…`. With --config, another copy of the one that it names.
+        /// The ledger: `sqlite:PATH` or `postgres://…`. With --config, another copy of the one that
+        /// it names.
         #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
         ledger: Option<String>,
-        /// The public key of another coordinator of the ledger, as its own `verify` prints it. May be repeated.
+        /// The public key of another coordinator of the ledger, as its own `verify` prints it. May
+        /// be repeated.
         #[arg(long, value_name = "KEY")]
         trust: Vec<String>,
-        /// Print JSON.
+        /// Print JSON instead of text.
         #[arg(long)]
         json: bool,
     },
     /// Copy a SQLite ledger into a new file, while the coordinator runs.
     ///
-    /// A restored backup hands back the budgets that were spent since it was made, and forgets which shares were bound: restore
-    /// one only when the ledger is lost. A ledger in PostgreSQL is backed up with pg_dump.
+    /// A restored backup hands back the budgets that were spent since it was made, and forgets
+    /// which shares were bound: restore one only when the ledger is lost. A ledger in PostgreSQL is
+    /// backed up with pg_dump.
     Backup {
         #[command(flatten)]
         place: Place,
@@ -100,37 +106,42 @@ Examples:
     },
     /// Forget request ids and times that are older than a number of days.
     ///
-    /// How often each record was answered, and which share is bound to it, is kept: no budget is freed. A request id that is
-    /// forgotten costs again when it is repeated. While it runs, requests wait for one short step at a time.
+    /// How often each record was answered, and which share is bound to it, is kept: no budget is
+    /// freed. A request id that is forgotten costs again when it is repeated. While it runs,
+    /// requests wait for one short step at a time.
     Retain {
         #[command(flatten)]
         place: Place,
         /// Keep this many days.
         #[arg(long, value_name = "N")]
         days: u32,
-        /// Delete the records too that nobody asked for since. This FREES their budgets and bindings: the active parties may ask
-        /// for them as if for the first time, which weakens every defense that draws noise.
+        /// Also delete the records that nobody has asked for since. This FREES their budgets and
+        /// bindings: the active parties may ask for them as if for the first time, which weakens
+        /// every defense that draws noise.
         #[arg(long)]
         free_budgets: bool,
     },
     /// Erase a person's entries.
     ///
-    /// The record id and its times go; a keyed hash of the id stands in their place, with the count and the bound share. So the
-    /// budget is not handed back, and later requests for the record are counted under the hash: the id never stands in the
-    /// ledger again. The key lies in the ledger, so whoever holds the whole ledger can still test a guess. Older backups keep the id.
+    /// The record id and its times go; a keyed hash of the id stands in their place, with the count
+    /// and the bound share. So the budget is not handed back, and later requests for the record are
+    /// counted under the hash: the id never stands in the ledger again. The key lies in the ledger,
+    /// so whoever holds the whole ledger can still test a guess. Older backups keep the id.
     Erase {
         #[command(flatten)]
         place: Place,
-        /// The record id.
+        /// The id of the record.
         #[arg(long, value_name = "ID")]
         record: String,
     },
     /// Approve a version beyond `models_per_record`.
     ///
-    /// A record is answered under so many models; rows under a further one are refused. Each model with other passive
-    /// parameters answers anew about the same record: who has many of them trained may work out its features from small
-    /// differences. Approve a version that you asked for. The approval is recorded in the ledger; it holds for all versions with
-    /// the same passive parameters, and a running coordinator goes by it from its next request on.
+    /// `models_per_record` limits how many models answer about a record; rows under a further one
+    /// are refused. Each model with other passive parameters answers anew about the same record: a
+    /// party that has many of them trained may work out its features from small differences.
+    /// Approve a version that you asked for. The approval is recorded in the ledger; it holds for
+    /// all versions with the same passive parameters, and a running coordinator follows it from its
+    /// next request on.
     Approve {
         /// The version, as `coordinator ledger show` and the log name it.
         #[arg(value_name = "VERSION")]
@@ -138,7 +149,7 @@ Examples:
         /// The coordinator's config file, which names its state directory and its ledger.
         #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
         config: PathBuf,
-        /// Print JSON.
+        /// Print JSON instead of text.
         #[arg(long)]
         json: bool,
     },
@@ -206,7 +217,7 @@ impl LedgerArgs {
     }
 }
 
-/// Prints what a check of the chain found; an error if anything does not hold.
+/// Checks the chain and prints the result; fails if any check does.
 async fn verify(config: Option<PathBuf>, url: Option<String>, trust: Vec<String>, json: bool) -> Result<(), CliError> {
     if let Some(bad) = trust.iter().find(|key| key.len() != 64 || !key.bytes().all(|digit| digit.is_ascii_hexdigit())) {
         return Err(CliError::Input(format!("--trust {bad}: a public key is 64 hexadecimal digits")));
@@ -237,7 +248,8 @@ async fn verify(config: Option<PathBuf>, url: Option<String>, trust: Vec<String>
     }
 }
 
-/// Approves a version; gives the fingerprint of its passive parameters, and whether it was not approved before.
+/// Approves a version. Returns the fingerprint of its passive parameters, and `true` if they were
+/// not approved before.
 async fn approve(version: &str, config: &Path, now: SystemTime) -> Result<(String, bool), CliError> {
     let file = ConfigFile::<ConfigValues>::read(config).map_err(CliError::input)?;
     let ConfigValues { state_dir, ledger, budget, .. } = &file.values;
@@ -270,7 +282,7 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Bits of one answer.
+/// Returns the cell for the bits of one answer.
 fn bits(bits: Option<f64>) -> Cell {
     let text = bits.map_or_else(|| "no bound".into(), |bits| format!("{bits:.2}"));
     Cell::new(text).set_alignment(CellAlignment::Right)
@@ -280,7 +292,7 @@ fn number(value: u64) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 
-/// `2026-01-31 12:00:00Z`; `forgotten` where retention or erasure took the time.
+/// Formats a time as `2026-01-31 12:00:00Z`; `forgotten` where retention or erasure removed it.
 fn when(at: Option<i64>) -> String {
     let Some(at) = at else { return "forgotten".into() };
     let Ok(t) = OffsetDateTime::from_unix_timestamp(at) else { return at.to_string() };
@@ -391,7 +403,8 @@ fn uses_text(uses: &[RecordUse]) -> String {
     text
 }
 
-/// The bits that each party was told of a record. Rows of the same passive parameters and policy tell the same.
+/// Sums the bits that each party was told of a record. Rows of the same passive parameters and
+/// policy tell the same, so they count once.
 fn told(uses: &[RecordUse]) -> BTreeMap<&str, Option<f64>> {
     let answers: BTreeMap<_, _> = uses.iter().map(|u| ((&*u.party, &*u.passive, &*u.policy), u.bits)).collect();
     let mut told = BTreeMap::new();

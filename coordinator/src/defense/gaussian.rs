@@ -12,19 +12,20 @@ const PRIVATE: &str = "dp_gaussian";
 
 /// Adds independent noise N(0, σ²) to every score.
 ///
-/// With ε and δ it is the Gaussian mechanism, σ = √(2 ln(1.25/δ)) Δf / ε (P (9)). What that promises: **one** release
-/// of a score vector is (ε, δ)-differentially private with respect to any other score vector within ℓ₂ distance Δf, and
-/// only for ε ≤ 1, for which the formula is proved. Default Δf = √2 covers all pairs of probability vectors; a smaller
-/// one promises nothing about vectors farther apart. It says nothing of features as such or of training records, and
-/// answers under several policies or models add up. Keyed noise gives one draw per record and policy: asking again
-/// tells nothing new.
+/// With ε and δ it is the Gaussian mechanism, σ = √(2 ln(1.25/δ)) Δf / ε (P (9)). It promises that
+/// **one** release of a score vector is (ε, δ)-differentially private with respect to any other
+/// score vector within ℓ₂ distance Δf, and only for ε ≤ 1, for which the formula is proved. The
+/// default Δf = √2 covers all pairs of probability vectors; a smaller one promises nothing about
+/// vectors farther apart. Nothing is promised about features as such or about training records, and
+/// answers under several policies or models add up. Keyed noise gives one draw per record and
+/// policy: asking again tells nothing new.
 #[derive(Debug, Clone, Copy)]
 pub struct GaussianNoise {
     sigma: f64,
     stated: Stated,
 }
 
-/// What is to be said of the noise.
+/// The claim that the note makes about the noise.
 #[derive(Debug, Clone, Copy)]
 enum Stated {
     /// σ was given.
@@ -35,7 +36,7 @@ enum Stated {
     Published(f64),
 }
 
-/// The Δf of P's code, by which the noise of its tables is made (errata P).
+/// The Δf of P's code, which sets the noise of its tables (errata P).
 const PUBLISHED_SENSITIVITY: f64 = 0.1;
 
 impl GaussianNoise {
@@ -43,7 +44,7 @@ impl GaussianNoise {
         checked(sigma > 0.0 && sigma <= MAX_SCALE, "gaussian_noise", "sigma", sigma, "above 0, at most 1e12")
     }
 
-    /// Noise of standard deviation `sigma`, above 0 and at most 1e12.
+    /// Creates noise of standard deviation `sigma`, above 0 and at most 1e12.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for any other.
@@ -51,7 +52,8 @@ impl GaussianNoise {
         Self::check_sigma(sigma).map(|()| Self { sigma, stated: Stated::Nothing })
     }
 
-    /// The Gaussian mechanism: ε above 0, δ in (0, 1), ℓ₂ sensitivity above 0, σ at most 1e12.
+    /// Creates the Gaussian mechanism: ε above 0, δ in (0, 1), ℓ₂ sensitivity above 0, σ at most
+    /// 1e12.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for anything else.
@@ -60,10 +62,11 @@ impl GaussianNoise {
         Ok(Self { sigma: gaussian_scale(epsilon, delta, sensitivity), stated: Stated::Private(epsilon, delta) })
     }
 
-    /// P's baseline: the same formula with Δf = 0.1. `sensitivity` is what was asked for, and must be left at its default.
+    /// Creates P's baseline: the same formula with Δf = 0.1. `sensitivity` is the configured one
+    /// and must be left at its default.
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] as for the mechanism, and for a sensitivity of its own.
+    /// [`DefenseError::Setting`] as for the mechanism, and for any other `sensitivity`.
     pub fn as_published(epsilon: f64, delta: f64, sensitivity: f64) -> Result<Self, DefenseError> {
         let left_out = sensitivity == std::f64::consts::SQRT_2;
         let expected = "no value with `as_published`, which takes 0.1";
@@ -90,8 +93,9 @@ pub(super) fn check_gaussian(
     Ok(())
 }
 
-/// What the released values are multiples of: a power of two, at most 2^−40 of σ. The last bits of a sum of doubles depend on
-/// both of its terms in ways that noise does not cover; on a grid that is coarser by far they are gone.
+/// Returns the step of the released values: a power of two, at most 2^−40 of σ. The last bits of a
+/// sum of doubles depend on both of its terms in ways that noise does not cover; rounding to a far
+/// coarser grid removes them.
 fn grid(sigma: f64) -> f64 {
     // Scores are at most 1: below this the step of a double is larger.
     2f64.powi(sigma.log2().floor().max(-60.0) as i32 - 40)

@@ -9,8 +9,9 @@ use super::{Contract, DefenseError, LogitDefense, MAX_SCALE, Noise, Output, chec
 
 const NAME: &str = "logit_noise";
 
-/// Scheme 2 sets z̃_{i*} to the largest of the others, an exact tie that the class survives only if ties go to i*
-/// (errata R8). i* stands above it by this share of the logit, or of 1: far below what softmax shows, above round-off.
+/// Share of the logit, or of 1, by which scheme 2 lifts z̃_{i*} above the largest of the others. R
+/// sets them equal, a tie in which the class stays only if ties go to i* (errata R8). The share is
+/// far below what softmax shows, and above round-off.
 const MARGIN: f64 = 1e-13;
 
 #[derive(Clone)]
@@ -21,19 +22,21 @@ enum Scheme {
     Flatten(f64),
 }
 
-/// Changes logits so that the predicted class stays.
+/// Changes logits and keeps the predicted class.
 ///
-/// Schemes 1 and 2 know W_pas: v₁ is the right singular vector of A⁺J of its largest singular value, where A = J W_pas
-/// (theorem 4), signed so that its entry of largest magnitude is positive (of several, the first). With i* the classes
-/// of largest logit (all of them, R footnote 19):
+/// Schemes 1 and 2 know W_pas: v₁ is the right singular vector of A⁺J of its largest singular
+/// value, where A = J W_pas (theorem 4), signed so that its entry of largest magnitude is positive
+/// (of several, the first). With i* the classes of largest logit (all of them, R footnote 19):
 /// - 1: n = √α ñ / ‖ñ‖, ñ = v₁ with its largest entry put at i* (R (92), (93));
-/// - 2: z' = z + √α v₁, and z̃ = z' with its largest entry put at i* (R (94)), 1e-13 above another class's;
-/// - 3: z̃ = (1 − α) z + α 1 (R section VIII-D), which only divides the log-ratios of scores by 1/(1 − α).
+/// - 2: z' = z + √α v₁, and z̃ = z' with its largest entry put at i* (R (94)), 1e-13 above another
+///   class's;
+/// - 3: z̃ = (1 − α) z + α 1 (R section VIII-D), which only divides the log-ratios of scores by
+///   1/(1 − α).
 ///
-/// Nothing random is in it: who knows v₁ and α takes the noise out up to what the maximum hides.
+/// Nothing is random: whoever knows v₁ and α can remove the noise, up to what the maximum hides.
 pub struct LogitNoise(Scheme);
 
-/// v₁ is of the passive parameters.
+/// Withholds v₁, which follows from the passive parameters.
 impl fmt::Debug for LogitNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -53,12 +56,12 @@ impl LogitNoise {
         }
     }
 
-    /// Scheme 1, 2 or 3 for `classes` classes. α is ‖n‖² from 0 to 1e12 in schemes 1 and 2, and in [0, 1) in scheme 3.
-    /// W_pas (k × d) is needed for schemes 1 and 2.
+    /// Creates scheme 1, 2 or 3 for `classes` classes. α is ‖n‖² from 0 to 1e12 in schemes 1 and 2,
+    /// and in [0, 1) in scheme 3. Schemes 1 and 2 need W_pas (k × d).
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] for a parameter out of range; [`DefenseError::Needs`] without W_pas, for one of other
-    /// classes, or one that tells no two classes apart.
+    /// [`DefenseError::Setting`] for a parameter out of range; [`DefenseError::Needs`] without
+    /// W_pas, or for a W_pas that has another number of classes or is the same for all of them.
     pub fn new(
         scheme: u32,
         alpha: f64,
@@ -83,7 +86,7 @@ impl LogitNoise {
     }
 }
 
-/// σ₁ and v₁ (k entries) of A⁺J; `None` where A is 0 or has no finite decomposition.
+/// Returns σ₁ and v₁ (k entries) of A⁺J; `None` where A is 0 or has no finite decomposition.
 fn worst_direction(weights: &DMatrix<f64>) -> Option<(f64, Vec<f64>)> {
     let pseudo = PseudoInverse::new(&row_differences(weights)).ok()?.matrix;
     let (d, k) = (pseudo.nrows(), weights.nrows());

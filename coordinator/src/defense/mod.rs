@@ -1,7 +1,7 @@
 //! Defenses of the confidence scores, one module per method, behind one trait for each stage.
 //!
-//! What a defense is called and takes is data, [`DefenseConfig`], that all parties share; what it does is here. A policy's
-//! defenses are put together by a [`Pipeline`].
+//! Names and parameters of defenses are data, [`DefenseConfig`], which all parties share; their
+//! implementations are here. A [`Pipeline`] combines the defenses of a policy.
 
 mod class_label;
 mod codebook;
@@ -44,8 +44,9 @@ pub use vfl_shared::policy::{DefenseConfig, Policy};
 use contract::{MAX_SCALE, checked};
 use recipe::Recipe;
 
-/// How each defense is made: what it gives out, whether its parameters are good as far as they do not depend on the model, and
-/// the defense itself, made for a number of classes and from what is granted.
+/// Returns the recipe of a defense: its output, the check of its parameters as far as they do not
+/// depend on the model, and the function that makes it for a number of classes from what is
+/// granted.
 fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
     match config {
         DefenseConfig::None {} => Recipe::at_scores(Output::Probabilities, Ok(()), |_, _| Ok(NoDefense)),

@@ -1,4 +1,5 @@
-//! A policy's defenses, put together: those at the logits, the link function, those at the scores.
+//! The pipeline of a policy: its defenses at the logits, the link function, its defenses at the
+//! scores.
 
 use nalgebra::DMatrix;
 use vfl_shared::numerics::{arg_max, softmax_columns};
@@ -12,12 +13,12 @@ use super::order::{Order, each_column, keep_arg_max, keep_order};
 use super::recipe::{Grants, Made};
 use super::recipe_of;
 
-/// What a pipeline gives.
+/// The output of a pipeline.
 #[derive(Debug)]
 pub struct Released {
     /// The undefended scores, which stay here.
     pub scores: ConfidenceScores,
-    /// What leaves.
+    /// The released scores, which leave.
     pub released: ReleasedScores,
 }
 
@@ -30,9 +31,9 @@ pub struct Pipeline {
     bits: Option<f64>,
 }
 
-/// Checks that each defense can work on what the one before it gives out.
+/// Checks that each defense can work on the output of the one before it.
 fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
-    // `none` gives out what it gets.
+    // `none` returns its input.
     let mut changing = defenses.iter().filter(|config| !matches!(config, DefenseConfig::None {}));
     let Some(mut last) = changing.next() else { return Ok(()) };
     for config in changing {
@@ -51,10 +52,12 @@ fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
 }
 
 impl Pipeline {
-    /// Builds the defenses of a policy for a model of `classes` classes. No defense: the scores as they are.
+    /// Builds the defenses of a policy for a model of `classes` classes. Without a defense the
+    /// scores are released as they are.
     ///
     /// # Errors
-    /// [`DefenseError`] naming a parameter out of range, a defense in the wrong place, or what one lacks.
+    /// [`DefenseError`] naming a parameter out of range, a defense in the wrong place, or a
+    /// requirement that is not met.
     pub fn build(defenses: &[DefenseConfig], classes: usize, grants: &Grants<'_>) -> Result<Self, DefenseError> {
         Self::check(defenses)?;
         let bits = Policy { defenses: defenses.to_vec(), ..Policy::default() }.leakage(classes).bits();
@@ -65,15 +68,16 @@ impl Pipeline {
                 Made::AtScores(defense) => pipeline.at_scores.push(defense),
             }
         }
-        // `none` is there to end a list that changes nothing.
+        // `none` ends a list without a defense at the scores.
         if pipeline.at_scores.is_empty() {
             pipeline.at_scores.push(Box::new(NoDefense));
         }
         Ok(pipeline)
     }
 
-    /// Checks what can be checked without a model: parameters, and the order of the defenses. What depends on the number of
-    /// classes, on parameters or on calibration scores comes up in [`Pipeline::build`].
+    /// Checks what can be checked without a model: parameters, and the order of the defenses.
+    /// Errors that depend on the number of classes, on parameters or on calibration scores come
+    /// from [`Pipeline::build`].
     ///
     /// # Errors
     /// [`DefenseError`] naming a parameter out of range or a defense in the wrong place.
@@ -82,8 +86,8 @@ impl Pipeline {
         check_order(defenses)
     }
 
-    /// What the policy as a whole promises: what all its defenses promise, and the tightest bound on bits
-    /// ([`Policy::leakage`], and the words that a codebook came to have).
+    /// Returns the promises of the policy as a whole: what all its defenses promise, and the
+    /// tightest bound on bits ([`Policy::leakage`], or that of the words that a codebook has).
     #[must_use]
     pub fn contract(&self) -> Contract {
         let all = || self.logit_contracts().chain(self.at_scores.iter().map(|d| d.contract()));
@@ -97,14 +101,14 @@ impl Pipeline {
         }
     }
 
-    /// What users should know of the defenses, a line each.
+    /// Returns what users should know of the defenses, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let at_logits = self.at_logits.iter().filter_map(|d| d.note());
         at_logits.chain(self.at_scores.iter().filter_map(|d| d.note())).collect()
     }
 
-    /// Whether a defense works on logits.
+    /// Returns `true` if a defense works on logits.
     #[must_use]
     pub fn changes_logits(&self) -> bool {
         !self.at_logits.is_empty()
@@ -137,7 +141,7 @@ impl Pipeline {
         Ok(Released { released: self.finish(changed, noise)?, scores })
     }
 
-    /// [`Pipeline::release`] for whoever does not need the undefended scores.
+    /// Applies the policy as [`Pipeline::release`] does, but does not return the undefended scores.
     ///
     /// # Errors
     /// As [`Pipeline::release`].
@@ -148,7 +152,7 @@ impl Pipeline {
         Ok(self.release(logits, noise)?.released)
     }
 
-    /// Applies a policy without logit defenses to scores, which are then not put through logarithm and link function.
+    /// Applies a policy without logit defenses to scores, without logarithm and link function.
     ///
     /// # Errors
     /// [`DefenseError`] where a defense does not apply to these records, or works on logits.
@@ -160,8 +164,9 @@ impl Pipeline {
         Ok(Released { released: self.finish(values, noise)?, scores })
     }
 
-    /// What the logit defenses promise of logits holds of scores up to round-off: a score may underflow, or differ by less
-    /// than a double shows. Puts that right by single units in the last place.
+    /// Restores on the scores what the logit defenses promise of logits. Round-off may break it: a
+    /// score may underflow, or differ by less than a double shows. Moves entries by single units in
+    /// the last place.
     fn keep_promises(&self, scores: &ConfidenceScores, values: &mut DMatrix<f64>) {
         let k = values.nrows();
         let (ranking, class) =

@@ -1,4 +1,4 @@
-//! An autoencoder with a narrow middle.
+//! The purifier: an autoencoder with a narrow middle.
 
 use nalgebra::DMatrix;
 use rand::SeedableRng;
@@ -13,21 +13,22 @@ use super::recipe::Grants;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 const NAME: &str = "purifier";
-/// The most that the class counts beside the distance.
+/// Largest weight of the class in the loss, beside the distance.
 const MAX_LABEL_WEIGHT: f64 = 1e3;
-/// The fewest scores to train on: with fewer it would learn them by heart.
+/// Fewest scores to train on: with fewer, the autoencoder would learn them by heart.
 const LEAST_RECORDS: usize = 20;
 
-/// Releases G(c), the scores after a [`Purifier`] that was trained to give back scores of the model, or random ones.
+/// Releases G(c): the scores passed through a [`Purifier`] that was trained to reproduce scores of
+/// the model, or random ones.
 ///
-/// Fine differences between records are lost in its middle, on purpose. It promises nothing: the class may change, and whoever
-/// knows G has k/2 numbers of each record.
+/// Its narrow middle drops fine differences between records, on purpose. It promises nothing: the
+/// class may change, and whoever knows G has k/2 numbers of each record.
 #[derive(Debug, Clone)]
 pub struct Purify {
     purifier: Purifier,
     training: PurifierTraining,
     vectors: usize,
-    /// Share of the training vectors whose class it changes.
+    /// Share of the training vectors whose class the purifier changes.
     changed: f64,
 }
 
@@ -44,11 +45,12 @@ impl Purify {
         }
     }
 
-    /// Trains it: on the calibration scores, or on vectors drawn from the grants' seed, from which its first parameters are drawn too.
+    /// Trains the purifier on the calibration scores, or on vectors drawn from the grants' seed.
+    /// Its first parameters are drawn from that seed too.
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] for a `label_weight` out of range; [`DefenseError::Needs`] for too many classes, without calibration
-    /// scores where it is trained on them, or with fewer than 20.
+    /// [`DefenseError::Setting`] for a `label_weight` out of range; [`DefenseError::Needs`] for too
+    /// many classes, without calibration scores where it is trained on them, or with fewer than 20.
     pub fn train(
         config: &DefenseConfig,
         (training, label_weight): (PurifierTraining, f64),
@@ -91,7 +93,7 @@ impl Defense for Purify {
         Contract { output, keeps_arg_max: false, keeps_ranking: false, randomised: false, bits: None }
     }
 
-    /// Record by record: what leaves of one does not depend on the others of its batch.
+    /// Works record by record: the release of one does not depend on the others of its batch.
     fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
         let (k, of) = (scores.nrows(), self.purifier.classes());
         if k != of {
@@ -155,7 +157,7 @@ mod tests {
             assert!((&p - purify.purifier.apply(&c)).amax() < 1e-14);
             assert_eq!(out(&trained(training, &c, 1), &c), p);
             assert!((out(&trained(training, &c, 2), &c) - &p).amax() > 1e-4, "{training:?}");
-            // Alone as among others.
+            // A record's release is the same alone as among others.
             assert_eq!(out(&purify, &c.columns(7, 1).into_owned()).column(0), p.column(7));
         }
         assert!(trained(PurifierTraining::Random, &c, 1).note().unwrap().contains("10000 random score vectors"));

@@ -9,7 +9,7 @@ use vfl_shared::types::ReleasedScores;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 const NAME: &str = "randomized_label";
-/// Beyond it a label is another once in 10²¹ answers.
+/// Largest ε: beyond it a label is another once in 10²¹ answers.
 const MOST: f64 = 50.0;
 
 /// Releases the arg max with probability e^ε/(e^ε + k − 1), else one of the other classes, each as
@@ -30,7 +30,7 @@ impl RandomizedLabel {
         checked(epsilon > 0.0 && epsilon <= MOST, NAME, "epsilon", epsilon, "above 0, at most 50")
     }
 
-    /// Randomised response over `classes` classes, at least 2.
+    /// Creates randomised response over `classes` classes, at least 2.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for an ε that is not above 0 or above 50.

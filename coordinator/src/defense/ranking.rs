@@ -1,4 +1,4 @@
-//! One fixed score vector, dealt out by rank.
+//! One fixed score vector, assigned by rank.
 
 use std::fmt;
 
@@ -9,24 +9,25 @@ use super::order::{Order, each_column};
 use super::{Contract, Defense, DefenseError, Noise, Output};
 
 const NAME: &str = "ranking";
-/// Fewer calibration records than this, and the vector would say much of single ones.
+/// Fewest calibration records: with fewer, the vector would say much about single ones.
 const LEAST_RECORDS: usize = 1000;
 /// Weight of the ramp that breaks ties of the mean.
 const RAMP: f64 = 1e-9;
 
-/// Releases the same k values for every record, the largest where the record's largest score is: at most k! outputs,
-/// log2 k! bits a record, whatever is asked and however often. Every rank stays; of equal scores the lower index gets
-/// the larger value. Only the order of the input matters, so the input may be any numbers.
+/// Releases the same k values for every record, the largest where the record's largest score is: at
+/// most k! outputs, log2 k! bits a record, whatever is asked and however often. Every rank stays;
+/// of equal scores the lower index gets the larger value. Only the order of the input matters, so
+/// the input may be any numbers.
 ///
-/// The values are the mean of the sorted calibration vectors. They must fall strictly to carry the ranks: where two
-/// neighbours of the mean are equal (scores that are 0 in every record), 1e-9 of the whole is put on the ramp 2(k −
-/// r)/(k(k + 1)), r = 0 … k − 1, which leaves it on the simplex.
+/// The values are the mean of the sorted calibration vectors. They must fall strictly to carry the
+/// ranks: where two neighbours of the mean are equal (scores that are 0 in every record), 1e-9 of
+/// the whole is put on the ramp 2(k − r)/(k(k + 1)), r = 0 … k − 1, which leaves it on the simplex.
 #[derive(Clone)]
 pub struct Ranking {
     values: Vec<f64>,
 }
 
-/// The values are averages of scores.
+/// Withholds the values, which are averages of scores.
 impl fmt::Debug for Ranking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ranking({} classes, values withheld)", self.values.len())
@@ -50,7 +51,7 @@ impl Ranking {
     }
 }
 
-/// The mean of the columns, each sorted, largest first.
+/// Returns the mean of the columns, each sorted, largest first.
 pub(super) fn mean_sorted(scores: &DMatrix<f64>) -> Vec<f64> {
     let (k, n) = scores.shape();
     let mut mean = vec![0.0; k];
@@ -64,7 +65,7 @@ pub(super) fn mean_sorted(scores: &DMatrix<f64>) -> Vec<f64> {
     mean
 }
 
-/// Makes values that do not rise fall strictly, and sum to 1.
+/// Makes values that do not rise strictly falling, with sum 1.
 fn falling(mut values: Vec<f64>) -> Vec<f64> {
     let k = values.len() as f64;
     let sum: f64 = values.iter().sum();
@@ -75,7 +76,7 @@ fn falling(mut values: Vec<f64>) -> Vec<f64> {
             *value = (1.0 - RAMP) * *value + RAMP * 2.0 * (k - rank as f64) / (k * (k + 1.0));
         }
     }
-    // What round-off may have left.
+    // Round-off may have left equal neighbours.
     for rank in (1..values.len()).rev() {
         values[rank - 1] = values[rank - 1].max(values[rank].next_up());
     }

@@ -1,4 +1,5 @@
-//! Publishing imported parameters as the coordinator hears and says it: the active party's stream, and calls of passive parties.
+//! The coordinator's messages in a publication of imported parameters: the active party's stream,
+//! and calls of passive parties.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub trait ReplyStream: Stream<Item = Result<pb::PublishReply, Status>> + Send + 
 
 impl<S: Stream<Item = Result<pb::PublishReply, Status>> + Send + 'static> ReplyStream for S {}
 
-/// Where commands to it go.
+/// The channel for commands to the active party.
 pub type CommandSender = mpsc::Sender<Result<pb::PublishCommand, Status>>;
 
 /// The active party's stream.
@@ -96,7 +97,7 @@ pub(super) async fn bind(
     answered(party, timeout, client.publish_staged(request)).await.map(drop)
 }
 
-/// One call of a passive party, with its deadline and its name on what goes wrong.
+/// Makes one call of a passive party, with a deadline; an error names the party.
 async fn answered<T>(
     party: &PassiveParty,
     timeout: Duration,

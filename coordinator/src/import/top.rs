@@ -1,4 +1,5 @@
-//! A top model that the coordinator's operator has imported, and that waits to be published with the parties' embeddings.
+//! A top model that the coordinator's operator has imported, and that waits to be published with
+//! the parties' embeddings.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use vfl_shared::types::{ModelVersion, PartyName};
 
 use crate::registry::{Registry, tops};
 
-/// Checks a file of a top model, stores it and stages it for an active party: a perceptron from all parties' embeddings to one output
-/// per class. Runs beside the service as well as without it.
+/// Checks a file of a top model, stores it and stages it for an active party. A top model is a
+/// perceptron from all parties' embeddings to one output per class. The service may run or not.
 ///
 /// # Errors
-/// [`ImportError`] naming the file, what is wrong in it and the fix. Nothing is staged then; what was staged before stays.
+/// [`ImportError`] naming the file, what is wrong in it and the fix. Nothing is staged then; what
+/// was staged before stays.
 pub fn import_top(path: &Path, state_dir: &Path, active_party: &PartyName) -> Result<Imported, ImportError> {
     let refused = |source| ImportError::Network { path: path.to_owned(), source };
     let file = NetworkFile::read(path).map_err(refused)?;
@@ -49,7 +51,7 @@ pub(super) struct StagedTop {
 }
 
 impl StagedTop {
-    /// The one that is staged for this active party, if there is one.
+    /// Returns the top model that is staged for this active party, if there is one.
     ///
     /// # Errors
     /// FAILED_PRECONDITION if it is of other classes; INTERNAL if it cannot be read.
@@ -76,7 +78,7 @@ impl StagedTop {
         Ok(Some(top))
     }
 
-    /// Settings and width.
+    /// Returns the settings and width of the top model.
     pub(super) fn spec(&self) -> SubModelSpec {
         self.share.model().spec().clone()
     }
@@ -89,7 +91,7 @@ impl StagedTop {
         &self.staged.digest
     }
 
-    /// Checks that its inputs are these outputs of the parties, in this order.
+    /// Checks that the inputs of the top model are these outputs of the parties, in this order.
     pub(super) fn check_inputs(&self, expected: &[String]) -> Result<(), Refusal> {
         let found = &self.share.feature_names;
         if found == expected {
@@ -107,10 +109,11 @@ impl StagedTop {
         )))
     }
 
-    /// Uses the staging for this version, durably: it is good for one.
+    /// Uses the staging for this version, durably: it is good for one version.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION if it was used for another one that did not come to its end; INTERNAL if the disk refuses.
+    /// FAILED_PRECONDITION if it was used for another version, which was not completed; INTERNAL if
+    /// the disk fails.
     pub(super) async fn claim(&self, version: &ModelVersion) -> Result<(), Refusal> {
         let (staging, staged, version) = (self.staging.clone(), self.staged.clone(), version.clone());
         off_thread("publishing", move || {
@@ -126,10 +129,11 @@ impl StagedTop {
         .await
     }
 
-    /// It is in service: the next publication is without it, unless another one is staged.
+    /// Withdraws the staging of a top model that is in service: the next publication is without it,
+    /// unless another one is staged.
     pub(super) async fn done(self) {
         let withdrawn = off_thread("publishing", move || {
-            // Another one may have been staged meanwhile.
+            // Another top model may have been staged meanwhile.
             match self.staging.staged().map_err(unreadable)? {
                 Some(staged) if staged == self.staged => self.staging.withdraw().map(drop).map_err(unreadable),
                 _ => Ok(()),

@@ -1,8 +1,9 @@
-//! Opening a ledger: it is begun if there never was one, and otherwise it must be the one that this coordinator used last.
+//! Opening a ledger: it is begun if there never was one, and otherwise it must be the one that this
+//! coordinator used last.
 //!
-//! The state directory knows the ledger's id and its mark (`mark`). A ledger that is missing, empty, another one or an old copy
-//! has forgotten what was spent and which shares are bound: the coordinator does not start on it unless the operator says
-//! so, which the ledger records.
+//! The state directory knows the ledger's id and its mark (`mark`). A ledger that is missing,
+//! empty, another one or an old copy has forgotten what was spent and which shares are bound: the
+//! coordinator does not start on it unless the operator says so, which the ledger records.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,15 +22,17 @@ use super::signer::Signer;
 use super::{erased, models};
 use crate::share::ShareHashKind;
 
-/// Other rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, the id of the ledger it was begun in
-/// place of.
+/// Other rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, and
+/// the id of the ledger that it replaces.
 const FINGERPRINT: &str = "secret_fingerprint";
 pub(super) const ID: &str = "ledger_id";
 pub(super) const MARK: &str = "mark";
 const REPLACES: &str = "replaces";
-/// How logit shares are hashed. Ledgers of earlier versions have no such row: theirs are HMAC-SHA256.
+/// The row that names the hash of logit shares. Ledgers of earlier versions have no such row:
+/// theirs is HMAC-SHA256.
 const SHARE_HASH: &str = "share_hash";
-/// What coordinators that share the ledger have in common, and how often the registry has changed.
+/// The rows with the terms that coordinators sharing the ledger have in common, and with the number
+/// of changes of the registry.
 pub(super) const TERMS: &str = "terms";
 pub(crate) const REGISTRY: &str = "registry";
 
@@ -39,17 +42,17 @@ pub(super) struct Begun {
     pub(super) marker: Marker,
     /// SQLite's lock file.
     pub(super) lock: Option<File>,
-    /// How logit shares are hashed.
+    /// The kind of hash of logit shares.
     pub(super) share_hash: ShareHashKind,
-    /// The chain of releases.
     pub(super) chain: Chain,
 }
 
-/// The fingerprint of the noise secret that the ledger was begun with; `None` if none was begun. Makes nothing.
+/// Returns the fingerprint of the noise secret that the ledger was begun with; `None` if none was
+/// begun. Creates nothing.
 ///
 /// # Errors
-/// [`LedgerError::Lost`] and its like where the state directory knows a ledger that is not there; otherwise as
-/// [`Ledger::open`](super::Ledger::open).
+/// [`LedgerError::Lost`] and its like where the state directory knows a ledger that is not there;
+/// otherwise as [`Ledger::open`](super::Ledger::open).
 pub async fn secret_fingerprint(config: &LedgerConfig) -> Result<Option<String>, LedgerError> {
     let place = Place::parse(&config.url)?;
     if !config.begin_new
@@ -110,7 +113,8 @@ pub(super) async fn begin(
             Some(id) => id,
             None => new_id(&mut connection).await?,
         },
-        // It is the ledger of coordinators that serve: under another id they would take it for another one.
+        // Coordinators in service use this ledger: under another id they would take it for another
+        // one.
         (Err(LedgerError::Another { ledger, known }), true) if config.shared => {
             tracing::warn!(%ledger, %known, "the ledger is joined in place of the one known here, as the operator asked");
             let event = format!("joined, as the operator asked, by a coordinator that knew ledger {known} before");
@@ -161,7 +165,8 @@ pub(super) async fn begin(
     Ok(Begun { connection, marker, lock, share_hash, chain })
 }
 
-/// Whether the ledger is the one that the state directory knows; the inner error says why it is not.
+/// Checks that the ledger is the one that the state directory knows; the inner error says why it is
+/// not.
 async fn recognise(
     connection: &mut Connection,
     known: Result<Option<Known>, LedgerError>,
@@ -174,7 +179,7 @@ async fn recognise(
     let (ledger, mark) = (known.ledger.clone(), known.mark);
     let Some(id) = connection.meta(ID).await? else { return Ok(Err(LedgerError::Lost { ledger, mark })) };
     if id != known.ledger {
-        // The coordinator was stopped between beginning this one and noting so.
+        // The coordinator was stopped between beginning this ledger and noting so.
         let replaces = connection.meta(REPLACES).await?;
         let begun_in_its_place = replaces.as_ref() == Some(&known.ledger);
         return Ok(if begun_in_its_place { Ok(()) } else { Err(LedgerError::Another { ledger: id, known: ledger }) });
@@ -186,7 +191,7 @@ async fn recognise(
     if !known.head.is_there(connection).await? {
         return Ok(Err(LedgerError::Rewritten { link: known.head.number }));
     }
-    // A commit that counts is of a party.
+    // Every counted commit belongs to a party, so a ledger with a mark has one.
     let parties = connection.row::<(i64,)>("SELECT count(*) FROM parties", &[]).await?;
     Ok(match parties {
         Some((0,)) if mark > 0 => Err(LedgerError::Lost { ledger, mark }),
@@ -194,8 +199,8 @@ async fn recognise(
     })
 }
 
-/// Checks, after the connection was lost, that the ledger is still this one, and gives its mark. Never begins one: if the file
-/// is gone, so are the budgets.
+/// Checks, after the connection was lost, that the ledger is still this one; returns its mark.
+/// Never begins one: if the file is gone, so are the budgets.
 pub(super) async fn resume(
     place: &Place,
     marker: &Marker,
@@ -227,7 +232,8 @@ pub(super) async fn resume(
     }
 }
 
-/// Notes the terms of the first coordinator that shares the ledger; of a further one they must be the same. Inside of a transaction.
+/// Notes the terms of the first coordinator that shares the ledger; those of a further one must be
+/// the same. Runs inside a transaction.
 async fn agree(connection: &mut Connection, config: &LedgerConfig) -> Result<(), LedgerError> {
     let ours = written(&config.terms())?;
     if connection.others().await? > 0 {
@@ -235,11 +241,12 @@ async fn agree(connection: &mut Connection, config: &LedgerConfig) -> Result<(),
     } else {
         connection.set_meta(TERMS, &ours).await?;
     }
-    // Before the transaction ends: whoever begins next finds both the terms and us.
+    // Before the transaction ends: whoever begins next finds both the terms and this coordinator.
     connection.agreed().await
 }
 
-/// Those that have just stopped are counted for a moment longer: where the terms differ, it is worth asking again.
+/// Waits until the terms agree or no other coordinator is left: one that has just stopped is
+/// counted for a moment longer.
 async fn wait_for_terms(connection: &mut Connection, config: &LedgerConfig) -> Result<(), LedgerError> {
     let ours = written(&config.terms())?;
     for _ in 0..LOCK_TRIES {
@@ -251,12 +258,12 @@ async fn wait_for_terms(connection: &mut Connection, config: &LedgerConfig) -> R
     Ok(())
 }
 
-/// Terms as the ledger has them.
+/// Returns the terms as text, as the ledger has them.
 pub(super) fn written(terms: &BTreeMap<String, String>) -> Result<String, LedgerError> {
     serde_json::to_string(terms).map_err(|e| LedgerError::Storage(e.to_string()))
 }
 
-/// Whether the terms in force are ours; the error names what differs.
+/// Checks that the terms in force are ours; the error names what differs.
 pub(super) fn check_terms(theirs: &str, ours: &str) -> Result<(), LedgerError> {
     if theirs == ours {
         return Ok(());

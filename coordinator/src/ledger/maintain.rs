@@ -1,5 +1,5 @@
-//! Backup, retention and erasure. They work beside a running coordinator: each transaction is short, and requests that come
-//! meanwhile wait for it.
+//! Backup, retention and erasure. They work beside a running coordinator: each transaction is
+//! short, and requests that come meanwhile wait for it.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -17,34 +17,38 @@ use super::journal;
 /// Rows of one transaction of [`retain`].
 const CHUNK: i64 = 20_000;
 
-/// What [`retain`] forgot.
+/// The counts of what [`retain`] forgot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Retained {
-    /// Request ids: a retry of one is a new request.
+    /// Request ids that were forgotten: a retry of one is a new request.
     pub request_ids: u64,
-    /// Rows of which a time was forgotten, the count and the binding kept.
+    /// Rows that lost a time but kept the count and the binding.
     pub times: u64,
-    /// Records deleted, whose budgets and bindings begin anew. 0 unless that was asked for.
+    /// Records that were deleted, whose budgets and bindings begin anew. 0 unless that was asked
+    /// for.
     pub freed_records: u64,
-    /// Links of the chain of releases that were removed: the sums at the first of those that stay are in it.
+    /// Links of the chain of releases that were removed. The first link that stays has the sums
+    /// themselves.
     pub links: u64,
 }
 
-/// What [`erase`] erased.
+/// The counts of what [`erase`] erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Erased {
-    /// Rows of which the id and the times were erased.
+    /// Rows whose id and times were erased.
     pub rows: u64,
-    /// The queries they count, which are kept under a keyed hash of the id.
+    /// Queries of these rows, which are kept under a keyed hash of the id.
     pub queries: u64,
 }
 
-/// Copies the ledger into a new file, whole and consistent, while the coordinator runs. SQLite only.
+/// Copies the ledger into a new file, whole and consistent, while the coordinator runs. SQLite
+/// only.
 ///
-/// A restored backup hands back what was spent since it was made.
+/// A restored backup hands back the budgets that were spent since it was made.
 ///
 /// # Errors
-/// [`LedgerError::Unsupported`] for PostgreSQL, [`LedgerError::Storage`] if the file is there or cannot be written.
+/// [`LedgerError::Unsupported`] for PostgreSQL, [`LedgerError::Storage`] if the file is there or
+/// cannot be written.
 pub async fn backup(url: &str, out: &Path) -> Result<(), LedgerError> {
     let place = Place::parse(url)?;
     if let Place::Postgres(_) = place {
@@ -52,7 +56,8 @@ pub async fn backup(url: &str, out: &Path) -> Result<(), LedgerError> {
     }
     let failed = |e: std::io::Error| LedgerError::Storage(format!("cannot write {}: {e}", out.display()));
     let mut connection = existing(&place).await?;
-    // Reserved under its name, so that nothing is overwritten; written next to it, so that the name never holds a half.
+    // The name is reserved first, so that nothing is overwritten. The copy is written next to it,
+    // so that the name never holds half a copy.
     private(OpenOptions::new().create_new(true).write(true)).open(out).map_err(failed)?;
     let mut partial = out.as_os_str().to_owned();
     partial.push(".partial");
@@ -73,12 +78,13 @@ pub async fn backup(url: &str, out: &Path) -> Result<(), LedgerError> {
     copied
 }
 
-/// Forgets request ids and times older than `days` before `now`. Counts and bindings stay, so no budget is freed; with
-/// `free_budgets` the records that nobody asked for since (or whose times are forgotten) are deleted as well, and their
-/// budgets and bindings begin anew.
+/// Forgets request ids and times older than `days` before `now`. Counts and bindings stay, so no
+/// budget is freed; with `free_budgets` the records that nobody asked for since (or whose times are
+/// forgotten) are deleted as well, and their budgets and bindings begin anew.
 ///
 /// # Errors
-/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`]. What was forgotten before a failure stays so.
+/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`]. What was forgotten
+/// before a failure stays so.
 pub async fn retain(url: &str, days: u32, free_budgets: bool, now: SystemTime) -> Result<Retained, LedgerError> {
     let mut connection = existing(&Place::parse(url)?).await?;
     let before = seconds(now).saturating_sub(i64::from(days) * 86_400);
@@ -119,8 +125,9 @@ const FORGET_TIMES: &str = "UPDATE uses SET \
     first_at = CASE WHEN first_at < $4 THEN NULL ELSE first_at END, last_at = CASE WHEN last_at < $4 THEN NULL ELSE last_at END \
     WHERE party = $1 AND record > $2 AND record <= $3 AND (first_at < $4 OR last_at < $4)";
 
-/// Deletes the records of a range that were last asked for before the limit: by now, all their last times are NULL. So are
-/// those of a record that was erased; there the time of the erasure counts.
+/// Deletes the records of a range that were last asked for before the limit: by now, all their last
+/// times are NULL. So are those of an erased record; there the time of the erasure counts. Returns
+/// the number of records.
 async fn free(connection: &mut Connection, range: &[Arg<'_>; 4], now: SystemTime) -> Result<u64, LedgerError> {
     let old = "SELECT count(*) FROM (SELECT record FROM uses WHERE party = $1 AND record > $2 AND record <= $3 \
         AND NOT EXISTS (SELECT 1 FROM erased WHERE erased.record = uses.record AND erased.at >= $4) \
@@ -151,8 +158,9 @@ async fn free(connection: &mut Connection, range: &[Arg<'_>; 4], now: SystemTime
     Ok(u64::try_from(records).unwrap_or_default())
 }
 
-/// Erases a person's entries: the id and the times go, in favour of a keyed hash of the id; counts and bindings stay under
-/// that hash and go on counting. So no budget is handed back, and the id never stands in the ledger again.
+/// Erases a person's entries: a keyed hash replaces the id, and the times are deleted; counts and
+/// bindings stay under that hash and go on counting. So no budget is handed back, and the id never
+/// stands in the ledger again.
 ///
 /// Backups made before still hold the id.
 ///
@@ -185,10 +193,10 @@ pub async fn erase(url: &str, record: &str, now: SystemTime) -> Result<Erased, L
     Ok(erased)
 }
 
-/// Removes what was deleted from the files too, as far as the engine lets us.
+/// Removes deleted data from the files too, as far as the engine allows.
 async fn scrub(connection: &mut Connection) -> Result<(), LedgerError> {
     match connection {
-        // The log still holds the old pages until it is copied into the database and cut.
+        // The log still holds the old pages until it is copied into the database and truncated.
         Connection::Sqlite(_) => {
             let row = connection.row::<(i64, i64, i64)>("PRAGMA wal_checkpoint(TRUNCATE)", &[]).await?;
             match row {

@@ -1,4 +1,5 @@
-//! Models as the ledger knows them: versions, and the fingerprints of passive parameters that make several versions one model.
+//! The models of the ledger: versions, and the fingerprints of passive parameters that make several
+//! versions one model.
 
 use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
@@ -14,16 +15,16 @@ use super::events::record_event;
 /// The row of `meta` with the number of approvals so far.
 pub(super) const APPROVALS: &str = "approvals";
 
-/// The models of a ledger, kept in memory: few, as each is a training.
+/// The models of a ledger, kept in memory: there are few, as each is a training.
 #[derive(Default)]
 pub(super) struct Models {
-    /// Key by version.
+    /// The key of each version.
     versions: HashMap<String, i64>,
-    /// The lowest key with a fingerprint stands for all of its versions.
+    /// The key that stands for each fingerprint: the lowest of its versions.
     fingerprints: HashMap<String, i64>,
-    /// What stands for each key.
+    /// For each key, the key that stands for its fingerprint.
     passive: HashMap<i64, i64>,
-    /// Of which they are, where others write too.
+    /// The text that changes with the models, as of the last reading, where others write too.
     state: String,
     approvals: String,
     approved: HashSet<String>,
@@ -56,8 +57,8 @@ impl Models {
         Ok(())
     }
 
-    /// Reads the models if another coordinator has added or named one: `state` is a text that changes with them. Inside of the writer's
-    /// transaction.
+    /// Reads the models if another coordinator has added or named one: `state` is a text that
+    /// changes with them. Runs inside the writer's transaction.
     pub(super) async fn follow(&mut self, connection: &mut Connection, state: &str) -> Result<(), LedgerError> {
         if state != self.state {
             self.read_again(connection).await?;
@@ -66,7 +67,7 @@ impl Models {
         Ok(())
     }
 
-    /// The keys of a version and of what its passive parties contribute, made if there are none.
+    /// Returns the keys of a version and of its passive parameters; adds the version if it is new.
     pub(super) async fn intern(
         &mut self,
         connection: &mut Connection,
@@ -80,7 +81,7 @@ impl Models {
         {
             return Ok((id, passive));
         }
-        // Known under no fingerprint, or not at all.
+        // The version is known under no fingerprint, or not at all.
         let add = "INSERT INTO models (id, name, fingerprint) SELECT coalesce(max(id), 0) + 1, $1, $2 FROM models WHERE true \
             ON CONFLICT (name) DO UPDATE SET fingerprint = coalesce(models.fingerprint, excluded.fingerprint)";
         connection.execute(add, &[Arg::Text(version), Arg::Text(fingerprint)]).await?;
@@ -94,18 +95,18 @@ impl Models {
         }
     }
 
-    /// What stands for the model with this key.
+    /// Returns the key that stands for the passive parameters of the model with this key.
     pub(super) fn passive(&self, model: i64) -> Option<i64> {
         self.passive.get(&model).copied()
     }
 
-    /// The fingerprint of the passive parameters of the model with this key.
+    /// Returns the fingerprint of the passive parameters of the model with this key.
     pub(super) fn fingerprint(&self, model: i64) -> Option<&str> {
         let passive = self.passive(model)?;
         self.fingerprints.iter().find(|(_, key)| **key == passive).map(|(fingerprint, _)| fingerprint.as_str())
     }
 
-    /// Reads the approvals if their number has changed. Inside of the writer's transaction.
+    /// Reads the approvals if their number has changed. Runs inside the writer's transaction.
     pub(super) async fn refresh(&mut self, connection: &mut Connection, count: &str) -> Result<(), LedgerError> {
         if count != self.approvals {
             let approved = connection.rows::<(String,)>("SELECT fingerprint FROM approvals", &[]).await?;
@@ -115,14 +116,14 @@ impl Models {
         Ok(())
     }
 
-    /// Whether the operator has approved a version with this fingerprint.
+    /// Returns `true` if the operator has approved a version with this fingerprint.
     pub(super) fn approved(&self, fingerprint: &str) -> bool {
         self.approved.contains(fingerprint)
     }
 }
 
-/// Gives the versions of a ledger of before their fingerprints, as far as their manifests are there. A version without one
-/// is a model of its own.
+/// Adds fingerprints to the versions of an older ledger, as far as their manifests are there. A
+/// version without one is a model of its own.
 pub(super) async fn name_old_ones(connection: &mut Connection, derive: Option<&Derive>) -> Result<(), LedgerError> {
     let Some(derive) = derive else { return Ok(()) };
     let sql = "SELECT id, name FROM models WHERE fingerprint IS NULL";
@@ -135,9 +136,10 @@ pub(super) async fn name_old_ones(connection: &mut Connection, derive: Option<&D
     Ok(())
 }
 
-/// Approves a version: records may be answered under it beyond `models_per_record`, and so under every version with the same
-/// passive parameters. Recorded, with the time; a running coordinator goes by it from its next request on. `false` if it
-/// was approved before.
+/// Approves a version: records may be answered under it beyond `models_per_record`, and so under
+/// every version with the same passive parameters. The approval is recorded with its time; a
+/// running coordinator follows it from its next request on. Returns `false` if the version was
+/// approved before.
 ///
 /// # Errors
 /// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`].

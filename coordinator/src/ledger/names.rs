@@ -22,7 +22,7 @@ impl Names {
         Ok(Self { parties, models, policies })
     }
 
-    /// The parties, in the order of their names.
+    /// Returns the parties, in the order of their names.
     pub(super) fn parties(&self) -> impl Iterator<Item = (i64, &str)> {
         let mut all: Vec<(i64, &str)> = self.parties.iter().map(|(id, name)| (*id, name.as_str())).collect();
         all.sort_by_key(|(_, name)| *name);

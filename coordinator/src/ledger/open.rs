@@ -1,4 +1,4 @@
-//! What the writer has open: the connection, what it reads for a group of requests, and what it writes of one.
+//! The open ledger of the writer: the connection, and the reads and writes for a group of requests.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,12 +20,12 @@ use super::models::{self, Models};
 use super::rate::Bucket;
 use super::records::Records;
 
-/// What a remembered request takes beside its id and its verdicts, about: hash, keys, index.
+/// Approximate bytes of a remembered request beside its id and its verdicts: hash, keys, index.
 const REMEMBERED_OVERHEAD: i64 = 200;
-/// Records that are kept in memory between two groups, about: 50 to 100 MB.
+/// Approximate number of records that are kept in memory between two groups: 50 to 100 MB.
 const RECORDS_KEPT: usize = 262_144;
 
-/// A connection that is locked and checked.
+/// A connection that is locked and checked, and what the writer keeps in memory.
 pub(super) struct Open {
     pub(super) connection: Connection,
     pub(super) erased: Erased,
@@ -33,17 +33,19 @@ pub(super) struct Open {
     policies: HashMap<String, i64>,
     pub(super) bits: Bits,
     pub(super) chain: Chain,
-    /// Commits that changed the ledger.
+    /// Number of commits that changed the ledger.
     pub(super) mark: u64,
     /// The database's clock in a shared ledger, as of this transaction.
     pub(super) clock: Option<Duration>,
-    /// About how many bytes the remembered requests take.
+    /// Approximate bytes of the remembered requests.
     pub(super) remembered: i64,
-    /// Of the embedded ledger, what is known of records, by party: what their rows of `uses` and the journal come to. Whatever the journal
-    /// adds to is here. Whenever somebody else has changed the file it is given up.
+    /// The known state of records by party, for the embedded ledger: the sums of their rows of
+    /// `uses` and of the journal. Every record that the journal adds to is here. The whole is
+    /// dropped when somebody else has changed the file.
     records: HashMap<i64, Records>,
     pub(super) journal: Journal,
-    /// SQLite's number of changes by others, as of the last transaction; `None`: what is there is not known yet.
+    /// SQLite's number of changes by others, as of the last transaction; `None` while the state of
+    /// the file is not known yet.
     others: Option<u64>,
 }
 
@@ -76,8 +78,8 @@ impl Open {
         Ok(open)
     }
 
-    /// Reads what maintenance has changed: erased records, approved versions. Adds the journal to the tables where the next group could
-    /// not be decided or noted without.
+    /// Reads what maintenance has changed: erased records, approved versions. Adds the journal to
+    /// the tables where the next group could not be decided or noted without.
     pub(super) async fn refresh(&mut self) -> Result<u64, LedgerError> {
         let sql = self.connection.pick(
             "SELECT name, value FROM meta WHERE name = $1 OR name = $2 \
@@ -105,15 +107,15 @@ impl Open {
         Ok(0)
     }
 
-    /// Adds the journal to the tables, inside of a transaction.
+    /// Adds the journal to the tables. Runs inside a transaction.
     pub(super) async fn settle(&mut self) -> Result<(), LedgerError> {
         journal::fold(&mut self.connection).await?;
         self.journal.clear();
         Ok(())
     }
 
-    /// Reads what maintenance and other writers have changed, and the database's clock; gives the number of changes of the
-    /// registry. One round trip, unless something has changed.
+    /// Reads what maintenance and other writers have changed, and the database's clock; returns the
+    /// number of changes of the registry. Takes one round trip, unless something has changed.
     pub(super) async fn follow(&mut self, terms: &str) -> Result<u64, LedgerError> {
         let sql = "SELECT name, value FROM meta WHERE name IN ($1, $2, $3, $4, $5) \
             UNION ALL SELECT 'clock', CAST(CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) AS TEXT) \
@@ -132,7 +134,7 @@ impl Open {
                 begin::TERMS => theirs = value,
                 begin::REGISTRY => registry = number()?,
                 _ => {
-                    // Another server may have taken over with less than was there.
+                    // Another server may have taken over with fewer commits.
                     if number()? < self.mark {
                         return Err(LedgerError::Storage("the database has lost commits under the coordinator".into()));
                     }
@@ -144,7 +146,7 @@ impl Open {
         Ok(registry)
     }
 
-    /// A party's tokens in a shared ledger; `full` if it has not been limited yet.
+    /// Returns a party's tokens in a shared ledger; `full` if the party has not been limited yet.
     pub(super) async fn bucket(&mut self, party: i64, full: Bucket) -> Result<Bucket, LedgerError> {
         let sql = "SELECT tokens, filled_at FROM rates WHERE party = $1";
         let Some((tokens, filled_at)) = self.connection.row::<(String, i64)>(sql, &[Arg::Int(party)]).await? else {
@@ -169,11 +171,11 @@ impl Open {
         Ok(())
     }
 
-    /// Forgets the older half of the requests that could be repeated.
+    /// Forgets the older half of the remembered requests.
     pub(super) async fn forget_half(&mut self) -> Result<(), LedgerError> {
         let middle = "SELECT at FROM requests ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM requests)";
         if let Some((at,)) = self.connection.row::<(i64,)>(middle, &[]).await? {
-            // At least that second, or nothing would be won from many requests of one.
+            // At least that second, or many requests of one second would free nothing.
             let forgotten = self.connection.execute("DELETE FROM requests WHERE at <= $1", &[Arg::Int(at)]).await?;
             tracing::warn!(forgotten, "many request ids are remembered; the oldest were forgotten before their time");
         }
@@ -186,7 +188,7 @@ impl Open {
         intern(&mut self.connection, &mut self.policies, name, find, add).await
     }
 
-    /// What is known of a party and of the records and requests that its part of a group names.
+    /// Reads what is known of a party, and of the records and requests in its part of a group.
     pub(super) async fn read<'a>(
         &mut self,
         party: &str,
@@ -231,7 +233,8 @@ impl Open {
         Ok((id, state))
     }
 
-    /// Writes what a group changes for one party; of its granted rows only what goes to `uses` at once.
+    /// Writes the changes of a group for one party. Its granted rows go to `uses` at once, or to
+    /// the journal if `journaled`.
     pub(super) async fn write(
         &mut self,
         party: i64,
@@ -276,7 +279,8 @@ impl Open {
         Ok(())
     }
 
-    /// Keeps what is known of a party's records for the next group. Where others write too, it would not be known for long.
+    /// Keeps the known state of a party's records for the next group, except where others write
+    /// too: there it would soon be out of date.
     pub(super) fn keep(&mut self, party: i64, records: Records) {
         if let Connection::Sqlite(_) = self.connection {
             self.records.insert(party, records);
@@ -284,7 +288,8 @@ impl Open {
     }
 
     async fn write_uses(&mut self, party: i64, class: &Class, records: &[Cow<'_, str>]) -> Result<(), LedgerError> {
-        // A forgotten first time stays forgotten; the binding of a record and model is never replaced.
+        // A forgotten first time stays forgotten; the binding of a record and model is never
+        // replaced.
         macro_rules! upsert {
             ($record:literal, $share:literal, $from:literal) => {
                 concat!(
@@ -320,7 +325,7 @@ impl Open {
     }
 }
 
-/// The key of a name, made if there is none.
+/// Returns the key of a name; adds the name if it is new.
 async fn intern(
     connection: &mut Connection,
     known: &mut HashMap<String, i64>,
@@ -367,7 +372,7 @@ async fn look_up(
     Ok(())
 }
 
-/// `position model policy queries share`.
+/// Adds a row `position model policy queries share` to the records.
 fn add_known(records: &mut Records, slots: &[usize], models: &Models, row: &str) -> Option<()> {
     let mut fields = row.split(' ');
     let slot = *slots.get(fields.next()?.parse::<usize>().ok()?)?;

@@ -14,79 +14,81 @@ use super::signer::{is_signed_by, public_key};
 
 /// Links read at once.
 const PAGE: i64 = 2000;
-/// Findings told; what comes after them is counted.
+/// Most findings that are listed; further ones are counted.
 const MOST: usize = 20;
 
-/// Links of one coordinator.
+/// The links of one coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Signed {
-    /// Its public key (Ed25519), in hexadecimal digits.
+    /// The coordinator's public key (Ed25519), in hexadecimal digits.
     pub key: String,
-    /// Whether the key is of the state directory, or was named as one to trust.
+    /// True if the key is that of the state directory, or was named as one to trust.
     pub trusted: bool,
-    /// How many links.
+    /// The number of its links.
     pub links: u64,
 }
 
-/// A link that an operator's command made: without a key.
+/// A link that an operator's command made, without a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unsigned {
-    /// Its number.
+    /// The number of the link.
     pub link: i64,
-    /// When, in Unix seconds.
+    /// The time of the link, in Unix seconds.
     pub at: i64,
-    /// What the command did.
+    /// The description of what the command did.
     pub what: String,
 }
 
-/// A link that nobody may write anew.
+/// A link that nobody may rewrite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fixed {
-    /// Its number.
+    /// The number of the link.
     pub link: i64,
-    /// Its hash.
+    /// The hash of the link.
     pub hash: String,
 }
 
-/// What a check of the chain found.
+/// The result of a check of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// The ledger's id.
+    /// The id of the ledger.
     pub ledger: String,
-    /// The first link that is there, and the last. Older ones were removed by retention.
+    /// The first link that is there. Older ones were removed by retention.
     pub first: i64,
-    /// See `first`.
+    /// The last link that is there.
     pub last: i64,
-    /// The link before the last, which its coordinator may still write anew within its second. Who keeps number and hash can tell later
-    /// that nothing up to there was rewritten. `None` while there is one link at most.
+    /// The link before the last; the last one may still be rewritten by its coordinator within its
+    /// second. Whoever keeps number and hash can tell later that nothing up to there was rewritten.
+    /// `None` while there is one link at most.
     pub fixed: Option<Fixed>,
-    /// When the first and the last of these links were made, in Unix seconds.
+    /// The time of the first of these links, in Unix seconds.
     pub from: i64,
-    /// See `from`.
+    /// The time of the last of these links, in Unix seconds.
     pub to: i64,
-    /// Rows asked, of all parties, by the chain.
+    /// Rows asked for, of all parties, by the chain.
     pub queries: i64,
-    /// Rows refused.
+    /// Rows refused, of all parties, by the chain.
     pub refused: i64,
-    /// Who signed.
+    /// The signers, with the number of their links.
     pub signed: Vec<Signed>,
-    /// Links that nobody signed.
+    /// The links that nobody signed.
     pub unsigned: Vec<Unsigned>,
-    /// Whether the head that the state directory knows was looked for.
+    /// True if the head that the state directory knows was looked for.
     pub head_known: bool,
-    /// What does not hold, in words; empty: everything does.
+    /// The findings of what does not hold, in words; empty if everything holds.
     pub findings: Vec<String>,
 }
 
-/// Checks every link of the chain, its signature among that, and the sums of the tables against it. Reads one state of the ledger;
-/// a coordinator may run.
+/// Checks every link of the chain, its signature included, and the sums of the tables against it.
+/// Reads one state of the ledger; a coordinator may run.
 ///
-/// With a state directory its key is trusted, and the last link that it knows must be in the chain. `trusted`: public keys of other
-/// coordinators.
+/// With a state directory its key is trusted, and the last link that it knows must be in the chain.
+/// `trusted` are public keys of other coordinators.
 ///
 /// # Errors
-/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Unsupported`], [`LedgerError::Storage`]; [`LedgerError::Key`] and
-/// [`LedgerError::DamagedMark`] for the state directory. What does not hold is no error: see [`Verified::findings`].
+/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Unsupported`],
+/// [`LedgerError::Storage`]; [`LedgerError::Key`] and [`LedgerError::DamagedMark`] for the state
+/// directory. A check that fails is no error: see [`Verified::findings`].
 pub async fn verify(url: &str, state_dir: Option<&Path>, trusted: &[String]) -> Result<Verified, LedgerError> {
     let mut trusted: BTreeSet<String> = trusted.iter().map(|key| key.to_ascii_lowercase()).collect();
     let mut known = None;
@@ -95,7 +97,7 @@ pub async fn verify(url: &str, state_dir: Option<&Path>, trusted: &[String]) -> 
         known = mark::read(dir)?;
     }
     let mut connection = existing(&Place::parse(url)?).await?;
-    // All of it as of one moment.
+    // Reads everything as of one moment.
     connection.execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[]).await?;
     let mut check = Check { trusted, ..Check::default() };
     loop {
@@ -120,7 +122,7 @@ pub async fn verify(url: &str, state_dir: Option<&Path>, trusted: &[String]) -> 
     Ok(check.verdict(known.is_some_and(|known| known.head.number > 0)))
 }
 
-/// What is known after the links so far.
+/// The state of the check after the links so far.
 #[derive(Default)]
 struct Check {
     trusted: BTreeSet<String>,
@@ -216,7 +218,7 @@ impl Check {
         }
     }
 
-    /// The sums of the tables, and the number of commits.
+    /// Checks the sums of the tables, and the number of commits.
     async fn tables(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
         if self.times.is_none() {
             self.finding("there is no chain: it was taken away, or no coordinator of this version has run yet".into());

@@ -1,4 +1,4 @@
-//! What a training is of, and what is written down of it.
+//! The job of a training, and its record in the registry's journal.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::registry::Registry;
 
-/// What the active party opened the training with.
+/// The request with which the active party opened the training.
 pub(super) struct Job {
     pub(super) active_party: PartyName,
     pub(super) config: TrainingConfig,
@@ -18,7 +18,8 @@ pub(super) struct Job {
     pub(super) labels: Vec<u32>,
 }
 
-/// A training that is in the registry's journal. However it ends, its end is written down.
+/// A training that is in the registry's journal. Its end is recorded when it is dropped, however it
+/// ends.
 pub(super) struct Recorded {
     pub(super) registry: Arc<Registry>,
     pub(super) number: u64,

@@ -1,4 +1,4 @@
-//! The errors of several passive parties as one figure.
+//! Combines the errors of several passive parties into one figure.
 
 use vfl_shared::metrics::{Attribute, AttributeFigures};
 use vfl_shared::numerics::{three_significant_digits, two_sided_normal};
@@ -6,8 +6,8 @@ use vfl_shared::numerics::{three_significant_digits, two_sided_normal};
 use super::told::{ErrorsTold, GainTold};
 use crate::report::{AddedRisk, Errors, Halves, MetricFigure, PartyError, PartyFigure};
 
-/// Puts the errors of several passive parties together: the mean over all features, and each feature's own. Noise of different parties is
-/// independent.
+/// Combines the errors of several passive parties into the mean over all features and each
+/// feature's own error. Noise of different parties is independent.
 pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
     let per_feature: Vec<f64> = parties.iter().flat_map(|(_, e)| e.by_feature.iter().copied()).collect();
     let d = per_feature.len().max(1) as f64;
@@ -29,8 +29,8 @@ pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
     errors.with_parties(parties.iter().map(part).collect())
 }
 
-/// The figures of an attribute with noise, whose interval holds together with those of `all` attributes in 95 of 100 scorings
-/// (Bonferroni). `None` without noise.
+/// Returns the figures of an attribute with noise. Their intervals hold jointly for `all`
+/// attributes in 95 of 100 scorings (Bonferroni). `None` without noise.
 pub(super) fn together(
     attribute: &Attribute,
     attack: &ErrorsTold,
@@ -43,11 +43,11 @@ pub(super) fn together(
     Some(AttributeFigures::of_noised(attribute, attack, control, z))
 }
 
-/// What an attack on the features of several parties adds to its control, whose name is `control`. `gains` has what each party says, in
-/// the order of `attack`.
+/// Returns the added risk of an attack on the features of several parties over its control, named
+/// `control`. `gains` has each party's gain, in the order of `attack`.
 ///
-/// The interval of several parties is the mean of theirs, weighted as their controls are: it holds what it says however the errors
-/// of the parties depend on each other.
+/// The interval of several parties is the mean of their intervals, weighted by the errors of their
+/// controls. It is valid however the errors of the parties depend on each other.
 pub(super) fn added_risk(
     control: &str,
     attack: &[(String, ErrorsTold)],
@@ -68,7 +68,7 @@ pub(super) fn added_risk(
     if let [Some(gain)] = gains {
         risk.value = gain.value;
     }
-    // As the interval is put together, so that the value lies in it.
+    // Weighted in the same way as the interval, so that the value lies in it.
     let values: Option<Vec<f64>> = gains.iter().map(|gain| gain.and_then(|g| g.value)).collect();
     if let Some(values) = values.filter(|values| guess > 0.0 && values.len() > 1) {
         let weights = controls.iter().map(|(_, e)| e.mse * e.features() / guess);
@@ -80,7 +80,7 @@ pub(super) fn added_risk(
         let (low, high) = weights.zip(&ends).fold((0.0, 0.0), |(l, h), (w, (low, high))| (l + w * low, h + w * high));
         (risk.low, risk.high) = (Some(low), Some(high));
     }
-    // Of each half as of all records; the controls of all weight them.
+    // Halves are weighted by the controls of all records.
     let halves: Option<Vec<_>> = gains.iter().map(|gain| gain.and_then(|g| g.halves)).collect();
     risk.halves = halves.filter(|_| guess > 0.0).map(|halves| {
         let weights = controls.iter().map(|(_, e)| e.mse * e.features() / guess);
@@ -93,8 +93,9 @@ pub(super) fn added_risk(
     risk
 }
 
-/// Puts the metrics of several passive parties together: the mean weighted by features, over the parties where a metric is defined.
-/// One that a party was not asked for, as that of a guess with noise, is left out.
+/// Combines the metrics of several passive parties: the mean weighted by features, over the parties
+/// where a metric is defined. A metric that some party was not asked for, such as that of a guess
+/// with noise, is left out.
 fn joint_metrics(parties: &[(String, ErrorsTold)]) -> Vec<MetricFigure> {
     let Some((_, first)) = parties.first() else { return Vec::new() };
     let mut joint = Vec::new();
@@ -142,8 +143,9 @@ mod tests {
         (party.into(), ErrorsTold { mse, by_feature, sigma: None, sigma_by_feature: None, metrics: Vec::new() })
     }
 
-    /// Three parties with five attributes each, none of which the attack tells anything of: among the intervals of all fifteen one claims
-    /// a leak in at most 5 of 100 audits. Those of each party by itself do in 7.
+    /// Three parties have five attributes each, of which the attack reveals nothing. Among the
+    /// intervals of all fifteen, one claims a leak in at most 5 of 100 audits. Intervals of each
+    /// party by itself do in 7.
     #[test]
     fn intervals_of_several_parties_hold_together() {
         let schema = attributes(&(0..5).map(|i| FeatureSpec::numeric(format!("x{i}"), 0.0, 1.0)).collect::<Vec<_>>());
@@ -163,14 +165,14 @@ mod tests {
                 *leaks += usize::from(told.iter().any(claims));
             }
         }
-        // Half of what the two-sided intervals miss is a leak.
+        // Half of the misses of two-sided intervals are claimed leaks.
         let rate = leaks.map(|leaks| leaks as f64 / f64::from(audits));
         assert!(rate[0] < 0.035 && rate[1] > 0.05, "{rate:?}");
         let exact = ErrorsTold { sigma_by_feature: None, ..errors() };
         assert!(together(&schema[0], &exact, &exact, 15).is_none());
     }
 
-    /// Two parties: the figure is that of all features together, and the interval holds it.
+    /// Two parties: the figure is that of all features together, and the interval contains it.
     #[test]
     fn what_is_added_of_two_parties_is_that_of_all_features() {
         let attack = [told("a", 0.02, 3), told("b", 0.01, 1)];
@@ -187,7 +189,7 @@ mod tests {
         let halves = risk.halves.unwrap();
         let first = 0.6 * 0.5 + 0.4 * 0.875;
         assert!((halves.first - first).abs() < 1e-12 && (halves.second - first - 0.1).abs() < 1e-12);
-        // Nothing is claimed where one party excludes nothing, or where there is nothing to compare with.
+        // Nothing is claimed if one party gives no interval, or if the control has no error.
         let open = added_risk("imputation", &attack, &control, &[gain(0.5, 0.4, 0.6), None]);
         assert_eq!((open.value, open.low, open.high, open.halves), (Some(0.65), None, None, None));
         let sure = [told("a", 0.0, 3), told("b", 0.0, 1)];

@@ -1,10 +1,10 @@
-//! What an audit says of a policy.
+//! The facts and remarks on a policy for the report.
 
 use vfl_shared::policy::{DefenseConfig, Leaves, Policy};
 
 use crate::report::Policy as PolicyFacts;
 
-/// The report's form of a policy.
+/// Converts a policy to the report's form.
 #[must_use]
 pub fn facts(policy: &Policy) -> PolicyFacts {
     let [defense] = policy.defenses.as_slice() else { return PolicyFacts::new(policy.to_string()) };
@@ -15,14 +15,14 @@ pub fn facts(policy: &Policy) -> PolicyFacts {
     parameters.into_iter().fold(PolicyFacts::new(defense.name()), |facts, (key, value)| facts.with(key, value))
 }
 
-/// What stands for a score of 0 behind a policy, for attacks that take the release for the true scores, and behind which
-/// defense: the last that says.
+/// Returns the value that replaces a score of 0 in attacks that take the release for the true
+/// scores, with the last defense of the policy that sets one.
 pub(super) fn zero_floor(policy: &Policy) -> Option<(&DefenseConfig, f64)> {
     policy.defenses.iter().rev().find_map(|defense| Some((defense, defense.zero_floor()?)))
 }
 
-/// What a reader must know of the attacks behind a policy. `no_divergence`: the cost of the policy is told, and no divergence is
-/// among it.
+/// Returns remarks on the attacks behind a policy. `no_divergence` is true if the cost of the
+/// policy is known but has no divergence.
 pub(super) fn remarks(policy: &Policy, no_divergence: bool) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some((defense, floor)) = zero_floor(policy) {

@@ -1,4 +1,4 @@
-//! The attacks of one request, scored.
+//! Scores the attacks of one request.
 
 use vfl_shared::metrics::{AttributeFigures, attributes as of_schema};
 use vfl_shared::rpc::{Refusal, require};
@@ -10,7 +10,7 @@ use super::scoring::{Party, Scorings};
 use super::told::ErrorsTold;
 use crate::report::{AttackResult, AttributeResult, Status};
 
-/// Why an attack that ran has no error of its own.
+/// The reasons that an attack that ran has no error of its own.
 const NOT_BEST: &str =
     "ran; only the error of the attack that came out best was asked for, to spend less of the budget";
 const A_GUESS: &str = "guesses were not scored beside the two baselines, to spend less of the budget";
@@ -19,13 +19,13 @@ const A_GUESS: &str = "guesses were not scored beside the two baselines, to spen
 #[derive(Default)]
 pub(super) struct Round {
     pub(super) results: Vec<AttackResult>,
-    /// Candidates that wait for the scoring: their places in `results`.
+    /// The candidates that wait for the scoring: their places in `results`.
     waiting: Vec<(usize, Status)>,
-    /// Remarks on what was clipped.
+    /// Remarks on clipped estimates.
     pub(super) said: Vec<String>,
-    /// What the attacks are compared with, by party, if anything.
+    /// The control of the attacks, if any.
     control: Option<Given>,
-    /// The controls taken so far, and their figures by attribute, from parties without noise.
+    /// The controls so far, with their figures by attribute from parties without noise.
     controls: Vec<(Given, Vec<AttributeResult>)>,
 }
 
@@ -35,13 +35,14 @@ struct Given {
     blocks: Vec<(String, Estimates)>,
 }
 
-/// A control that is several controls, each on the attributes that it errs least on.
+/// The name of a control that is composed of the best control of each attribute.
 const BEST_CONTROLS: &str = "best control of each attribute";
 
 impl Round {
-    /// Takes the estimates of a control. Where parties answer without noise, the errors of all attacks to come are compared with those of
-    /// the controls that err least on each attribute ([`chosen_by_the_other_half`]), and counts with the best that any control
-    /// reached. With noise both are those of the first control.
+    /// Takes the estimates of a control. If parties answer without noise, the errors of later
+    /// attacks are compared with the control that errs least on each attribute
+    /// ([`chosen_by_the_other_half`]), and their counts with the best that any control reached.
+    /// With noise both are compared with the first control.
     ///
     /// # Errors
     /// [`Refusal`] if a party does not score, or if its estimates are missing.
@@ -76,7 +77,8 @@ impl Round {
         Ok(())
     }
 
-    /// Takes one attack's estimates, to be scored at once or with the others. The report calls the attack `name`.
+    /// Takes the estimates of one attack, called `name` in the report, to be scored at once or with
+    /// the others.
     ///
     /// # Errors
     /// [`Refusal`] if a party does not score, or if its estimates are missing.
@@ -102,13 +104,14 @@ impl Round {
                 .map(|at| blocks.swap_remove(at))
                 .ok_or_else(|| Refusal::internal(format!("no estimates for passive party `{}` came", party.name())))?;
             values += estimates.values();
-            // In a frugal scoring one control serves all candidates.
+            // With noise one control serves all candidates.
             if let Some(control) = self.control.as_ref().filter(|_| !frugal || self.waiting.is_empty()) {
                 party.upload_control(control.of(party)?).await;
             }
             party.upload(estimates).await;
             if !frugal {
-                // An attack without a control stands beside the mean of each feature, by attribute alone.
+                // An attack without a control is compared with the mean of each feature, by
+                // attribute only.
                 let control = if self.control.is_some() { Control::Given } else { Control::ColumnMean };
                 let mut scored = party.score(Told::All, control, 1).await?;
                 gains.push(scored.gains.pop().flatten());
@@ -133,7 +136,7 @@ impl Round {
         Ok(())
     }
 
-    /// Lists the control with its errors, before the attacks, once they are told.
+    /// Lists the control with its errors before the attacks, once they are known.
     fn tell_control(&mut self, told: &[(String, ErrorsTold)]) {
         let Some(Given { name, .. }) = &self.control else { return };
         if !told.is_empty() && self.results.iter().all(|r| r.name != *name) {
@@ -150,7 +153,7 @@ impl Round {
         }
     }
 
-    /// Has the waiting candidates scored.
+    /// Scores the waiting candidates.
     ///
     /// # Errors
     /// [`Refusal`] if a party does not score.
@@ -197,7 +200,7 @@ impl Round {
             }
             return Ok(());
         }
-        // Each party's features are best rebuilt by an attack of their own; an adversary may mix.
+        // Different attacks are best for different parties; an adversary may mix them.
         let mixed: Vec<String> =
             names.iter().zip(&told).map(|(attack, (party, _))| format!("{attack} on {party}")).collect();
         let mixed = AttackResult::ran(mixed.join(", "), status, joint(&told));
@@ -206,8 +209,8 @@ impl Round {
     }
 }
 
-/// Puts each count and share of a control at the best that any control reached on the attribute: the one that errs least may order
-/// records worse than another.
+/// Raises each count and share of the control to the best that any control reached on the
+/// attribute: the control that errs least may order records worse than another.
 fn beside_best(result: &mut AttributeResult, controls: &[(Given, Vec<AttributeResult>)]) {
     let same = |of: &&AttributeResult| (&of.party, &of.figures.attribute) == (&result.party, &result.figures.attribute);
     let all = controls.iter().flat_map(|(_, figures)| figures);
@@ -234,9 +237,10 @@ fn beside_best(result: &mut AttributeResult, controls: &[(Given, Vec<AttributeRe
     }
 }
 
-/// The control that errs least on each attribute. The records in even places choose it for those in odd places, and the other way round: one
-/// that is chosen by its error on the records that it is compared on errs less on them than on others, and what attacks add to it
-/// would be told too low. The attacks are chosen in the same way. It goes by the name of one control where that is chosen throughout.
+/// Returns the control that errs least on each attribute. The records in even places choose it for
+/// those in odd places, and vice versa. If it were chosen on the records that it is compared on,
+/// its error there would be biased low, and so would the added risk of the attacks. The attacks are
+/// chosen in the same way. If one control is chosen throughout, the result has its name.
 ///
 /// # Errors
 /// [`Refusal`] if estimates are missing.
@@ -248,7 +252,7 @@ fn chosen_by_the_other_half(
     let mut blocks = Vec::new();
     for party in scorings.parties() {
         let estimates = controls.iter().map(|(given, _)| given.of(party)).collect::<Result<Vec<_>, _>>()?;
-        // What does not vary is no attribute; any control has it right.
+        // A feature that does not vary is no attribute; any control has it right.
         let mut chosen = [0, 1].map(|_| vec![0; party.features().len()]);
         for attribute in of_schema(party.features()) {
             for (half, chosen) in chosen.iter_mut().enumerate() {
@@ -269,8 +273,9 @@ fn chosen_by_the_other_half(
     Ok(Given { name: one.map_or_else(|| BEST_CONTROLS.to_owned(), |(given, _)| given.name.clone()), blocks })
 }
 
-/// The control, by its place, that removes most of the error of the column mean on one half of the records; of equals the first. Where there are
-/// too few records for halves, that on all.
+/// Returns the place of the control that removes most of the error of the column mean on one half
+/// of the records; the first of equals. If there are too few records for halves, all records are
+/// used.
 fn best_on(attribute: &str, party: &str, controls: &[(Given, Vec<AttributeResult>)], half: usize) -> usize {
     let removed = |figures: &[AttributeResult]| {
         let of = figures.iter().find(|of| of.party == party && of.figures.attribute == attribute);
@@ -281,8 +286,8 @@ fn best_on(attribute: &str, party: &str, controls: &[(Given, Vec<AttributeResult
     (0..controls.len()).rev().max_by(|a, b| key(*a).total_cmp(&key(*b))).unwrap_or(0)
 }
 
-/// The intervals of a party with noise hold together over its own attributes: those of several parties are made to hold together over
-/// the attributes of all.
+/// Widens the intervals of parties with noise, which hold jointly over each party's own attributes,
+/// so that they hold jointly over the attributes of all parties.
 fn widen(
     attributes: &mut [AttributeResult],
     scorings: &mut Scorings,
@@ -307,13 +312,13 @@ fn widen(
     }
 }
 
-/// What a party tells by attribute, for the report.
+/// Converts a party's figures by attribute to results of the report.
 fn by_attribute(party: &Party, told: Option<Vec<AttributeFigures>>) -> impl Iterator<Item = AttributeResult> {
     told.into_iter().flatten().map(|figures| AttributeResult { party: party.name().to_owned(), figures })
 }
 
 impl Given {
-    /// A party's part of the estimates.
+    /// Returns the estimates of a party's features.
     fn of(&self, party: &Party) -> Result<Estimates, Refusal> {
         let estimates = self.blocks.iter().find(|(of, _)| of == party.name()).map(|(_, estimates)| estimates.clone());
         let missing =
@@ -328,7 +333,8 @@ mod tests {
     use nalgebra::DMatrix;
     use vfl_shared::data::FeatureSpec;
 
-    /// A control that errs least need not name most rightly: the count beside an attack's is that of the best.
+    /// The control with the least error need not have the best count: an attack's count is compared
+    /// with the best count of any control.
     #[test]
     fn counts_stand_beside_the_best_control() {
         let truth = DMatrix::from_fn(1, 100, |_, j| f64::from(u8::from(j < 20)));
@@ -353,7 +359,7 @@ mod tests {
         assert_eq!((figures.event.unwrap().control, figures.auc.unwrap().control), (10.0, 1.0));
     }
 
-    /// Each half of the records is told which control errs least by the other half.
+    /// Each half of the records uses the control that errs least on the other half.
     #[test]
     fn a_control_is_chosen_by_the_records_of_the_other_half() {
         let truth = DMatrix::from_fn(1, 200, |_, j| (j as f64 * 0.618).fract());

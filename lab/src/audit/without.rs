@@ -1,4 +1,4 @@
-//! Audits of records that the active party has no score of: `agnostic`, over the sockets.
+//! Audits of records that the active party has no score of, with the attack `agnostic`.
 
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
@@ -13,18 +13,17 @@ use crate::report::{
     Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts, Utility,
 };
 
-/// Audits of records that the active party has no score of.
+/// The audits of records that the active party has no score of.
 pub(super) struct Without<'a> {
-    /// The deployment.
     pub(super) subject: &'a Subject<'a>,
-    /// What the adversary knows of the parameters.
+    /// The adversary's knowledge of the parameters.
     pub(super) parameters: ParameterKnowledge,
-    /// The attack, without how many records it asks about.
+    /// The attack, without the number of records it asks about.
     pub(super) attack: Spec,
 }
 
 impl Without<'_> {
-    /// No score is asked for.
+    /// Audits without asking for any score.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable.
@@ -33,8 +32,8 @@ impl Without<'_> {
         self.audit(policy, "", 0, &self.subject.plan.ids, scorings, baselines).await
     }
 
-    /// Undefended scores of the first records are asked for, in a session. These records are attacked by their own scores, the
-    /// others by estimates; the errors are those of all.
+    /// Audits after asking for undefended scores of the first records, in a session. These records
+    /// are attacked by their own scores, the others by estimates; the errors are those of all.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable.
@@ -47,13 +46,15 @@ impl Without<'_> {
         let session = self.subject.open(&Policy::default(), &ids.slice(0, OBSERVED)).await?.name;
         let policy = PolicyFacts::new("nothing").with("observed", OBSERVED);
         let audit = self.audit(policy, &session, OBSERVED, ids, scorings, baselines).await;
-        // Its records are part of the audited set, which other sessions summarise.
+        // Closed without a summary: its records are part of the audited set, which other sessions
+        // summarise.
         let closed = self.subject.coordinator.close(&session, false).await;
         let audit = audit?;
         closed.and(Ok(audit))
     }
 
-    /// No score is asked for of records of the training. Gives the audit, and how the parties scored.
+    /// Audits training records without asking for a score. Returns the audit, and the facts on its
+    /// scoring.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable.
@@ -74,7 +75,7 @@ impl Without<'_> {
         Ok((audit, scorings.facts()))
     }
 
-    /// Attacks records of which the first `observed` are asked for in `session`.
+    /// Attacks records, the first `observed` of which are asked for in `session`.
     async fn audit(
         &self,
         policy: PolicyFacts,

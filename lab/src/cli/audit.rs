@@ -1,4 +1,4 @@
-//! `cloison audit`: the auditor of a running deployment.
+//! The command `cloison audit`: audits a running deployment as its auditor.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::audit::run;
 use crate::configured::Audited;
 use crate::progress::Progress;
 
-/// `cloison audit`
+/// The arguments of `cloison audit`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

@@ -1,4 +1,4 @@
-//! `cloison reproduce --all`.
+//! The command `cloison reproduce --all`.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,13 +10,15 @@ use crate::kept::Shard;
 use crate::progress::say;
 use crate::reproduce::cards::{Made, Plan, Summary, Verdict, make, read_folder, shelf, summary};
 
-/// The file of the seconds that cards took when they were computed, which differ from run to run and are in no other file. Parts that
-/// run at once have a file each.
+/// Returns the name of the file with the seconds that each card took when it was computed. They
+/// differ from run to run, so no other file has them. Parts that run at the same time have a file
+/// each.
 fn times_file(shard: Option<Shard>) -> String {
     shard.map_or("times.json".into(), |Shard { part, of }| format!("times-{part}-of-{of}.json"))
 }
 
-/// Computes all cards, those of a folder or of the program, and makes the page once all are there.
+/// Computes all cards, those of a folder or those of the program, and writes the page once all
+/// exist.
 pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliError> {
     let shelf = folder.map_or_else(shelf, read_folder).map_err(CliError::input)?;
     let Made { documents, computed, kept, fetched, failed, left_out, elsewhere, unstored } =
@@ -54,7 +56,7 @@ pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliErr
     let mut out = std::io::stdout();
     for verdict in Verdict::ALL {
         let count = verdicts.iter().filter(|v| **v == verdict).count();
-        // A reader that has seen enough (`| head`) is no failure.
+        // A reader that stops early (`| head`) is not a failure.
         let _ = writeln!(out, "{:<16}{count:>4}", verdict.as_str());
     }
     say(&format!("written: {}", plan.out.join("index.html").display()));

@@ -1,4 +1,4 @@
-//! `cloison demo`
+//! The command `cloison demo`.
 
 use clap::Args;
 use tokio::runtime::Handle;
@@ -31,7 +31,7 @@ use crate::kept::{Shard, StoreUrl};
 use crate::progress::say;
 use crate::report::Report;
 
-/// `cloison demo`
+/// The arguments of `cloison demo`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -56,12 +56,13 @@ pub struct DemoArgs {
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
     records: usize,
-    /// Test records that a further adversary knows with all their features. None of them is attacked. The report says what the
-    /// scores add to what this adversary can estimate without scores. 0 leaves it out.
+    /// Test records that a further adversary knows with all their features. None of them is
+    /// attacked. The report says what the scores add to the estimates that this adversary can make
+    /// without scores. 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
     known_records: usize,
-    /// What adversaries know of the passive features: their public schema (kinds, ranges, steps, one-hot groups), or nothing beside the
-    /// range from 0 to 1, as in the papers.
+    /// Knowledge of adversaries about the passive features: their public schema (kinds, ranges,
+    /// steps, one-hot groups), or nothing but the range from 0 to 1, as in the papers.
     #[arg(long, value_name = "WHAT", default_value = SCHEMA, value_parser = [SCHEMA, "nothing"])]
     features: String,
     #[command(flatten)]
@@ -69,34 +70,43 @@ pub struct DemoArgs {
     /// Epochs of training at most. Default 150, with --privacy-noise 10: each epoch costs privacy.
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
-    /// Train with differential privacy of every party's parameters: standard deviation of the noise over --privacy-clip, from 0.01.
-    /// Batches have 512 records then, in place of 64. Default: no privacy.
+    /// Train with differential privacy of every party's parameters: standard deviation of the noise
+    /// over --privacy-clip, at least 0.01. Batches then have 512 records instead of 64. Default: no
+    /// privacy.
     #[arg(long, value_name = "SIGMA")]
     privacy_noise: Option<f64>,
-    /// The largest length of a record's part of a gradient, with --privacy-noise or --private-trainings. Default 1.
+    /// The largest norm of a record's part of a gradient, with --privacy-noise
+    /// or --private-trainings. Default 1.
     #[arg(long, value_name = "GAMMA")]
     privacy_clip: Option<f64>,
-    /// Train this many further models with differential privacy, each with one of these noises, and audit the exact scores of each: a row
-    /// of the report beside the policies. At most 8. They have 10 epochs of batches of 512 records.
+    /// Train this many further models with differential privacy, each with one of these noises, and
+    /// audit the exact scores of each. Each is a row of the report beside the policies. At most 8.
+    /// They have 10 epochs of batches of 512 records.
     #[arg(long, value_name = "SIGMA,…", value_delimiter = ',')]
     private_trainings: Vec<f64>,
-    /// Also infer, with rows in the report: membership, from released scores under each policy; labels, by a passive party, from what it
-    /// receives in training; properties, here the mean of the first passive feature, from released parameters of softmax regression.
-    /// Trains many models; `cloison membership`, `labels` and `properties` have more options.
+    /// Infer more than features, with rows in the report: membership, from the scores released
+    /// under each policy; labels, by a passive party, from what it receives in training;
+    /// properties, here the mean of the first passive feature, from the released parameters of
+    /// softmax regression. Trains many models; `cloison membership`, `labels` and `properties` have
+    /// more options.
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', hide_possible_values = true)]
     inference: Vec<Kind>,
-    /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
-    /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label. The first one counts as in service: the
-    /// thresholds are demanded of it.
+    /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then
+    /// rounding (decimals = 1)`; may be repeated. `all` is every defense. Default: none, rounding
+    /// to 2 decimals, class_label. The first one counts as in service, so the thresholds apply to
+    /// it.
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon = 0.1)`. Default: the true ones.
+    /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon =
+    /// 0.1)`. Default: the true ones.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     transform: String,
-    /// Show networks to the active party: all of each passive party's, and the top model. Without it a network is a black box.
+    /// Show the active party all of each passive party's network, and the top model. Without it a
+    /// network is a black box.
     #[arg(long)]
     show_network: bool,
-    /// Train on features under a transform: negate, complement, permute, `selective (features = [0, 1])`, random_orthonormal.
+    /// Train on features under a transform: negate, complement, permute, `selective (features = [0,
+    /// 1])`, random_orthonormal.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     train_transform: String,
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics::metrics_help(""))]
@@ -106,29 +116,32 @@ pub struct DemoArgs {
     no_sweep: bool,
     #[command(flatten)]
     thresholds: ThresholdArgs,
-    /// Compute only part I of N, as 2/4, and keep it in OUT/pieces. A piece is the audits behind one policy, those of records without a score,
-    /// the error by number of passive features, or one private training. `slurm` takes I and N from the task of a Slurm job array,
-    /// `kubernetes/N` takes I from the pod of an Indexed Job. --inference is for --merge alone.
+    /// Compute only part I of N, as 2/4, and keep it in OUT/pieces. A piece is the audits of one
+    /// policy, those of records without a score, the error by number of passive features, or one
+    /// private training. `slurm` takes I and N from the task of a Slurm job array, `kubernetes/N`
+    /// takes I from the pod of an Indexed Job. --inference goes only with --merge.
     #[arg(long, value_name = "I/N", conflicts_with = "inference")]
     shard: Option<ShardChoice>,
-    /// Make the report of the pieces in OUT/pieces or --store, and compute those that are missing.
+    /// Make the report from the pieces in OUT/pieces or --store, and compute those that are
+    /// missing.
     #[arg(long, conflicts_with = "shard")]
     merge: bool,
-    /// With --shard or --merge: where finished pieces are looked for, and put beside OUT: s3://BUCKET/PREFIX or file:///FOLDER. See
-    /// `cloison reproduce --help`.
+    /// With --shard or --merge: a store to read finished pieces from and to write them to, besides
+    /// OUT: s3://BUCKET/PREFIX or file:///FOLDER. See `cloison reproduce --help`.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Epochs and records of a batch with privacy: the noise of an update is that of the sum, so that large batches have less of it.
+/// The default epochs and batch size with privacy. The noise is added to the sum of a batch, so
+/// that its share is smaller in a large batch.
 const PRIVATE: (u32, u32) = (10, 512);
 
-/// The public schema, as what adversaries know.
+/// The value of `--features` for adversaries that know the public schema.
 const SCHEMA: &str = "schema";
 
-/// Each is a deployment, a training and an audit of its own.
+/// The most private trainings, as each is a deployment, a training and an audit of its own.
 const MOST_PRIVATE: usize = 8;
 
 impl Default for DemoArgs {
@@ -160,7 +173,8 @@ impl Default for DemoArgs {
 }
 
 impl DemoArgs {
-    /// A demonstration on this data, with so many records attacked and known whole.
+    /// Creates the arguments of a demonstration on this data, with so many records attacked and so
+    /// many known with all features.
     pub(super) fn of(data: DataArgs, records: usize, known_records: usize, epochs: u32) -> Self {
         Self { data, records, known_records, epochs: Some(epochs), ..Self::default() }
     }
@@ -177,7 +191,7 @@ impl DemoArgs {
             },
         };
         if !self.inference.is_empty() {
-            // Minutes of arithmetic have no place on the runtime's threads.
+            // Minutes of computation must not block the runtime's threads.
             let infer = move || {
                 let measured = with_bar(inferences.trainings(), "models trained for inferences", |done| {
                     inferences.measure(&mut report, done)
@@ -189,7 +203,8 @@ impl DemoArgs {
         self.output.deliver(&report)
     }
 
-    /// Which pieces are computed here, if it is done in pieces.
+    /// Returns the pieces to compute in this process, or `None` if the demonstration is not
+    /// divided.
     fn sharing(&self, plan: &DemoPlan) -> Result<Option<Sharing>, CliError> {
         if self.shard.is_none() && !self.merge {
             return match self.store {
@@ -205,7 +220,7 @@ impl DemoArgs {
         Ok(Some(Sharing { out: self.output.folder().to_owned(), store, shard }))
     }
 
-    /// What the options ask for.
+    /// Builds the plan from the options.
     ///
     /// # Errors
     /// [`CliError::Input`] if they do not fit together or do not fit the data.
@@ -218,7 +233,7 @@ impl DemoArgs {
         let private = |noise, option: &str| -> Result<(PrivacyConfig, TrainingConfig), CliError> {
             let failed = |e: &dyn std::fmt::Display| CliError::Input(format!("{option}: {e}"));
             let privacy = PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise).map_err(|e| failed(&e))?;
-            // Epochs that were asked for are those of the report's own model.
+            // `--epochs` sets the epochs of the report's own model.
             let epochs = self.epochs.filter(|_| self.privacy_noise.is_some()).unwrap_or(PRIVATE.0);
             let training = self.training((epochs, PRIVATE.1))?;
             privacy.check(&training).map_err(|e| failed(&e))?;
@@ -240,7 +255,7 @@ impl DemoArgs {
         }
         let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
-        // What is wrong with the input is known before anything is started.
+        // Invalid input must be reported before anything is started.
         let dataset = vfl_shared::data::load(&data).map_err(CliError::input)?;
         let split = self.data.split(&dataset)?;
         let (transform, training_transform) = self.transforms(&split)?;
@@ -261,7 +276,7 @@ impl DemoArgs {
             }
         }
         let thresholds = self.thresholds.checked()?;
-        // An embedding gives no class that an attack could get right.
+        // An embedding has no classes, so there is no attack accuracy.
         let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
         let metrics = self.metrics.as_deref().map(metrics_of).transpose()?;
         drop(dataset);
@@ -288,7 +303,7 @@ impl DemoArgs {
         })
     }
 
-    /// How a model is trained, in so many epochs of batches of so many records.
+    /// Returns the training settings for so many epochs with batches of so many records.
     fn training(&self, (epochs, batch_size): (u32, u32)) -> Result<TrainingConfig, CliError> {
         TrainingConfig::try_from(TrainingValues {
             epochs,
@@ -304,7 +319,7 @@ impl DemoArgs {
         .map_err(CliError::input)
     }
 
-    /// The model asked for.
+    /// Returns the model that the options describe.
     fn model(&self) -> Result<ModelConfig, CliError> {
         if !self.model.linear() && (self.transform != "none" || self.train_transform != "none") {
             return Err(CliError::Input(
@@ -315,7 +330,7 @@ impl DemoArgs {
         self.model.model(self.data.spec()?.name.image())
     }
 
-    /// Both transforms, checked against the features of each passive party.
+    /// Parses both transforms and checks them against the features of each passive party.
     fn transforms(&self, split: &VerticalSplit) -> Result<(TransformConfig, TransformConfig), CliError> {
         let read = |option: &str, text: &str| {
             text.parse::<TransformConfig>().map_err(|e| CliError::Input(format!("{option}: {e}")))
@@ -333,7 +348,7 @@ impl DemoArgs {
     }
 }
 
-/// Computes pieces, and gives the report if all are there.
+/// Computes pieces, and returns the report if all exist.
 async fn shared(plan: DemoPlan, sharing: Sharing) -> Result<Option<Report>, CliError> {
     let (runtime, at) = (Handle::current(), sharing.clone());
     if let Some(Shard { part, of }) = sharing.shard {
@@ -364,7 +379,7 @@ async fn shared(plan: DemoPlan, sharing: Sharing) -> Result<Option<Report>, CliE
     Ok(report)
 }
 
-/// The policies named, `all` for every defense; those of the demo if none is.
+/// Parses the policies: `all` stands for every defense, none for those of the demo.
 fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
     let mut policies = Vec::new();
     for text in texts {
@@ -401,7 +416,7 @@ mod tests {
         Line::try_parse_from(all).unwrap().demo.plan()
     }
 
-    /// What cannot be inferred is said before anything is started.
+    /// An inference that is not possible is reported before anything is started.
     #[test]
     fn inferences_are_checked_beforehand() {
         let prepare =
@@ -411,7 +426,7 @@ mod tests {
         assert!(refused.contains("--inference properties") && refused.contains("softmax regression"), "{refused}");
     }
 
-    /// A network is shown where there is one.
+    /// A network can only be shown if there is one.
     #[test]
     fn only_networks_are_asked_to_be_shown() {
         let refused = plan(&["--show-network"]).unwrap_err().to_string();

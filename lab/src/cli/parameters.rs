@@ -1,4 +1,5 @@
-//! `split-parameters`: from one file of a whole model to one file per party.
+//! The command `cloison split-parameters`: splits one file of a whole model into one file per
+//! party.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::progress::say;
 /// The name of the active party's file.
 const ACTIVE: &str = "active";
 
-/// `cloison split-parameters`
+/// The arguments of `cloison split-parameters`
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("units").required(true).args(["raw", "normalised"])))]
 #[command(after_help = "\
@@ -57,12 +58,12 @@ pub struct SplitParametersArgs {
     /// The parameters are of features normalised to [0, 1] by the ranges of the schemas.
     #[arg(long)]
     normalised: bool,
-    /// Where the files go.
+    /// Directory for the files.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// `NAME=SCHEMA`
+/// A passive party and its schema file, written `NAME=SCHEMA`.
 #[derive(Debug, Clone)]
 struct PassiveSchema {
     name: PartyName,
@@ -79,7 +80,7 @@ impl FromStr for PassiveSchema {
     }
 }
 
-/// One party's features, and what its file is called.
+/// The features of one party, and the name of its file.
 struct Part {
     name: String,
     schema: FeatureSchema,
@@ -91,7 +92,7 @@ fn read_schema(path: &Path) -> Result<FeatureSchema, CliError> {
     FeatureSchema::from_toml(&text).map_err(|e| CliError::Input(format!("schema file {}: {e}", path.display())))
 }
 
-/// The whole model in parts, the active party's first.
+/// Splits the whole model into one part per party, the active party's first.
 fn split(whole: &ParameterFile, parts: &[Part], raw: bool) -> Result<Vec<ParameterFile>, ParameterFileError> {
     let features: Vec<_> = parts.iter().flat_map(|part| part.schema.features()).collect();
     let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
@@ -108,7 +109,7 @@ fn split(whole: &ParameterFile, parts: &[Part], raw: bool) -> Result<Vec<Paramet
     let mut bias = Some(bias);
     let of = |part: &Part| {
         let names: Vec<String> = part.schema.features().iter().map(|feature| feature.name.clone()).collect();
-        // The first part is the active party's, and takes the bias.
+        // The first part is the active party's and gets the bias.
         Ok(whole.part(&names)?.with_bias(bias.take()))
     };
     parts.iter().map(of).collect()
@@ -166,7 +167,7 @@ mod tests {
         Part { name: name.into(), schema: schema.clone() }
     }
 
-    /// The sum of the parts is the whole, for every record.
+    /// The parts add up to the whole model, for every record.
     #[test]
     fn the_parts_add_up_to_the_whole() {
         let dataset = load(&DatasetSpec::new(DatasetName::Synthetic, None, 3)).unwrap();
@@ -179,7 +180,7 @@ mod tests {
         let k = dataset.class_names().len();
         let weights = nalgebra::DMatrix::from_fn(k, total, |i, j| (i as f64 - 1.3) * (j as f64 + 0.7) / 3.0);
         let bias = DVector::from_fn(k, |i, _| 0.1 * i as f64);
-        // Columns in another order than any schema's.
+        // The columns are in an order that no schema has.
         let order: Vec<usize> = (0..total).rev().collect();
         let names = order.iter().map(|&c| dataset.features()[c].name.clone()).collect();
         let turned = weights.select_columns(&order);
@@ -203,7 +204,7 @@ mod tests {
         assert!(matches!(split(&whole.with_bias(None), &parts, false), Err(ParameterFileError::NoBias)));
     }
 
-    /// A few records with their scores show units and coefficients that are mistaken for others.
+    /// A few records with their scores reveal wrong units and swapped coefficients.
     #[test]
     fn samples_are_compared() {
         let sample = r#"{"schema":1,"class_names":["no","yes"],"feature_names":["a","b"],"weights":[[0,0],[WEIGHTS]],"bias":[0,-1.5],

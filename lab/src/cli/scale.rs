@@ -1,4 +1,4 @@
-//! `cloison scale`.
+//! The command `cloison scale`.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use crate::progress::{Progress, say};
 use crate::scale::{Row, ScalePlan, run};
 use crate::set_facts::SetFacts;
 
-/// `cloison scale`
+/// The arguments of `cloison scale`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct ScaleArgs {
     data: DataArgs,
     #[command(flatten)]
     model: ModelArgs,
-    /// Numbers of parties, the active one counted.
+    /// Numbers of parties, including the active one.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,3,5",
         value_parser = clap::value_parser!(u8).range(2..=65))]
     parties: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct ScaleArgs {
     /// Weight of the squared norm of all weights.
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     l2: f64,
-    /// Predictions of one record that are timed.
+    /// Timed predictions of one record each.
     #[arg(long, value_name = "N", default_value_t = 500)]
     predictions: usize,
     /// Print JSON, which has every epoch, instead of a table.
@@ -94,7 +94,7 @@ impl ScaleArgs {
         bar.done("done");
         let text =
             if self.json { serde_json::to_string_pretty(&rows).map_err(CliError::failed)? } else { table(&rows) };
-        // A reader that has seen enough (`| head`) is no failure.
+        // A reader that stops early (`| head`) is not a failure.
         let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Which part of the work this process computes: as told, or as a cluster's scheduler numbered it.
+//! The option `--shard`: the part of the work for this process, given by number or taken from a
+//! cluster's scheduler.
 
 use std::str::FromStr;
 
@@ -6,18 +7,19 @@ use thiserror::Error;
 
 use crate::kept::Shard;
 
-/// `--shard`
+/// The value of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShardChoice {
-    /// `I/N`
+    /// The part itself, written `I/N`.
     Given(Shard),
-    /// `slurm`: the task of a job array.
+    /// The task of a Slurm job array, written `slurm`.
     Slurm,
-    /// `kubernetes/N`: the pod of an Indexed Job with N completions, of which a pod is not told.
+    /// The pod of a Kubernetes Indexed Job, written `kubernetes/N` for a Job with N completions:
+    /// Kubernetes does not tell a pod the number.
     Kubernetes(usize),
 }
 
-/// Why the scheduler's variables name no part.
+/// Errors from the variables of a scheduler.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum ShardError {
     #[error("--shard {choice} reads {variable}, which is not set: {fix}")]
@@ -55,7 +57,7 @@ impl FromStr for ShardChoice {
 }
 
 impl ShardChoice {
-    /// The part, with the variables of the environment as `variable` gives them.
+    /// Returns the part. `variable` reads the variables of the environment.
     pub(super) fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, ShardError> {
         match self {
             Self::Given(shard) => Ok(shard),
@@ -139,7 +141,7 @@ mod tests {
         let text = slurm(["2", "four", "0", "3", "1"]).unwrap_err().to_string();
         assert!(text.contains("SLURM_ARRAY_TASK_COUNT") && text.contains("`four`"), "{text}");
         for uneven in [
-            // --array=1,3,7
+            // The array of --array=1,3,7.
             ["3", "3", "1", "7", "1"],
             ["3", "0", "0", "3", "1"],
             ["4", "4", "0", "3", "1"],
@@ -157,7 +159,7 @@ mod tests {
     }
 
     proptest! {
-        /// However an array is numbered, its tasks are the parts 1 to n, each once.
+        /// The tasks of an array are the parts 1 to n, each once, for every way to number them.
         #[test]
         fn tasks_of_an_array_are_all_parts(min in 0usize..50, count in 1usize..40, step in 1usize..5) {
             let max = min + (count - 1) * step;

@@ -5,7 +5,7 @@ use vfl_shared::metrics::{METRICS, Metric, RecordsWithin, metrics_named};
 
 use crate::report::Thresholds;
 
-/// The metrics of `--metrics`: names, `none`, or `all`.
+/// Parses the metrics of `--metrics`: names, `none`, or `all`.
 pub(crate) fn metrics_of(names: &[String]) -> Result<Vec<&'static dyn Metric>, CliError> {
     match names {
         [one] if one == "none" => Ok(Vec::new()),
@@ -14,7 +14,7 @@ pub(crate) fn metrics_of(names: &[String]) -> Result<Vec<&'static dyn Metric>, C
     }
 }
 
-/// The metrics named, or else `default`, and the one that a threshold is of.
+/// Returns the named metrics, or else `default`, with the metric that a threshold needs.
 pub(crate) fn measured(
     thresholds: &Thresholds,
     named: Option<Vec<&'static dyn Metric>>,

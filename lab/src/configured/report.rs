@@ -1,4 +1,4 @@
-//! What an audit found, as a report.
+//! Makes a report of the findings of an audit.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::demo::{deployment_facts, surfaces};
 use crate::report::{DataFacts, Generated, MetricFacts, Policy as PolicyFacts, Report};
 
 impl Audited {
-    /// The report of what the audit found.
+    /// Returns the report of the findings.
     pub(crate) fn report(&self, findings: Findings) -> Report {
         let Self { plan, thresholds, text, .. } = self;
         let none = findings.audits.iter().find(|a| a.policy.name == "none");
@@ -72,12 +72,13 @@ impl Audited {
     }
 }
 
-/// The policy in service as the report has it: as it stands among the audited ones, so that the two can be compared.
+/// Returns the policy in service in the form of the audited policies, so that the two can be
+/// compared.
 fn in_service(live: &Policy, audited: &[Policy]) -> PolicyFacts {
     let same = |policy: &&Policy| **policy == *live || (policy.is_none() && live.is_none());
     match audited.iter().find(same) {
         Some(policy) => facts(policy),
-        // In words, which no audited policy of one defense goes by.
+        // In words, a form that no audited policy of one defense has.
         None => PolicyFacts::new(live.to_string()),
     }
 }

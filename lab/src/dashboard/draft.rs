@@ -1,5 +1,5 @@
-//! An audit as the form has it. What is checked is a config file: the one that the dashboard was given, with the fields of the form in
-//! place of its own.
+//! The draft of an audit in the form. It is checked as a config file: the dashboard's own file with
+//! the fields of the form in place.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,11 @@ use super::form::Fields;
 use crate::configured::{AuditConfig, Audited};
 use crate::report::Thresholds;
 
-/// The config file of the dashboard, read anew.
+/// The config file of the dashboard, read again.
 pub(super) struct Source {
     path: PathBuf,
     table: Table,
     config: ConfigFile<AuditConfig>,
-    /// Its policies.
     pub(super) policies: Vec<Policy>,
 }
 
@@ -36,7 +35,7 @@ impl Source {
         Ok(Self { path: path.to_owned(), table, config, policies })
     }
 
-    /// The audit of the file as it stands.
+    /// Returns the audit of the file without changes.
     ///
     /// # Errors
     /// [`CliError::Input`] naming the file and what is wrong in it.
@@ -44,12 +43,12 @@ impl Source {
         Audited::of(&self.config, None, Thresholds::default())
     }
 
-    /// What the file says.
+    /// Returns the values of the file.
     pub(super) fn values(&self) -> &AuditConfig {
         &self.config.values
     }
 
-    /// Attacks that the file does not name and that the form may add.
+    /// Returns the attacks that the file does not name and the form may add.
     pub(super) fn further(&self) -> impl Iterator<Item = Method> {
         let known = self.values().auxiliary_ids.is_some();
         let methods = Method::general().chain(Method::informed().filter(move |_| known));
@@ -57,45 +56,44 @@ impl Source {
     }
 }
 
-/// What the form holds.
+/// The content of the form.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Draft {
-    /// Policies that are ticked.
+    /// The policies that are ticked.
     pub(super) policies: Vec<String>,
     /// Further policies, one a line.
     pub(super) more: String,
-    /// Attacks that are ticked: a place in the file's list, or a name.
+    /// The attacks that are ticked: a place in the file's list, or a name.
     pub(super) attacks: Vec<String>,
-    /// The seed.
     pub(super) seed: String,
-    /// The budget; empty: all that is left.
+    /// The budget ρ; empty for all that is left.
     pub(super) rho: String,
 }
 
-/// What is wrong with a draft, by field.
+/// The errors of a draft, by field.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Errors {
     pub(super) policies: Option<String>,
     pub(super) attacks: Option<String>,
     pub(super) seed: Option<String>,
     pub(super) rho: Option<String>,
-    /// What is of no single field.
+    /// The error of no single field.
     pub(super) other: Option<String>,
 }
 
-/// An audit that was checked, and the text of the config file that asks for it.
+/// A checked audit, with the text of its config file.
 pub(super) struct Ready {
     pub(super) audited: Audited,
     pub(super) config: String,
 }
 
-/// The value of the box of the attack in a place of the file's list.
+/// Returns the value of the checkbox for the attack at a place of the file's list.
 pub(super) fn place_of(place: usize) -> String {
     format!("file:{place}")
 }
 
 impl Draft {
-    /// The draft that the file stands for.
+    /// Returns the draft that the file stands for.
     pub(super) fn of(source: &Source) -> Self {
         Self {
             policies: source.policies.iter().map(ToString::to_string).collect(),
@@ -106,7 +104,7 @@ impl Draft {
         }
     }
 
-    /// The draft that a form sends.
+    /// Reads the draft from a form.
     pub(super) fn from_form(fields: &Fields) -> Self {
         let text = |name: &str| fields.one(name).unwrap_or_default().trim().to_owned();
         let all = |name: &str| fields.all(name).map(str::to_owned).collect();
@@ -127,7 +125,7 @@ impl Draft {
         let read = |text: &Result<String, String>| -> Result<ConfigFile<AuditConfig>, String> {
             ConfigFile::parse(&source.path, text.as_ref().map_err(Clone::clone)?).map_err(|e| e.to_string())
         };
-        // A field is wrong if the file is wrong with this field alone in place of its own.
+        // A field is wrong if the file is wrong with this field alone replaced.
         let alone = |put: Result<Table, String>| {
             let file = read(&put.and_then(|table| written(&table)));
             file.and_then(|file| file.values.check().map(drop)).err()
@@ -256,7 +254,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let source = source(dir.path());
         let good = Draft::of(&source);
-        // Nothing is wrong with the fields; then the certificates are missing, which is of no field.
+        // The fields are valid; the missing certificates are an error of no field.
         let other = errors(&good, &source);
         assert_eq!(other, Errors { other: other.other.clone(), ..Errors::default() });
         assert!(other.other.unwrap().contains("[tls]"));
@@ -282,7 +280,7 @@ mod tests {
         }
     }
 
-    /// What is written down is a config file that asks for the same again.
+    /// The file that is written asks for the same audit again.
     #[test]
     fn the_file_that_is_kept_reads_back() {
         let dir = tempfile::tempdir().unwrap();

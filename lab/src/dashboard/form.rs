@@ -1,4 +1,4 @@
-//! What a form sends: small, of the dashboard's own pages, with the secret of its forms.
+//! Reads forms. A form must be small, come from the dashboard's own pages and carry their secret.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
@@ -9,15 +9,16 @@ use super::trouble::Trouble;
 
 /// The largest form, in bytes.
 const LARGEST: usize = 64 << 10;
-/// What is read and thrown away of a larger one, in bytes, so that its sender is there to hear that it is too large.
+/// The most bytes of a larger form that are read and dropped, so that its sender receives the
+/// answer that it is too large.
 const DRAINED: usize = 16 << 20;
 
-/// The fields of a form, in its order.
+/// The fields of a form, in order.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Reads the fields of a query.
+    /// Parses the fields of a query.
     pub(super) fn of_query(query: Option<&str>) -> Self {
         Self::parse(query.unwrap_or_default().as_bytes())
     }
@@ -25,7 +26,7 @@ impl Fields {
     /// Reads the body of a POST.
     ///
     /// # Errors
-    /// [`Trouble`] if it is no form, too large, or not of a page of this dashboard.
+    /// [`Trouble`] if it is no form, too large, or not from a page of this dashboard.
     pub(super) async fn read(request: Request<Body>, guard: &Guard) -> Result<Self, Trouble> {
         let (parts, body) = request.into_parts();
         let bytes = bounded(body).await?;
@@ -53,12 +54,12 @@ impl Fields {
         Self(form_urlencoded::parse(bytes).map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
     }
 
-    /// The first field of a name.
+    /// Returns the first field with this name.
     pub(super) fn one(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// All fields of a name.
+    /// Returns all fields with this name.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }

@@ -1,5 +1,5 @@
-//! Who may speak to the dashboard. Other users of the machine reach its address, and other pages of the same browser do: a token is
-//! asked of the first, and a second secret in every form of the others.
+//! Access control of the dashboard. Other users of the machine can reach its address, so a request
+//! needs a token. Other pages of the same browser can too, so a form needs a second secret.
 
 use std::net::SocketAddr;
 
@@ -10,12 +10,12 @@ use rand::rngs::SysRng;
 use subtle::ConstantTimeEq;
 use vfl_shared::hex;
 
-/// 256 random bits, as hexadecimal digits.
+/// A secret of 256 random bits, as hexadecimal digits.
 #[derive(Clone)]
 pub(super) struct Secret(String);
 
 impl Secret {
-    /// Draws one from the operating system.
+    /// Draws a secret from the operating system.
     ///
     /// # Errors
     /// A sentence if the system gives no random bytes.
@@ -25,50 +25,50 @@ impl Secret {
         Ok(Self(hex(bytes)))
     }
 
-    /// Whether a text is this secret. The time that it takes tells nothing but the length.
+    /// Returns true if a text is this secret. The comparison's time depends only on the length.
     pub(super) fn is(&self, text: &str) -> bool {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// The text itself.
+    /// Returns the text of the secret.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// The name of the field of a form that holds the secret.
+/// The name of the form field that holds the secret.
 pub(super) const FIELD: &str = "form_secret";
 
-/// What is asked of every request.
+/// The secrets and host names that requests are checked against.
 pub(super) struct Guard {
-    /// In the URL that is printed.
+    /// The secret in the printed URL.
     token: Secret,
-    /// In the cookie.
+    /// The secret in the cookie.
     session: Secret,
-    /// In every form.
+    /// The secret in every form.
     form: Secret,
-    /// What `Host` may be.
+    /// The allowed values of `Host`.
     hosts: Vec<String>,
-    /// Cookies know no ports: that of another dashboard has another name.
+    /// The name of the cookie. It has the port, since cookies of dashboards on other ports are sent
+    /// too.
     cookie: String,
 }
 
-/// What becomes of a request.
+/// The decision on a request.
 pub(super) enum Admission {
-    /// It goes on.
+    /// The request goes on to its page.
     Admitted,
-    /// It brought the token: it gets the cookie.
+    /// The request has the token and gets the cookie.
     Greeted,
-    /// It is refused.
     Refused(Refused),
 }
 
-/// Why a request is refused.
+/// The reasons that a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// `Host` is not the dashboard's address: the name of another site was pointed at this machine.
+    /// `Host` is not the dashboard's address: the name of another site points at this machine.
     Host,
-    /// Neither cookie nor token.
+    /// The request has neither cookie nor token.
     Stranger,
 }
 
@@ -87,17 +87,17 @@ impl Guard {
         Ok(Self { token: Secret::draw()?, session: Secret::draw()?, form: Secret::draw()?, hosts, cookie })
     }
 
-    /// The secret of the URL.
+    /// Returns the secret of the URL.
     pub(super) fn token(&self) -> &Secret {
         &self.token
     }
 
-    /// The secret of forms.
+    /// Returns the secret of forms.
     pub(super) fn form(&self) -> &Secret {
         &self.form
     }
 
-    /// Looks at a request.
+    /// Decides on a request.
     pub(super) fn admit(&self, request: &Parts) -> Admission {
         if !self.is_host(&request.headers, &request.uri) {
             return Admission::Refused(Refused::Host);
@@ -106,7 +106,7 @@ impl Guard {
         let brings = request.uri.path() == "/"
             && parse(query.as_bytes()).any(|(key, value)| key == "token" && self.token.is(&value));
         match self.has_cookie(&request.headers) {
-            // Known or not: the token leaves the address bar.
+            // With or without the cookie: a redirect removes the token from the address bar.
             _ if brings => Admission::Greeted,
             true => Admission::Admitted,
             false => Admission::Refused(Refused::Stranger),
@@ -127,19 +127,21 @@ impl Guard {
             .any(|(name, value)| name == self.cookie && self.session.is(value))
     }
 
-    /// The header that sets the cookie.
+    /// Returns the header that sets the cookie.
     pub(super) fn set_cookie(&self) -> Option<HeaderValue> {
         let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.session.reveal());
         HeaderValue::from_str(&cookie).ok()
     }
 }
 
-/// Whether a browser says that a page of another origin sent the request. Other clients say nothing.
+/// Returns true if a browser reports that a page of another origin sent the request. Other clients
+/// report nothing.
 pub(super) fn from_elsewhere(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// What every answer says to a browser: nothing runs, nothing is kept, nothing is framed, nothing is told to other sites.
+/// Sets the headers that forbid browsers to run scripts, cache, frame pages or tell other sites of
+/// them.
 pub(super) fn harden(headers: &mut HeaderMap) {
     const SAID: [(&str, &str); 6] = [
         ("x-frame-options", "DENY"),
@@ -204,7 +206,7 @@ mod tests {
         let host = ("host", "127.0.0.1:8470");
         let url = format!("/?token={}", guard.token().reveal());
         assert!(matches!(guard.admit(&parts(&url, &[host])), Admission::Greeted));
-        // The token opens the first page alone.
+        // The token opens the first page only.
         assert_eq!(refused(&guard, &url.replacen("/?", "/audits?", 1), &[host]), Some(Refused::Stranger));
         let cookie = guard.set_cookie().unwrap();
         let said = cookie.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Which request gets which page.
+//! The routes from requests to pages.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,21 +24,21 @@ use crate::audit::{self, said, standing};
 use crate::configured::Audited;
 use crate::report::Report;
 
-/// How long a party has to answer a page.
+/// The time limit for a party's answer to a page.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long passive parties have to look the audited records up.
+/// The time limit for passive parties to look up the audited records.
 const OPENING: Duration = Duration::from_secs(30);
-/// A page that watches an audit asks for itself again after so many seconds.
+/// The seconds after which a page that watches an audit reloads.
 const RELOAD: u32 = 3;
-/// The longest record id that is looked for, in bytes.
+/// The longest record id that is searched for, in bytes.
 const LONGEST_ID: usize = 4096;
-/// A report runs nothing, asks nothing, and is of no site.
+/// The content security policy of a report: it runs and loads nothing.
 const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
 type Shared = State<Arc<App>>;
 type Answer<T = Html<String>> = Result<T, Trouble>;
 
-/// All pages.
+/// Returns the router of all pages.
 pub(super) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(service))
@@ -60,7 +60,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Work on files or certificates, apart from the threads that serve connections.
+/// Runs work on files or certificates off the threads that serve connections.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
     let failed = |_| Trouble::setting("This is a defect of the dashboard. Its log says more.");
     tokio::task::spawn_blocking(work).await.map_err(failed)
@@ -124,7 +124,7 @@ async fn audits(State(app): Shared) -> Answer {
     .await?
 }
 
-/// The form with a draft, and what is wrong with it.
+/// Renders the form with a draft and its errors.
 async fn form(app: &App, source: &Source, audited: &Audited, draft: &Draft, errors: &Errors) -> Html<String> {
     let asked = tokio::time::timeout(PATIENCE, audit::model(&audited.targets)).await;
     let live = asked.ok().and_then(Result::ok).map(|model| model.policy);

@@ -1,4 +1,4 @@
-//! The audit that runs: one at a time, watched and stopped from the pages.
+//! Runs audits, one at a time, which the pages watch and stop.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -10,43 +10,42 @@ use super::draft::Ready;
 use super::store::Store;
 use crate::audit::run_unless_stopped;
 
-/// How long an audit under way may take to close its sessions once the dashboard is told to stop.
+/// The time for a running audit to close its sessions when the dashboard is stopped.
 const CLOSING: Duration = Duration::from_secs(20);
 
-/// Where an audit stands.
+/// The stage of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It runs: steps done, steps in all, and what is being done.
+    /// The audit runs: steps done, steps in all, and the current step.
     Running { done: usize, total: usize, words: String },
-    /// It was told to stop, and closes its sessions.
+    /// The audit was told to stop, and closes its sessions.
     Stopping,
-    /// Its report is written.
+    /// The report is written.
     Done,
-    /// Somebody stopped it.
+    /// The auditor stopped it.
     Stopped,
-    /// It failed, and why.
+    /// The audit failed, for this reason.
     Failed(String),
 }
 
 impl Stage {
-    /// Whether it has come to an end.
+    /// Returns true if the audit has ended.
     pub(super) fn ended(&self) -> bool {
         matches!(self, Self::Done | Self::Stopped | Self::Failed(_))
     }
 }
 
-/// An audit, as it is watched.
+/// The state of an audit that the pages show.
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
-    /// Its name in the folder of audits.
+    /// The audit's name in the folder of audits.
     pub(super) name: String,
-    /// When it began.
+    /// The time of its start.
     pub(super) began: SystemTime,
-    /// Where it stands.
     pub(super) stage: Stage,
 }
 
-/// The audit that runs, or ran last, and what stops it.
+/// The audit that runs or ran last, with the token that stops it.
 type Current = Arc<Mutex<Option<(Watched, CancellationToken)>>>;
 
 /// Runs one audit at a time.
@@ -56,10 +55,10 @@ pub(super) struct Runner {
     tasks: TaskTracker,
 }
 
-/// Why no audit was begun.
+/// Errors from starting an audit.
 #[derive(Debug)]
 pub(super) enum NotBegun {
-    /// Another one runs.
+    /// Another audit runs.
     Busy,
     /// The folder cannot be written.
     Store(String),
@@ -70,22 +69,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Runner {
-    /// Keeps its audits in a folder.
+    /// Creates a runner that keeps its audits in a folder.
     pub(super) fn new(store: Store) -> Self {
         Self { store, current: Current::default(), tasks: TaskTracker::new() }
     }
 
-    /// The audit that runs, or that ran last.
+    /// Returns the state of the audit that runs or ran last.
     pub(super) fn watch(&self) -> Option<Watched> {
         locked(&self.current).as_ref().map(|(watched, _)| watched.clone())
     }
 
-    /// The name of the audit that runs.
+    /// Returns the name of the running audit.
     pub(super) fn running(&self) -> Option<String> {
         self.watch().filter(|watched| !watched.stage.ended()).map(|watched| watched.name)
     }
 
-    /// Begins an audit.
+    /// Starts an audit.
     ///
     /// # Errors
     /// [`NotBegun`].
@@ -117,7 +116,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Has the audit that runs stopped. Gives whether one ran.
+    /// Stops the running audit. Returns true if there was one.
     pub(super) fn stop(&self) -> bool {
         let mut current = locked(&self.current);
         let Some((watched, stop)) = current.as_mut().filter(|(watched, _)| !watched.stage.ended()) else {
@@ -128,7 +127,7 @@ impl Runner {
         true
     }
 
-    /// Begins no more audits, and stops the one that runs.
+    /// Refuses new audits, and stops the running one.
     pub(super) async fn close(&self) {
         self.tasks.close();
         self.stop();

@@ -1,4 +1,4 @@
-//! The audits of a folder: one folder for each, with its configuration and its report.
+//! The audits in a folder. Each has a folder with its configuration and its report.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
@@ -10,16 +10,16 @@ use vfl_shared::files::write_atomic;
 
 use crate::report::{Report, ReportError, write};
 
-/// The name of the folder itself, where it holds a report.
+/// The name of the main folder itself, for a report in it.
 pub(super) const ITSELF: &str = "~";
-/// As many audits are listed, the latest.
+/// The number of the latest audits that are listed.
 const LISTED: usize = 100;
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
 /// The file with the configuration of an audit.
 const CONFIG: &str = "audit.toml";
-/// The file that says why there is no report.
+/// The file with the reason that there is no report.
 const ENDED: &str = "ended.txt";
 
 /// A folder of audits.
@@ -28,29 +28,28 @@ pub(super) struct Store {
     dir: PathBuf,
 }
 
-/// An audit of the folder.
+/// An audit in the folder.
 pub(super) struct Entry {
     /// The name of its folder.
     pub(super) name: String,
-    /// When its report was written, or when it ended or began without one.
+    /// The time at which its report was written, or at which it ended or began without one.
     pub(super) at: SystemTime,
-    /// What there is.
+    /// The state of its report.
     pub(super) kept: Kept,
 }
 
-/// What there is of an audit.
+/// The state of an audit's report.
 pub(super) enum Kept {
-    /// Its report.
     Report(Box<Report>),
-    /// A report that cannot be read, and why.
+    /// A report that cannot be read, with the reason.
     Unreadable(String),
-    /// Why it ended without one.
+    /// The reason that it ended without a report.
     Ended(String),
-    /// A configuration alone: it runs, or the program stopped before it ended.
+    /// A configuration only: the audit runs, or the program stopped before it ended.
     Begun,
 }
 
-/// A file of an audit that is served as it is.
+/// A file of an audit that is served unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     Html,
@@ -60,7 +59,7 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    /// Its name.
+    /// Returns the file name.
     pub(super) fn file(self) -> &'static str {
         match self {
             Self::Html => "report.html",
@@ -70,14 +69,14 @@ impl Piece {
         }
     }
 
-    /// The piece of a name.
+    /// Returns the piece with this file name.
     pub(super) fn named(name: &str) -> Option<Self> {
         [Self::Html, Self::Json, Self::Csv, Self::Config].into_iter().find(|piece| piece.file() == name)
     }
 }
 
 impl Store {
-    /// The audits of a folder, which is made if need be.
+    /// Opens a folder of audits, which is made if needed.
     ///
     /// # Errors
     /// A sentence if it cannot be made.
@@ -90,7 +89,7 @@ impl Store {
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// Begins an audit: a folder with its configuration. Gives its name.
+    /// Starts an audit: creates its folder with its configuration. Returns its name.
     ///
     /// # Errors
     /// A sentence if it cannot be written.
@@ -122,7 +121,7 @@ impl Store {
         Err(format!("the folder of audits {} has too many audits of this second", self.dir.display()))
     }
 
-    /// Writes the report of an audit that was begun here.
+    /// Writes the report of an audit that was started here.
     ///
     /// # Errors
     /// [`ReportError`].
@@ -130,14 +129,14 @@ impl Store {
         write(report, &self.dir.join(name)).map(drop)
     }
 
-    /// Writes why an audit that was begun here has no report.
+    /// Writes the reason that an audit started here has no report.
     pub(super) fn ended(&self, name: &str, why: &str) {
         if let Err(error) = write_atomic(&self.dir.join(name).join(ENDED), why.as_bytes(), false) {
             tracing::warn!(%error, "cannot write how an audit ended");
         }
     }
 
-    /// The audits, the latest first, and how many older ones are left out.
+    /// Returns the latest audits, newest first, and the number of older ones that are left out.
     ///
     /// # Errors
     /// A sentence if the folder cannot be read.
@@ -153,7 +152,7 @@ impl Store {
         Ok((entries, more))
     }
 
-    /// Names of folders, and of the folder itself.
+    /// Returns the names of the folders, and of the main folder itself.
     fn names(&self) -> Result<Vec<String>, String> {
         let failed = |e: io::Error| format!("cannot read the folder of audits {}: {e}", self.dir.display());
         let mut names = vec![ITSELF.to_owned()];
@@ -167,7 +166,8 @@ impl Store {
         Ok(names)
     }
 
-    /// The folder of an audit. A name is looked up among those that there are and never put into a path by itself.
+    /// Returns the folder of an audit. The name is looked up among existing names and never put
+    /// into a path directly.
     fn folder(&self, name: &str) -> Option<PathBuf> {
         let known = self.names().ok()?.into_iter().find(|known| known == name)?;
         if known != ITSELF {
@@ -177,7 +177,7 @@ impl Store {
         Some(self.dir.clone()).filter(|dir| dir.join(Piece::Json.file()).is_file())
     }
 
-    /// The audit of a name; `None` if there is none.
+    /// Returns the audit of this name; `None` if there is none.
     ///
     /// # Errors
     /// A sentence if the folder cannot be read.
@@ -198,7 +198,7 @@ impl Store {
         Ok(Some(Entry { name: name.to_owned(), at, kept }))
     }
 
-    /// A file of an audit; `None` if there is none.
+    /// Reads a file of an audit; `None` if there is none.
     ///
     /// # Errors
     /// A sentence if it cannot be read.
@@ -208,7 +208,8 @@ impl Store {
     }
 }
 
-/// When what makes a folder an audit was written: its report, how it ended, or its configuration. `None` if there is nothing of it.
+/// Returns the time at which the audit's main file was written: its report, its end or its
+/// configuration. `None` if there is none of them.
 fn changed(folder: &Path) -> Option<SystemTime> {
     let at = |name: &str| {
         let told = fs::symlink_metadata(folder.join(name)).ok().filter(fs::Metadata::is_file)?;
@@ -217,7 +218,7 @@ fn changed(folder: &Path) -> Option<SystemTime> {
     at(Piece::Json.file()).or_else(|| at(ENDED)).or_else(|| at(CONFIG))
 }
 
-/// The text of a file that is no link; `None` if there is none.
+/// Reads the text of a file that is no link; `None` if there is none.
 fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::symlink_metadata(path) {
         Ok(told) if told.is_file() && told.len() <= LARGEST => {}

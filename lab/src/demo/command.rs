@@ -9,12 +9,12 @@ use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings};
 use super::plan::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
 use crate::report::{MAX_EXACT, Threshold};
 
-/// Names of metrics.
+/// Returns the names of metrics.
 pub(super) fn names(metrics: &[&'static dyn Metric]) -> Vec<&'static str> {
     metrics.iter().map(|m| m.name()).collect()
 }
 
-/// The command line of a plan, with `d` passive features.
+/// Returns the command line of a plan with `d` passive features.
 pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     let k = dataset.class_names().len();
     let mut command = format!("cloison demo --dataset {} --seed {} --passive-features {d}", dataset.name(), plan.seed);
@@ -79,7 +79,7 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     command
 }
 
-/// The options of a model that is not softmax regression.
+/// Appends the options of a model that is not softmax regression.
 fn model_options(command: &mut String, model: &ModelConfig) {
     if model.is_default() {
         return;
@@ -109,7 +109,7 @@ fn model_options(command: &mut String, model: &ModelConfig) {
 mod tests {
     use super::*;
 
-    /// What the command line makes of these options is what it would be given again.
+    /// The command line that these options give is parsed to the same options again.
     #[test]
     fn a_network_is_asked_for_by_the_same_options() {
         let settings = |value: serde_json::Value| value.as_object().unwrap().clone();

@@ -1,4 +1,4 @@
-//! What the findings of an audit say of the deployment, for a report.
+//! The facts about the deployment that a report takes from the findings of an audit.
 
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::model::privacy::PrivacyStatement;
@@ -10,13 +10,14 @@ use crate::report::{
     TRAINING_DISCLOSURE, TrainingFacts,
 };
 
-/// What the audits have measured: the releases, records without a score, and the parameters as they are shown.
+/// Lists the audited surfaces: the releases, records without a score, and the parameters as they
+/// are shown.
 #[must_use]
 pub fn surfaces(findings: &Findings) -> Vec<Surface> {
     surfaces_of(findings, [])
 }
 
-/// The same, where policies of these names are audited too, but apart.
+/// Lists the audited surfaces, with policies of these names that were audited separately.
 pub(super) fn surfaces_of(findings: &Findings, apart: impl IntoIterator<Item = String>) -> Vec<Surface> {
     let seen = findings.audits.iter().filter(|audit| audit.threat_model.sees_scores());
     let mut audited: Vec<SurfaceKind> = seen.map(|audit| SurfaceKind::of_policy(&audit.policy.name)).collect();
@@ -47,7 +48,7 @@ pub(super) fn surfaces_of(findings: &Findings, apart: impl IntoIterator<Item = S
     Surface::list(&audited).into_iter().map(said).collect()
 }
 
-/// The parties and their model, as the audit saw them.
+/// Returns the parties and their model, as the audit saw them.
 #[must_use]
 pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFacts {
     let model = &findings.model;
@@ -73,13 +74,14 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
     }
 }
 
-/// Whether what a transform comes to is not settled by the parameters and records.
+/// Returns true if the transform draws from the operating system, so that the parameters and
+/// records do not determine it.
 pub(super) fn draws_from_the_os(transform: &TransformConfig) -> bool {
     use TransformConfig as T;
     !matches!(transform, T::None {} | T::Negate {} | T::Complement {} | T::Selective { .. } | T::LeastSquaresOptimal {})
 }
 
-/// What the parties say of the privacy that they trained with.
+/// Describes the privacy that the parties state for their training.
 pub(super) fn privacy_notes(privacy: &[(PartyName, PrivacyStatement)]) -> Vec<String> {
     if privacy.is_empty() {
         return Vec::new();

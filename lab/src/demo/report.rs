@@ -11,8 +11,9 @@ use super::served::Served;
 use crate::audit::{self, Findings};
 use crate::report::{DataFacts, Generated, MetricFacts, Report};
 
-/// The report of what an audit found, without sweep and further trainings. Where parts of an audit are reported together, `findings` may
-/// lack the audits of policies: those that are to come are of the plan's policies.
+/// Returns the report of an audit's findings, without the sweep and the private trainings. If parts
+/// of an audit are reported together, `findings` may lack the audits of policies: the plan names
+/// those that follow.
 pub(super) fn report(plan: &DemoPlan, served: &Served, findings: &Findings, test_accuracy: f64) -> Report {
     let Served { dataset, split, published, .. } = served;
     let k = dataset.class_names().len();

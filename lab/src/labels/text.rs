@@ -1,4 +1,4 @@
-//! The table of a run.
+//! The text output of a run: a table.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -28,7 +28,8 @@ fn cells(row: &AttackRow) -> [String; 8] {
 }
 
 impl LabelsReport {
-    /// What was trained, a table of the attacks on each model, and what the columns are. Ends with a newline.
+    /// Returns the settings of the training, a table of the attacks on each model, and a legend of
+    /// the columns. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let tables: Vec<String> = self.models.iter().map(table).collect();

@@ -1,4 +1,5 @@
-//! A feature service that speaks `BatchFetchFeature` on loopback, from the passive party's CSV file in memory.
+//! A feature service that speaks `BatchFetchFeature` on loopback, with the rows of the passive
+//! party's CSV file in memory.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-/// Where it is posted to.
+/// The path of the request.
 pub(super) const PATH: &str = "/BatchFeatureService/BatchFetchFeature";
 
 #[derive(Deserialize)]
@@ -60,7 +61,7 @@ struct Values {
     ss: Vec<String>,
 }
 
-/// All features, which are numbers.
+/// The features of the CSV file, all of which are numbers.
 struct Held {
     id: String,
     columns: HashMap<String, usize>,
@@ -81,7 +82,8 @@ impl Held {
         Ok(Self { id, columns, rows })
     }
 
-    /// All that was asked for, or nothing: the service refuses a request with an unknown record as a whole.
+    /// Returns all requested features, or `None`: the service refuses a request with an unknown
+    /// record as a whole.
     fn answer(&self, asked: Asked) -> Option<Vec<Feature>> {
         let rows: Vec<&Vec<f64>> =
             asked.param.query_datas.iter().map(|id| self.rows.get(id)).collect::<Option<Vec<_>>>()?;
@@ -106,7 +108,7 @@ pub(super) async fn serve(listener: TcpListener, data: &Path) -> anyhow::Result<
         let held = held.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| answer(held.clone(), request));
-            // A connection that ends badly is its caller's affair.
+            // A broken connection is the caller's problem.
             drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
     }

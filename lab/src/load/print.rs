@@ -1,4 +1,4 @@
-//! Results on the screen.
+//! Prints results on the screen.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub(super) fn print<L: Serialize, const N: usize>(
     Ok(writeln!(out, "{}", table(lines, header, numbers, row))?)
 }
 
-/// The lines as a table, 120 columns wide at most.
+/// Returns the lines as a table, at most 120 columns wide.
 pub(super) fn table<L, const N: usize>(
     lines: &[L],
     header: [&str; N],

@@ -1,4 +1,5 @@
-//! The three that are measured side by side: the service, the service without a ledger, and the bare echo.
+//! The three services that are measured side by side: with a ledger, without a ledger, and the bare
+//! echo.
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,12 +38,12 @@ impl Sides {
         })
     }
 
-    /// The record lists of all requests of `rows` records each: the first `most` of them.
+    /// Returns the first `most` requests of `rows` records each.
     pub(super) fn requests(&self, rows: usize, most: usize) -> Vec<pb::PredictRequest> {
         (0..(self.bench.ids.len() / rows).min(most)).map(|i| self.bench.request(i * rows, (i + 1) * rows)).collect()
     }
 
-    /// Bytes of a request and of its answer.
+    /// Returns the bytes of a request and of its answer.
     ///
     /// # Errors
     /// If the service does not answer.
@@ -50,7 +51,7 @@ impl Sides {
         Ok((request.encoded_len(), self.service.once(request.clone()).await?.encoded_len()))
     }
 
-    /// One round of calls with one message each: the echo, the service, the service without a ledger.
+    /// Runs one round of unary calls: the echo, the service, the service without a ledger.
     ///
     /// # Errors
     /// If a call fails.
@@ -68,7 +69,7 @@ impl Sides {
         ])
     }
 
-    /// One round of streams.
+    /// Runs one round of streams.
     ///
     /// # Errors
     /// If a stream ends.

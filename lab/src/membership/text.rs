@@ -1,4 +1,4 @@
-//! The table of a run.
+//! The text output of a run: a table.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -12,7 +12,7 @@ fn share(estimate: &Estimate) -> String {
     format!("{:.3} ± {:.3}", estimate.mean, estimate.standard_error)
 }
 
-/// The cells of one attack.
+/// Returns the table cells of one attack.
 fn cells(name: &str, attack: &AttackFigures) -> [String; 7] {
     [
         name.to_owned(),
@@ -26,7 +26,8 @@ fn cells(name: &str, attack: &AttackFigures) -> [String; 7] {
 }
 
 impl MembershipReport {
-    /// What was trained, a table of the attacks against each policy, and what the columns are. Ends with a newline.
+    /// Returns the settings of the training, a table of the attacks against each policy, and a
+    /// legend of the columns. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = Table::new();
@@ -56,7 +57,7 @@ impl MembershipReport {
         format!("{}\n\n{}\n\n{}", self.heading(), lines.join("\n"), self.legend())
     }
 
-    /// Data, training and how far the model is overfitted.
+    /// Describes the data, the training and the overfitting of the model.
     fn heading(&self) -> String {
         let v = &self.training;
         let stopping = match v.validation_share {
@@ -91,7 +92,7 @@ impl MembershipReport {
         )
     }
 
-    /// What the columns are.
+    /// Explains the columns.
     fn legend(&self) -> String {
         let guessing = &self.guessing;
         let seldom = match guessing.tpr_at_0_1_percent {
@@ -181,7 +182,7 @@ mod tests {
         assert!(!said.contains("--records 2000") && said.ends_with('\n'), "{said}");
     }
 
-    /// What cannot be told is not shown as a number.
+    /// A figure that cannot be measured is not shown as a number.
     #[test]
     fn a_level_that_too_few_records_resolve_is_left_out() {
         let said = report(false).text();

@@ -1,4 +1,4 @@
-//! The table of a run.
+//! The text output of a run: a table.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -9,7 +9,8 @@ fn interval(of: &Interval) -> String {
 }
 
 impl PropertiesReport {
-    /// What was trained, a table of the adversaries, and what the columns are. Ends with a newline.
+    /// Returns the settings of the training, a table of the adversaries, and a legend of the
+    /// columns. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = Table::new();
@@ -63,7 +64,7 @@ impl PropertiesReport {
     }
 }
 
-/// What the columns are.
+/// The legend of the columns.
 const LEGEND: &str = "\
 Sees: what the active party sees beside its own features and the labels of the training set. Nothing: the control. Takes: what of that
 did best between two halves of its shadow models, which are of different records. Error: root mean squared error of the property.

@@ -1,4 +1,4 @@
-//! A recommendation in words, and as JSON.
+//! A recommendation as text, and as JSON.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 use super::{Demands, Recommendation, Trial};
 use crate::report::{Threshold, points};
 
-/// What no recommendation covers.
+/// The limits of every recommendation.
 const NOT_COVERED: &str = "\
 This does not cover: an adversary that knows more records, or other ones, than was assumed; better attacks than those that were tried;
 parameters that are released; what training tells; another model. Audit again after each training (cloison audit).";
@@ -21,10 +21,10 @@ struct Pasted<'a> {
     defense: &'a [DefenseConfig],
 }
 
-/// What stands for a policy in the config of the coordinator.
+/// Returns the part of the coordinator's config that sets the policy.
 ///
 /// # Errors
-/// If a parameter is no number of TOML.
+/// If a parameter is not a number of TOML.
 pub fn coordinator_config(policy: &Policy) -> Result<String, toml::ser::Error> {
     let none = [DefenseConfig::None {}];
     let defense = if policy.defenses.is_empty() { &none[..] } else { &policy.defenses };
@@ -36,14 +36,14 @@ fn percent(share: f64) -> String {
     if percent.abs() < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }
 
-/// Added risk with its interval.
+/// Returns the added risk with its interval.
 fn added(trial: &Trial) -> String {
     let Some(added) = &trial.added else { return "not measured".into() };
     let (low, high) = added.interval;
     format!("{} % ({} to {})", percent(added.value), percent(low), percent(high))
 }
 
-/// The share of records that come back to within 0.1, as it was compared.
+/// Returns the compared share of records that are reconstructed to within 0.1.
 fn exact_share(trial: &Trial) -> String {
     trial.exact_share().map_or_else(|| "not measured".into(), |share| format!("{} %", percent(share)))
 }
@@ -59,7 +59,7 @@ impl Trial {
 }
 
 impl Demands {
-    /// Each demand in words.
+    /// Describes each demand in words.
     fn words(&self) -> Vec<String> {
         let threshold = |(threshold, limit): (Threshold, f64)| match threshold {
             Threshold::MaxAddedRisk => {
@@ -80,7 +80,8 @@ impl Demands {
 }
 
 impl Recommendation {
-    /// A table of what was tried, the recommendation, what to paste, and what it does not cover. Ends with a newline.
+    /// Returns a table of the trials, the recommendation, the config to paste, and what it does not
+    /// cover. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let (searched, fresh) = self.records;
@@ -155,7 +156,7 @@ impl Recommendation {
         out
     }
 
-    /// All of it, for programs.
+    /// Returns all of it as JSON, for programs.
     #[must_use]
     pub fn json(&self) -> Value {
         let trial = |trial: &Trial| {
@@ -276,7 +277,7 @@ mod tests {
         assert!(nothing.text().contains("not measured") && nothing.text().contains("release no scores"));
     }
 
-    /// What is to be pasted reads back as the same policy.
+    /// The config to paste is parsed to the same policy.
     #[test]
     fn what_is_pasted_is_the_policy() {
         #[derive(serde::Deserialize)]

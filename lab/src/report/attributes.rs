@@ -1,4 +1,5 @@
-//! A table of all attributes of one audit: of each the attack that removes most of the control's error.
+//! The table of all attributes of one audit, each with the attack that removes most of the
+//! control's error.
 
 use vfl_shared::metrics::{AttributeFigures, Beside, Removed};
 use vfl_shared::numerics::two_sided_normal;
@@ -10,26 +11,25 @@ use super::number::significant;
 use super::words::{described, ends, percent};
 use super::worst::is_noised;
 
-/// One attribute in words.
+/// The line of one attribute, as text.
 pub(super) struct AttributeLine {
-    /// Its name, with the party where there are several.
+    /// The attribute's name, with the party if there are several.
     pub(super) attribute: String,
-    /// The attack.
     pub(super) attack: String,
     /// The figures, in the order of [`HEADS`].
     pub(super) cells: [String; 6],
 }
 
-/// Headings of the figures of a line.
+/// The headings of a line's figures.
 pub(super) const HEADS: [&str; 6] =
     ["removed (95 %)", "of ranks", "named rightly", "AUC or top category", "within", "exact"];
 
-/// How to read the table.
+/// The explanation of the table.
 pub(super) const READING: &str = "By attribute, the attack that removes most of the control's squared error; in brackets the control. The \
      intervals hold together, over all attributes. Of ranks: the same of errors of ranks, which heavy tails do not move. Named rightly: how \
      many of a tenth of the records, those an insider would name for the event, have it. Within: the share of records within the tolerance.";
 
-/// A line for each attribute of an audit; none where nothing is told by attribute.
+/// Returns a line for each attribute of an audit; none if there are no figures by attribute.
 pub(super) fn lines(audit: &Audit) -> Vec<AttributeLine> {
     let scored: Vec<&str> = audit.scored().map(|(name, _)| name).collect();
     let attacks = || audit.attacks.iter().filter(|attack| scored.contains(&attack.name.as_str()));
@@ -55,7 +55,7 @@ fn value(figures: &AttributeFigures) -> f64 {
 
 fn line(attack: &AttackResult, of: &AttributeResult, wider: f64, several: bool) -> AttributeLine {
     let figures = &of.figures;
-    // With noise the intervals hold together as they are told.
+    // Intervals with noise are reported so that they hold jointly.
     let wider = if is_noised(figures) { 1.0 } else { wider };
     let named = figures.event.as_ref().map(|event| {
         let what = described(&figures.attribute, &event.event);

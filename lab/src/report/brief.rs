@@ -1,4 +1,4 @@
-//! The verdict in a few sentences: one for each release surface, and what to do next.
+//! The verdict in a few sentences: one for each release surface, and one on what to do next.
 
 use super::defense::{self, DefenseLine};
 use super::document::{Audit, Party, Report};
@@ -12,39 +12,41 @@ use super::verdict::verdict;
 use super::words;
 use super::worst::worst;
 
-/// What a report comes to.
+/// The verdict of a report in a few sentences.
 pub(super) struct Brief {
-    /// The verdict on the policy judged, by its worst attribute; `None` where nothing is told by attribute.
+    /// The verdict on the judged policy, by its worst attribute; `None` if there are no figures by
+    /// attribute.
     pub(super) headline: Option<Headline>,
-    /// What the scores remove on the mean over features, beside the worst attribute.
+    /// The share of error that the scores remove on the mean over features, in addition to the
+    /// worst attribute.
     pub(super) mean: Option<String>,
-    /// One for each release surface that was measured, and one for training.
+    /// The sentences on each release surface that was measured, and on training.
     pub(super) surfaces: Vec<Sentence>,
-    /// How the judged policy stands to each threshold: a name, a colon and what was found.
+    /// The judged policy's compliance with each threshold: a name, a colon and the finding.
     pub(super) demands: Vec<(Compliance, String)>,
-    /// What to do next, in a sentence.
+    /// The next step, in a sentence.
     pub(super) next: String,
 }
 
 /// The first line of a verdict.
 pub(super) struct Headline {
-    /// A sentence with a capital and a full stop. Holds names as they stand in the document, unescaped.
+    /// The sentence, with a capital and a full stop. Holds names as they stand in the document,
+    /// unescaped.
     pub(super) text: String,
-    /// How far the strongest attack got.
+    /// The success of the strongest attack.
     pub(super) level: Level,
 }
 
-/// What there is to say of one surface. Both texts hold names as they stand in the document, unescaped.
+/// The finding on one surface. Both texts hold names as they stand in the document, unescaped.
 pub(super) struct Sentence {
-    /// The surface.
     pub(super) surface: &'static str,
-    /// What comes of it, without a capital and a full stop.
+    /// The finding, without a capital and a full stop.
     pub(super) text: String,
-    /// How far the strongest attack got, where the sentence is of attacks.
+    /// The success of the strongest attack, if the sentence is about attacks.
     pub(super) level: Option<Level>,
 }
 
-/// The verdict of a report.
+/// Returns the verdict of a report.
 pub(super) fn brief(report: &Report) -> Brief {
     let lines = defense::lines(report);
     let mut surfaces = Vec::new();
@@ -65,7 +67,8 @@ pub(super) fn brief(report: &Report) -> Brief {
     Brief { headline, mean, surfaces, demands: next::demands(report, &lines), next: next::step(report, &lines) }
 }
 
-/// The verdict on the policy judged: the worst attribute, natural frequencies, how sure that is, and the threshold.
+/// Returns the verdict on the judged policy: the worst attribute, natural frequencies, the
+/// confidence, and the threshold.
 fn headline(report: &Report, line: &DefenseLine<'_>) -> Option<Headline> {
     line.worst.as_ref()?;
     let mut text = sentence(line, report.passive_parties().count() > 1);
@@ -77,8 +80,8 @@ fn headline(report: &Report, line: &DefenseLine<'_>) -> Option<Headline> {
     Some(Headline { text: format!("{}.", capital(&text)), level: line.level })
 }
 
-/// The verdict on one policy, by its worst attribute where there is one, in a sentence without a capital and a full stop. `several`: the
-/// party is named whose attribute it is.
+/// Returns the verdict on one policy, by its worst attribute if there is one, in a sentence without
+/// a capital and a full stop. `several` adds the name of the attribute's party.
 pub(super) fn sentence(line: &DefenseLine<'_>, several: bool) -> String {
     match &line.worst {
         Some(worst) if line.level == Level::Exact => {
@@ -90,7 +93,8 @@ pub(super) fn sentence(line: &DefenseLine<'_>, several: bool) -> String {
     }
 }
 
-/// What the scores of a policy remove of all features together. What noise leaves open is not stated.
+/// Returns the share of error that the scores of a policy remove over all features together; `None`
+/// if noise leaves it open.
 fn mean(line: &DefenseLine<'_>) -> Option<String> {
     let (worst, mean) = line.worst.as_ref().zip(line.mean_risk.as_ref())?;
     let stated = (!worst.noised || mean.low.is_some()) && mean.value.is_some();
@@ -102,7 +106,8 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A verdict for each passive party, where there are several: the worst attribute of each behind the policy judged.
+/// Returns a verdict for each passive party if there are several: its worst attribute behind the
+/// judged policy.
 fn by_party(report: &Report, line: &DefenseLine<'_>) -> Vec<Sentence> {
     let audits: Vec<&Audit> = report.audits.iter().filter(|audit| audit.policy == *line.policy).collect();
     let parties: Vec<_> = report.passive_parties().collect();
@@ -117,7 +122,7 @@ fn by_party(report: &Report, line: &DefenseLine<'_>) -> Vec<Sentence> {
     parties.iter().filter_map(of).collect()
 }
 
-/// What the scores behind the policies of one surface give away.
+/// Returns the finding on the scores behind the policies of one surface.
 fn scores(kind: SurfaceKind, lines: &[&DefenseLine<'_>]) -> Option<Sentence> {
     let worst = lines.iter().min_by_key(|line| line.level)?;
     let whom = WITHOUT;
@@ -158,9 +163,9 @@ fn scores(kind: SurfaceKind, lines: &[&DefenseLine<'_>]) -> Option<Sentence> {
     Some(Sentence { surface: surface(kind), text, level: Some(worst.level) })
 }
 
-/// Whose error the scores remove a share of.
+/// The error that the scores remove a share of.
 const WITHOUT: &str = "of the error without scores";
-/// What noise leaves undecided.
+/// The reason that noise leaves a finding undecided.
 const NO_BOUND: &str = "the noise of this audit bounds nothing; audit more records";
 
 fn exactly(worst: &DefenseLine<'_>) -> String {
@@ -171,7 +176,8 @@ fn exactly(worst: &DefenseLine<'_>) -> String {
     }
 }
 
-/// What the scores behind one policy give away, in a sentence without a capital and a full stop.
+/// Returns the finding on the scores behind one policy, in a sentence without a capital and a full
+/// stop.
 fn one(line: &DefenseLine<'_>) -> String {
     let whom = WITHOUT;
     let behind = &line.short;
@@ -204,12 +210,13 @@ fn one(line: &DefenseLine<'_>) -> String {
     }
 }
 
-/// What exact scores add for whoever knows moments alone. No threshold is about it.
+/// Returns the added risk of exact scores for an adversary that knows only moments. No threshold
+/// applies to it.
 fn moments(report: &Report) -> Option<Sentence> {
     let of = |audit: &&Audit| audit.threat_model.moments && audit.threat_model.sees_scores();
     let audit = report.audits.iter().find(of)?;
     let (_, errors, risk) = audit.added_risk()?;
-    // What gives everything away to everybody is said of the scores already.
+    // An exact reconstruction is already reported for the scores.
     if errors.is_exact() {
         return None;
     }
@@ -231,7 +238,7 @@ fn moments(report: &Report) -> Option<Sentence> {
     })
 }
 
-/// What is told of records whose scores were never released.
+/// Returns the finding on records whose scores were never released.
 fn no_score(report: &Report) -> Option<Sentence> {
     let share = |audit: &Audit| {
         let guess = audit.baselines.half.mse.min(audit.baselines.column_mean.mse);
@@ -254,7 +261,7 @@ fn no_score(report: &Report) -> Option<Sentence> {
     })
 }
 
-/// What is shown of the parameters.
+/// Returns the finding on the parameters that are shown.
 fn parameters(report: &Report) -> Option<Sentence> {
     let audited = |kind: &SurfaceKind| report.surfaces.iter().any(|s| s.surface == *kind && s.audited);
     let kinds = [SurfaceKind::ParametersTrue, SurfaceKind::ParametersTransformed, SurfaceKind::ParametersHidden];
@@ -268,7 +275,7 @@ fn parameters(report: &Report) -> Option<Sentence> {
     Some(Sentence { surface: "Parameters", text: text.into(), level: None })
 }
 
-/// What training tells; it follows from the protocol.
+/// Returns the finding on training, which follows from the protocol.
 fn training(report: &Report) -> Sentence {
     let text = if report.deployment.training.imported {
         "this model was imported; a training here would tell labels and scores of its records, whatever the defense"

@@ -1,4 +1,4 @@
-//! What a document must satisfy beyond its types, before it is written, rendered or believed.
+//! Checks a document beyond its types, before it is written, rendered or believed.
 
 use super::ReportError;
 use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Status};
@@ -17,7 +17,7 @@ fn refuse<T>(field: impl Into<String>, problem: impl Into<String>) -> Result<T, 
     Err(ReportError::Invalid { field: field.into(), problem: problem.into() })
 }
 
-/// `x` is finite and in `[low, high]`.
+/// Checks that `x` is finite and in `[low, high]`.
 fn within(field: &str, x: f64, low: f64, high: f64) -> Checked {
     if (low..=high).contains(&x) && x.is_finite() {
         return Ok(());
@@ -31,11 +31,12 @@ fn optional(field: &str, x: Option<f64>, low: f64, high: f64) -> Checked {
 }
 
 impl Report {
-    /// Checks numbers (finite, in range), lengths (errors by feature and by party), names (targets are passive
-    /// parties), the configuration's hash, and that every surface is listed once.
+    /// Checks the numbers (finite, in range), lengths (errors by feature and by party), names
+    /// (targets are passive parties), the configuration's hash, and that every surface is listed
+    /// once.
     ///
     /// # Errors
-    /// [`ReportError::Version`], or [`ReportError::Invalid`] with the first field found wrong.
+    /// [`ReportError::Version`], or [`ReportError::Invalid`] with the first wrong field.
     pub fn check(&self) -> Checked {
         if !READ_VERSIONS.contains(&self.schema_version.into()) {
             return Err(ReportError::Version { got: self.schema_version.into() });
@@ -138,7 +139,7 @@ impl Report {
         let u = &audit.utility;
         optional(&format!("{field}.utility.accuracy"), u.accuracy, 0.0, 1.0)?;
         optional(&format!("{field}.utility.accuracy_change"), u.accuracy_change, -1.0, 1.0)?;
-        // Rounded scores sum to more than 1 at times: a hair below 0 is then possible for the divergence.
+        // Rounded scores may sum to more than 1: the divergence can then be slightly below 0.
         optional(&format!("{field}.utility.mean_kl_nats"), u.mean_kl_nats, f64::MIN, f64::INFINITY)?;
         optional(&format!("{field}.utility.total_variation"), u.total_variation, 0.0, f64::INFINITY)?;
         optional(&format!("{field}.utility.bits"), u.bits, 0.0, f64::INFINITY)?;
@@ -289,8 +290,8 @@ fn check_point(point: &SweepPoint) -> Checked {
     Ok(())
 }
 
-/// The name, rank and unknowns of a status that says that there are many solutions. A centre may be one of a set that bounds leave
-/// though the equations would determine all.
+/// Returns the name, rank and unknowns of a status that implies many solutions. A centre may belong
+/// to a set that bounds leave although the equations determine all.
 fn one_of_many(status: Status) -> Option<(&'static str, usize, usize)> {
     match status {
         Status::LeastNorm { rank, unknowns } => Some(("least_norm", rank, unknowns)),

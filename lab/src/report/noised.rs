@@ -1,4 +1,5 @@
-//! What noisy figures come to, in words: nothing is said that the noise may have said.
+//! Describes results that carry noise. A difference smaller than the noise is reported as
+//! undecided.
 
 use vfl_passive_party::evaluation::scoring::Gain;
 
@@ -7,20 +8,21 @@ use super::errors::Errors;
 use super::level::{EXACT_MSE, Level, Verdict};
 use super::number::figure;
 
-/// Two figures differ if they do so by this many standard deviations of their noise: 95 % two-sided.
+/// The number of standard deviations of their noise by which two figures must differ: 95 %
+/// two-sided.
 pub(super) const Z: f64 = 1.96;
 
 fn told(errors: &Errors) -> (f64, f64) {
     (errors.mse, errors.sigma.unwrap_or(0.0))
 }
 
-/// Whether `a` is below `b` by more than the noise of both.
+/// Returns true if `a` is below `b` by more than the noise of both.
 fn below(a: &Errors, b: &Errors) -> bool {
     let noise = a.sigma.unwrap_or(0.0).hypot(b.sigma.unwrap_or(0.0));
     a.mse + Z * noise < b.mse
 }
 
-/// The verdict on an audit whose strongest attack, `name`, has noisy errors.
+/// Returns the verdict on an audit whose strongest attack, `name`, has noisy errors.
 pub(super) fn noised(audit: &Audit, name: &str, errors: &Errors, not_run: usize) -> Verdict {
     let (half, mean) = (&audit.baselines.half, &audit.baselines.column_mean);
     let [e, h, c] = [errors, half, mean].map(|x| figure(x.mse, x.sigma));

@@ -1,4 +1,4 @@
-//! Every table of the report, for a terminal.
+//! Renders every table of the report for a terminal.
 
 use comfy_table::{ColumnConstraint, Table, Width};
 
@@ -15,16 +15,16 @@ use super::terminal::{Frame, Page, Paint};
 use super::text::{printable, shortened};
 use super::verdict::verdict;
 
-/// Longest name in a column of names, in terminal columns.
+/// The longest name in a column of names, in terminal columns.
 const MAX_NAME: usize = 28;
-/// Longest defense with its parameters.
+/// The longest defense with its parameters, in terminal columns.
 const MAX_LABEL: usize = 40;
 
-/// Every table for a terminal of `width` columns (at least 60 are used): per defense its cost, the attacks with their
-/// errors beside both baselines, and a verdict in words. ANSI colours only if `colour`; pass whether the output is a
-/// terminal that wants them. Ends with a newline.
+/// Renders every table for a terminal of `width` columns (at least 60 are used): for each defense
+/// its cost, the attacks with their errors and both baselines, and a verdict in words. ANSI colours
+/// only if `colour`; set it if the output is a terminal that wants them. Ends with a newline.
 ///
-/// It shows what the document holds without checking it; [`Report::check`] does that.
+/// It renders the document without checking it; [`Report::check`] does that.
 #[must_use]
 pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
     let page = Page::new(width, colour);
@@ -41,7 +41,7 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
     let mut adversary = None;
     for audit in &report.audits {
         line(String::new());
-        // Once for all defenses it meets in a row.
+        // Printed once for all consecutive defenses that it attacks.
         if adversary != Some(&audit.threat_model) {
             line(page.prose(&format!("The adversary {}.", audit.threat_model.phrases().join(", ")), 2));
             line(String::new());
@@ -108,7 +108,8 @@ impl Page {
             line("MSE by passive party:".into());
             line(self.parties(&rows).to_string());
         }
-        // How far scores are is left to the page, the document and those who ask for metrics: nearly every attack has it.
+        // The score mismatch is left to the page, the document and users who ask for metrics:
+        // nearly every attack has it.
         if !report.metrics.is_empty() && !rows.metrics.is_empty() {
             line("By other metrics:".into());
             line(self.metrics(&rows).to_string());
@@ -169,7 +170,7 @@ impl Page {
         self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
     }
 
-    /// What the scores of each defense add, for an adversary with a control.
+    /// Returns the table of added risks, for adversaries with a control.
     fn added(&self, report: &Report) -> Table {
         let lines = added::lines(report);
         let column = |of: fn(&added::AddedLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
@@ -185,7 +186,7 @@ impl Page {
         self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
     }
 
-    /// Models trained with noise.
+    /// Returns the table of models trained with noise.
     fn private(&self, report: &Report) -> Table {
         let lines = private::lines(report);
         let column = |of: fn(&PrivateLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
@@ -201,7 +202,7 @@ impl Page {
         self.table(Frame::Full, &["noise", "ε"], figures, rows.collect())
     }
 
-    /// What else is inferred.
+    /// Returns the table of other inferences.
     fn inferences(&self, report: &Report) -> Table {
         let lines = inference::lines(report);
         let column = |of: fn(&InferenceLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
@@ -242,7 +243,7 @@ impl Page {
         self.table(Frame::Full, &["attack"], columns.collect(), rows.rows.iter().map(texts).collect())
     }
 
-    /// The attributes, each with the attack that finds most of it.
+    /// Returns the table of attributes, each with the attack that finds most of it.
     fn attributes(&self, lines: &[AttributeLine]) -> Table {
         let texts = lines.iter().map(|line| {
             let texts = [&line.attribute, &line.attack].into_iter().chain(&line.cells);
@@ -252,7 +253,7 @@ impl Page {
         self.table(Frame::Full, &heads, Vec::new(), texts.collect())
     }
 
-    /// Attacks that have figures, by the metrics beside the error.
+    /// Returns the table of metrics beside the error, for attacks that have figures.
     fn metrics(&self, rows: &Rows) -> Table {
         let titles: Vec<String> = rows.metrics.iter().map(|title| shortened(title, MAX_NAME)).collect();
         let shown: Vec<usize> =

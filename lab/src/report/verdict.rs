@@ -1,4 +1,5 @@
-//! What the figures of one audit come to, in words. A verdict covers the attacks that ran and nothing else.
+//! Describes the figures of one audit in words. A verdict covers the attacks that ran and nothing
+//! else.
 
 use super::added;
 use super::attack_result::Outcome;
@@ -8,7 +9,7 @@ use super::level::{EXACT_MSE, Level, Verdict};
 use super::noised::noised;
 use super::number::{percent_below, significant};
 
-/// What the attacks of one audit achieved, against the two guesses.
+/// Compares the attacks of one audit with the two guesses.
 #[must_use]
 pub fn verdict(audit: &Audit) -> Verdict {
     if let Some(verdict) = added::verdict(audit) {
@@ -79,7 +80,8 @@ pub fn verdict(audit: &Audit) -> Verdict {
     Verdict { level, text }
 }
 
-/// An overall error hides single features: how many does some attack rebuild, or at least improve on?
+/// The number of features that some attack rebuilds or at least improves on: an overall error hides
+/// single features.
 struct ByFeature {
     exact: usize,
     better: usize,

@@ -1,4 +1,4 @@
-//! V figure 8: how good the adversary's own model is, by the number of active features.
+//! V figure 8: the accuracy of the adversary's own model, by the number of active features.
 
 use vfl_active_party::attack::agnostic::AdversaryModel;
 use vfl_active_party::attack::{AgnosticSettings, Replacement};
@@ -14,7 +14,7 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Windows of each number of active features unless told otherwise.
+/// The default number of windows for each number of active features.
 const WINDOWS: usize = 4;
 
 /// Computes the figure: `--dimensions` are numbers of active features here.
@@ -30,7 +30,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         return Err(ReproduceError::Dimension { got, total });
     }
     let starts = starts(total, options.windows.or(Some(WINDOWS)));
-    // Of all features there is one set only.
+    // All features together have only one window.
     let pieces: Vec<(usize, usize)> = dimensions
         .iter()
         .flat_map(|&d| starts.iter().take(if d == total { 1 } else { usize::MAX }).map(move |&k0| (d, k0)))
@@ -120,7 +120,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// What the joint model has over the adversary's with about half of the features active.
+/// Returns the gain in accuracy of the joint model over the adversary's, with about half of the
+/// features active.
 pub(super) fn gain(document: &Document) -> Option<f64> {
     let (am, vfl) = (document.curve("am")?, document.curve("vfl")?);
     let middle = am.mean.len() / 2;

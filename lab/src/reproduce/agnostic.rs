@@ -1,7 +1,8 @@
-//! V figures 3, 4, 5 and 7: attacks on records that the adversary has no score of.
+//! V figures 3, 4, 5 and 7: attacks on records without a score.
 //!
-//! `vfl` is the attack on exact scores, `am` the same with scores estimated by a model of the active features and labels (V (8)),
-//! `ram_n` with that model refined by n scores of other records (V (9)). All clip to [0, 1], V's first strategy.
+//! `vfl` is the attack on exact scores; `am` the same with scores estimated by a model of the
+//! active features and labels (V (8)); `ram_n` with that model refined by n scores of other records
+//! (V (9)). All clip to [0, 1], V's first strategy.
 
 use std::time::Duration;
 
@@ -22,14 +23,15 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Windows of each number of passive features unless told otherwise; with models that scores refine, which take longer to fit.
+/// The default number of windows for each number of passive features; the second for models that
+/// are refined by scores, which take longer to fit.
 const WINDOWS: (usize, usize) = (4, 2);
 
-/// A line that takes an adversary model.
+/// A curve of the figure that uses an adversary model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
     name: &'static str,
-    /// n_p, how many other records' scores it has.
+    /// n_p, the number of other records whose scores it has.
     seen: usize,
     alpha: f64,
     beta: f64,
@@ -38,7 +40,7 @@ struct Line {
 const AM: Line = Line { name: "am", seen: 0, alpha: 1.0, beta: 0.0 };
 const RAM_50: Line = Line { name: "ram_50", seen: 50, ..AM };
 const RAM_100: Line = Line { name: "ram_100", seen: 100, ..AM };
-/// Of labels alone, which any defense that keeps the class leaves.
+/// Refined by labels alone, which any defense that keeps the class leaves.
 const RAM_100_LABELS: Line = Line { name: "ram_100_labels", seen: 100, alpha: 0.0, beta: 1.0 };
 
 fn lines(figure: Figure) -> &'static [Line] {
@@ -49,18 +51,19 @@ fn lines(figure: Figure) -> &'static [Line] {
     }
 }
 
-/// The adversary's own records in one split.
+/// Returns the adversary's own records in one split.
 pub(super) fn own((x, labels): &(DMatrix<f64>, Vec<u32>), active: &[usize]) -> Result<LabelledRecords, ReproduceError> {
     Ok(LabelledRecords { y: FeatureBlock::new(select(x, active, x.ncols()))?, labels: labels.clone() })
 }
 
-/// What happened in one split.
+/// The result of one split.
 struct InWindow {
-    /// Per line, then `vfl`, `half`, `control` and `informed`: squared error per feature of each target.
+    /// The squared error per feature of each target: per line, then `vfl`, `half`, `control` and
+    /// `informed`.
     errors: Vec<Vec<f64>>,
-    /// Of the adversary models, those whose fit did not reach its minimum.
+    /// The number of adversary models whose fit did not reach its minimum.
     short: u64,
-    /// V (21) for `am` without clipping: measured, and told.
+    /// V (21) for `am` without clipping: measured, and by the formula.
     told: (f64, f64),
     cpu: Vec<Duration>,
 }
@@ -69,7 +72,7 @@ struct Experiment<'a> {
     subject: &'a Subject,
     seen: Drawn,
     targets: Drawn,
-    /// Labelled records of the adversary, d_t × m, of which it has the active features.
+    /// The labelled records of the adversary, d_t × m, of which it has the active features.
     labelled: (DMatrix<f64>, Vec<u32>),
     lines: &'static [Line],
     seed: u64,
@@ -113,13 +116,14 @@ impl Experiment<'_> {
         for estimates in beyond(self.subject, &window, &window.model, &y, &exact)? {
             done.errors.push(squared_error_by_record(&estimates, &truth)?);
         }
-        // Two curves of one computation.
+        // Two curves come from one computation.
         done.cpu.extend([cpu_time().saturating_sub(start) / 2; 2]);
         Ok(done)
     }
 
-    /// The error of `half_star` on estimated scores, and V (21) over the same records:
-    /// (1/d) Tr((I − A⁺A) K_½) + (1/d) E ‖A⁺ (ĉ' − c')‖². With d < k and A of full rank the first term is 0, which is V (13).
+    /// Returns the error of `half_star` on estimated scores, and V (21) over the same records:
+    /// (1/d) Tr((I − A⁺A) K_½) + (1/d) E ‖A⁺ (ĉ' − c')‖². With d < k and A of full rank the first
+    /// term is 0, which is V (13).
     fn told(
         &self,
         window: &Window,
@@ -150,7 +154,7 @@ fn half_star(
     method: Method,
 ) -> Result<DMatrix<f64>, AttackError> {
     let view = AdversaryView::new(model, y, released, Replacement::default())?;
-    // Nothing random is in it.
+    // The method draws nothing at random.
     let mut rng = generator(0, Purpose::Attack, 0);
     Ok(method.build(&Settings::default()).reconstruct(&view, &mut rng)?.estimates)
 }
@@ -161,7 +165,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let most = lines.iter().map(|line| line.seen).max().unwrap_or(0);
     let (seen, targets) = subject.draw_agnostic(most, options.records, options.seed);
     let all = eight(subject, options)?;
-    // The adversary's model needs a feature of its own.
+    // The adversary's model needs an active feature.
     let dimensions: Vec<usize> = all.into_iter().filter(|d| *d < subject.features()).collect();
     let starts = starts(subject.features(), options.windows.or(Some(if most == 0 { WINDOWS.0 } else { WINDOWS.1 })));
     let labelled = subject.own_records(options.own_records, options.seed);
@@ -249,7 +253,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-/// V (21), and below k (13).
+/// Checks V (21), and with d < k (13).
 fn closed_form(told: &[(usize, usize, f64, f64)]) -> Check {
     let off = |measured: f64, told: f64| (measured - told).abs() / told.max(1.0);
     let worst = told.iter().fold(0.0f64, |worst, (.., m, t)| worst.max(off(*m, *t)));
@@ -268,7 +272,7 @@ fn closed_form(told: &[(usize, usize, f64, f64)]) -> Check {
     }
 }
 
-/// Two curves by number of passive features, with what is said of them.
+/// Checks the order of two curves by number of passive features.
 fn ordered(
     document: &Document,
     dimensions: &[usize],
@@ -300,7 +304,7 @@ fn ordered(
 }
 
 fn checks(figure: Figure, document: &Document, dimensions: &[usize], classes: usize) -> Vec<Check> {
-    // A factor is a threshold of ours.
+    // A factor is our own threshold.
     let say = |pair, factor: f64, claim: &str, only: &dyn Fn(usize) -> bool| {
         let kind = if factor == 1.0 { CheckKind::Paper } else { CheckKind::Ours };
         ordered(document, dimensions, pair, (kind, factor), claim.to_owned(), only)

@@ -1,4 +1,5 @@
-//! J figure 6: the error of each passive feature beside how strongly it is correlated with the active ones, J (25).
+//! J figure 6: the error of each passive feature beside its correlation with the active ones, J
+//! (25).
 
 use std::time::Duration;
 
@@ -15,28 +16,28 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// J's share of passive features.
+/// The share of passive features in J.
 const PASSIVE: f64 = 0.3;
-/// Features that J shows.
+/// The number of features that J shows.
 const SHOWN: usize = 8;
-/// Windows of columns unless told otherwise. The first is drawn; the sentence is tested on all.
+/// The default number of windows of columns. The first is drawn; the claim is tested on all.
 const WINDOWS: usize = 6;
 
-/// What one window gives.
+/// The result of one window.
 struct InWindow {
-    /// (25) of each passive feature.
+    /// J (25) of each passive feature.
     correlation: Vec<f64>,
-    /// By attack and passive feature: mean squared error over records.
+    /// Mean squared error over records, by attack and passive feature.
     errors: Vec<Vec<Mean>>,
     cpu: Vec<Duration>,
 }
 
-/// Computes the figure: 0.3 of the features passive unless one number is asked for.
+/// Computes the figure: 0.3 of the features are passive unless one number is requested.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let d = match options.dimensions[..] {
         [] => ((PASSIVE * total as f64).round() as usize).clamp(1, total - 1),
-        // (25) is of a feature with active ones.
+        // (25) needs at least one active feature.
         [d] if (1..total).contains(&d) => d,
         [got] => return Err(ReproduceError::Dimension { got, total: total - 1 }),
         _ => return Err(ReproduceError::OneDimension { figure: Figure::JFig6.as_str() }),
@@ -148,13 +149,13 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
 
 const CORRELATION: &str = "correlation";
 
-/// Mean square of each row, and how well it is known.
+/// Returns the mean square of each row, with its standard error.
 fn by_feature(off: &DMatrix<f64>) -> Vec<Mean> {
     off.row_iter().map(|row| mean(row.iter().map(|v| v * v))).collect()
 }
 
-/// Whether of two features of a window the one with the higher correlation has the lower value in more than half of the pairs. Pairs that
-/// are equal in either stand in no order.
+/// Checks that of two features of a window the one with the higher correlation has the lower value,
+/// in more than half of the pairs. Pairs that are equal in either are not counted.
 fn usually_lower(
     kind: CheckKind,
     claim: String,
@@ -207,7 +208,7 @@ mod tests {
         let rises = window(&[0.1, 0.2, 0.3], &[1.0, 2.0, 3.0]);
         assert_eq!(of(&[falls]), (true, 3, 0));
         assert_eq!(of(&[rises]), (false, 3, 1));
-        // One pair of equal errors, one of equal correlations, one as said.
+        // One pair of equal errors, one of equal correlations, one as claimed.
         assert_eq!(of(&[window(&[0.1, 0.2, 0.2], &[2.0, 2.0, 1.0])]), (true, 1, 0));
         assert_eq!(of(&[window(&[0.1], &[1.0])]), (false, 0, 1));
         let halves = [window(&[0.1, 0.2], &[2.0, 1.0]), window(&[0.1, 0.2], &[1.0, 2.0])];

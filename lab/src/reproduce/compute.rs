@@ -1,4 +1,4 @@
-//! Computes a figure, and writes it.
+//! Computes a figure, and writes its files.
 
 use std::path::{Path, PathBuf};
 
@@ -81,11 +81,13 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     Ok(document)
 }
 
-/// Writes `FIGURE-DATASET.json` and `.html` into `out`, `FIGURE-DATASET-VARIANT` for
-/// another variant than the figure's own. The folder is made if need be; nothing is written unless both can be rendered.
+/// Writes `FIGURE-DATASET.json` and `.html` into `out`, or `FIGURE-DATASET-VARIANT` for another
+/// variant than the figure's own. Creates the folder if needed; writes nothing unless both can be
+/// rendered.
 ///
 /// # Errors
-/// [`ReproduceError::Plot`] if the page cannot be drawn, [`ReproduceError::Write`] if a file cannot be written.
+/// [`ReproduceError::Plot`] if the page cannot be drawn, [`ReproduceError::Write`] if a file cannot
+/// be written.
 pub fn write(document: &Document, out: &Path) -> Result<[PathBuf; 2], ReproduceError> {
     let texts = [("json", document.to_json()?), ("html", render_page(document)?)];
     let stem = stem(document);

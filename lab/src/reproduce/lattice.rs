@@ -1,7 +1,9 @@
-//! The share of records that come back exactly, by number of passive features, how scores are written, and what the adversary knows.
+//! The share of records that are reconstructed exactly, by number of passive features, form of the
+//! scores, and knowledge of the adversary.
 //!
-//! The last d columns are passive. The adversary knows the parameters and the public schema: ranges, and the grids that the values lie
-//! on. It may know means and covariances of the passive features too, or those of all features, from records that are no test records.
+//! The last d columns are passive. The adversary knows the parameters and the public schema:
+//! ranges, and the grids that the values lie on. It may also know means and covariances of the
+//! passive features, or those of all features, from records that are not test records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,16 +24,16 @@ use super::{Figure, Options, ReproduceError, blank};
 use crate::audit::schema_settings;
 use crate::progress::Progress;
 
-/// The largest difference of a value that is rebuilt exactly: far below every step.
+/// The largest difference of a value that counts as exact: far below every step.
 const EXACT: f64 = 1e-9;
-/// The words in which the attack says that it fell back to another.
+/// The beginning of the attack's remark that it fell back to another attack.
 const NOT_DECODED: &str = "no record was decoded";
-/// Records of the training whose scores defenses are fitted on.
+/// The number of training records whose scores defenses are fitted on.
 const CALIBRATION: usize = 2000;
-/// Numbers of passive features, evenly spread.
+/// The number of points on the axis, evenly spread.
 const POINTS: usize = 8;
 
-/// What the adversary knows beside parameters and schema.
+/// The adversary's knowledge besides parameters and schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Grid,
@@ -75,22 +77,22 @@ impl Known {
     }
 }
 
-/// How scores are released.
+/// The form of the released scores.
 #[derive(Debug, Clone, Copy)]
 enum Release {
-    /// Doubles, as they were computed.
+    /// Doubles, as computed.
     Doubles,
     /// Numbers of 32 bits.
     Floats,
-    /// So many decimals.
+    /// Numbers with so many decimals.
     Decimals(i32),
-    /// So many significant digits.
+    /// Numbers with so many significant digits.
     Digits(usize),
-    /// Behind a policy that the adversary knows: the name of the curve, and the policy.
+    /// Scores under a policy that the adversary knows: the name of the curve, and the policy.
     Behind(&'static str, &'static str),
 }
 
-/// Forms of scores that every adversary meets.
+/// The forms of scores that every adversary is tested on.
 const FORMS: [Release; 14] = [
     Release::Doubles,
     Release::Floats,
@@ -108,9 +110,10 @@ const FORMS: [Release; 14] = [
     Release::Digits(2),
 ];
 
-/// Policies for so many classes, met by who knows ranges and grids.
+/// Returns the policies for so many classes, which the adversary that knows ranges and grids is
+/// tested on.
 fn policies(classes: usize) -> [Release; 6] {
-    // Of two classes one score is withheld.
+    // With two classes one score is withheld.
     let top_k = if classes > 2 { "top_k (k = 2)" } else { "top_k (k = 1)" };
     [
         Release::Behind("temperature", "temperature (temperature = 4.0)"),
@@ -147,7 +150,7 @@ impl Release {
                 let unit = 10f64.powi(decimals);
                 ReleasedScores::Numbers(scores.map(|c| (c * unit).round() / unit))
             }
-            // Every number that is written so is read back.
+            // Every number in this format can be parsed.
             Self::Digits(digits) => ReleasedScores::Numbers(
                 scores.map(|c| format!("{c:.*e}", digits.saturating_sub(1)).parse().unwrap_or(c)),
             ),
@@ -159,21 +162,21 @@ impl Release {
     }
 }
 
-/// A curve: what is known, and how scores are released.
+/// Returns the curves: the adversary's knowledge, and the form of the scores.
 fn lines(classes: usize) -> Vec<(Known, Release)> {
     let forms = Known::EACH.into_iter().flat_map(|known| FORMS.map(|form| (known, form)));
     forms.chain(policies(classes).map(|policy| (Known::Grid, policy))).collect()
 }
 
-/// What came of one curve at one number of passive features.
+/// The result of one curve at one number of passive features.
 #[derive(Debug, Clone, Default)]
 struct Outcome {
     exact: usize,
     certain: usize,
-    /// Certain, and wrong.
+    /// The number of records that the attack is certain of and that are wrong.
     wrong: usize,
     cpu: Duration,
-    /// Why no record was decoded.
+    /// The reason why no record was decoded.
     why: Option<String>,
 }
 
@@ -258,7 +261,7 @@ fn curve_name(known: Known, release: Release) -> String {
     format!("{}_{}", known.name(), release.name())
 }
 
-/// The numbers of passive features: those asked for, or eighths of all.
+/// Returns the numbers of passive features: the requested ones, or eighths of all.
 fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
     let mut wanted = options.clone();
@@ -293,7 +296,8 @@ fn fill(document: &mut Document, (known, release): (Known, Release), outcomes: &
     });
 }
 
-/// A certain record that is wrong is a defect of the attack.
+/// Checks that no record that the attack is certain of is wrong: that would be a defect of the
+/// attack.
 fn never_wrong(lines: &[(Known, Release)], outcomes: &[Vec<Outcome>], dimensions: &[usize]) -> Check {
     let (mut certain, mut violations) = (0, Vec::new());
     for (&(known, release), outcomes) in lines.iter().zip(outcomes) {

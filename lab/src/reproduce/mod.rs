@@ -1,6 +1,8 @@
-//! Figures of the papers on real data, computed in this process: exact scores of one logistic model, attacked split by split.
+//! Figures of the papers on real data, computed in this process: exact scores of one logistic
+//! model, attacked split by split.
 //!
-//! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
+//! The result is a [`Document`], which is stored as JSON; [`render_table`] and [`render_page`] show
+//! it.
 
 mod adversary_model;
 mod agnostic;

@@ -6,7 +6,7 @@ use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, HeatMa
 use super::subject::Subject;
 use super::{Figure, Options, ReproduceError, blank};
 
-/// Mean of each feature, and K_μ = E (X − μ)(X − μ)ᵀ with divisor n, over all records.
+/// The mean of each feature, and K_μ = E (X − μ)(X − μ)ᵀ with divisor n, over all records.
 struct Moments {
     mean: Vec<f64>,
     covariance: DMatrix<f64>,
@@ -27,7 +27,8 @@ impl Moments {
         self.covariance.diagonal().iter().copied().collect()
     }
 
-    /// |K_ij| / √(K_ii K_jj) of each pair i ≠ j; pairs with a feature that does not vary count as 0.
+    /// Returns |K_ij| / √(K_ii K_jj) of each pair i ≠ j; pairs with a feature that does not vary
+    /// count as 0.
     fn correlations(&self) -> Vec<f64> {
         let (k, d) = (&self.covariance, self.mean.len());
         let correlation = |i: usize, j: usize| {
@@ -37,8 +38,9 @@ impl Moments {
         (0..d).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| correlation(i, j)).collect()
     }
 
-    /// How far K is from diagonal, by measures other than the mean correlation: Σ_{i ≠ j} |K_ij| / Σ K_ii, the same of squares under a
-    /// root, and the median correlation. All are 0 for a diagonal K.
+    /// Returns three other measures of the distance of K from a diagonal matrix: Σ_{i ≠ j} |K_ij| /
+    /// Σ K_ii, the same of squares under a root, and the median correlation. All are 0 for a
+    /// diagonal K.
     fn off_diagonal(&self) -> [f64; 3] {
         let k = &self.covariance;
         let (diagonal, all) = (k.diagonal(), |f: fn(f64) -> f64| k.iter().map(|v| f(*v)).sum::<f64>());
@@ -96,7 +98,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
 
 const MEAN_OF_MEANS: &str = "mean_of_means";
 
-/// √((1/d) ‖μ − ½‖²).
+/// Returns √((1/d) ‖μ − ½‖²).
 pub(super) fn from_half(document: &Document) -> Option<f64> {
     let mean = document.curve("mean")?;
     Some((mean.mean.iter().map(|m| (m - 0.5) * (m - 0.5)).sum::<f64>() / mean.mean.len().max(1) as f64).sqrt())
@@ -132,7 +134,7 @@ pub(super) fn covariance(subject: &Subject, options: &Options) -> Result<Documen
     Ok(document)
 }
 
-/// The figure of a document of V figure 6.
+/// Reads the mean correlation from a document of V figure 6.
 pub(super) fn correlation(document: &Document) -> Option<f64> {
     document.notes.iter().find_map(|note| note.strip_prefix(CORRELATION)?.parse().ok())
 }

@@ -1,5 +1,5 @@
-//! R figure 13: what noise at the logits, a temperature and softened labels cost in divergence, and what they gain against
-//! half_star.
+//! R figure 13: the cost in divergence of noise at the logits, a temperature and softened labels,
+//! and the protection they give against half_star.
 
 use std::time::Duration;
 
@@ -19,15 +19,15 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Mean divergences aimed at, in bits.
+/// The target mean divergences, in bits.
 const TARGETS: [f64; 9] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0];
 
 /// The four schemes of the figure, each with one parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Scheme {
-    /// R (92), (93) and (94); 3 is (1 − α) z + α 1.
+    /// Noise at the logits: R (92), (93) and (94); scheme 3 is (1 − α) z + α 1.
     Noise(u32),
-    /// The label, softened.
+    /// The softened label.
     Label,
 }
 
@@ -39,13 +39,13 @@ impl Scheme {
         ("class_label", Self::Label),
     ];
 
-    /// The scheme at strength `t` in (0, 1), of which the divergence is a rising function.
+    /// Returns the scheme at strength `t` in (0, 1), in which the divergence increases.
     fn at(self, t: f64, classes: usize) -> DefenseConfig {
         match self {
             // α from 1e-6 to 1e6.
             Self::Noise(scheme @ (1 | 2)) => DefenseConfig::LogitNoise { scheme, alpha: 10f64.powf(12.0 * t - 6.0) },
             Self::Noise(scheme) => DefenseConfig::LogitNoise { scheme, alpha: t },
-            // δ from just below 1/k, where all scores are alike, down to 1e-12.
+            // δ from just below 1/k, at which all scores are equal, down to 1e-12.
             Self::Label => {
                 let top = 0.999 / classes as f64;
                 DefenseConfig::ClassLabel { softening: top * (1e-12 / top).powf(t) }
@@ -62,7 +62,7 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// The release of every record in one split.
+    /// Releases every record in one split.
     fn release(&self, window: &Window, defense: &DefenseConfig) -> Result<Released, ReproduceError> {
         let failed = |error: DefenseError| ReproduceError::Defense { defense: defense.to_string(), error };
         let weights = window.model.passive_weights().ok();
@@ -71,7 +71,8 @@ impl Setting<'_> {
         pipeline.release(Logits::new(self.logits.clone())?, Noise::fresh([0; 32])).map_err(failed)
     }
 
-    /// Mean D(c‖c̃) in bits, and the share of records whose arg max stays, over records and splits.
+    /// Returns the mean D(c‖c̃) in bits, and the share of records whose arg max stays, over records
+    /// and splits.
     fn cost(&self, defense: &DefenseConfig) -> Result<(f64, f64), ReproduceError> {
         let mut totals = UtilityTotals::default();
         // Only noise depends on the split.
@@ -84,12 +85,13 @@ impl Setting<'_> {
         Ok((bits, totals.arg_max_kept().unwrap_or(0.0)))
     }
 
-    /// The strength at which the scheme costs `target` bits; `None` if no strength does.
+    /// Returns the strength at which the scheme costs `target` bits; `None` if no strength does.
     fn strength(&self, scheme: Scheme, target: f64) -> Result<Option<f64>, ReproduceError> {
         let classes = self.logits.nrows();
         let bits = |t: f64| Ok::<_, ReproduceError>(self.cost(&scheme.at(t, classes))?.0);
         let (mut low, mut high) = match scheme {
-            // From all scores alike the divergence falls at first: the rising branch begins at its least value.
+            // From equal scores the divergence first falls, so the increasing branch begins at its
+            // minimum.
             Scheme::Label => (self.least(scheme)?, 1.0),
             Scheme::Noise(_) => (0.0, 1.0 - 1e-9),
         };
@@ -107,7 +109,7 @@ impl Setting<'_> {
         Ok(Some(0.5 * (low + high)))
     }
 
-    /// The strength of the least divergence, by golden section: it has one minimum.
+    /// Returns the strength of the least divergence, by golden section: it has one minimum.
     fn least(&self, scheme: Scheme) -> Result<f64, ReproduceError> {
         let classes = self.logits.nrows();
         let bits = |t: f64| Ok::<_, ReproduceError>(self.cost(&scheme.at(t, classes))?.0);
@@ -125,16 +127,17 @@ struct Point {
     scheme: usize,
     bits: f64,
     kept: f64,
-    /// Per attack: mean error over records, its standard error, processor time.
+    /// Per attack: the mean error over records, its standard error, and the processor time.
     errors: Vec<(f64, f64, Duration)>,
 }
 
-/// Who takes the release for the true scores, as the paper has it.
+/// The curve of the adversary that takes the release for the true scores, as in the paper.
 const UNAWARE: &str = "unaware";
-/// Who knows the scheme and its parameter.
+/// The curve of the adversary that knows the scheme and its parameter.
 const AWARE: &str = "aware";
 
-/// The attack of each; of the aware one the name is for schemes 1 to 3, labels have their own.
+/// Returns the attack of each adversary. The aware one's method is that for schemes 1 to 3; labels
+/// have their own.
 fn wanted() -> Vec<Wanted> {
     vec![Wanted::new("clamped_half_star").called(UNAWARE), Wanted::new("noise_direction").called(AWARE)]
 }
@@ -189,7 +192,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// One scheme at one divergence; `None` where it has no such divergence.
+/// Computes one scheme at one divergence; `None` if it has no such divergence.
 fn point(
     setting: &Setting<'_>,
     contenders: &[Contender],
@@ -218,7 +221,7 @@ fn point(
     Ok(Some(Point { scheme, bits, kept, errors: errors.collect() }))
 }
 
-/// Squared error per feature of each record.
+/// Returns the squared error per feature of each record.
 fn attack(
     drawn: &Drawn,
     window: &Window,

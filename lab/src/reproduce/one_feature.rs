@@ -1,5 +1,5 @@
-//! R figure 7: one passive feature in the black box. The error of an adversary that knows of ω and b only whether their signs
-//! agree falls to 0 with the number of predictions.
+//! R figure 7: one passive feature in the black box. The adversary knows only if the signs of ω and
+//! b agree, and its error falls to 0 with the number of predictions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Most predictions.
+/// The most predictions.
 const PREDICTIONS: usize = 100;
-/// Repetitions of which the paper takes the mean.
+/// The number of repetitions that the paper averages over.
 const REPETITIONS: usize = 100;
 /// The passive feature: R's "feature 14", counted from 0.
 const FEATURE: &str = "emp.var.rate";
 
 /// Computes the figure.
 ///
-/// In every repetition 100 test records are drawn in order, and N predictions are of the first N: the adversary sees
-/// v = c' − J W_act y = ω x + b of each, and never ω, b or x.
+/// In every repetition 100 test records are drawn in order, and N predictions are for the first N:
+/// the adversary sees v = c' − J W_act y = ω x + b of each, and never ω, b or x.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let missing = ReproduceError::NoFeature { dataset: subject.dataset.name.clone(), feature: FEATURE };
     let column = subject.feature_names.iter().position(|name| name == FEATURE).ok_or(missing)?;
@@ -38,7 +38,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     if drawn.records() < PREDICTIONS {
         return Err(ReproduceError::TooFewRecords { got: drawn.records(), expected: PREDICTIONS });
     }
-    // v is b' of a model whose bias is taken to be 0.
+    // v is b' of a model whose bias is set to 0.
     let w_act = subject.weights.select_columns(&window.active);
     let failed = |error| ReproduceError::Attack { curve: "one_feature".into(), d: 1, k0: column, error };
     let blind = KnownModel::black_box(w_act, DVector::zeros(2), 1).map_err(failed)?;
@@ -50,7 +50,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let b = subject.bias[1] - subject.bias[0];
     let same_sign = omega * b > 0.0;
     let case = if same_sign { OneFeatureCase::SameSign } else { OneFeatureCase::OppositeSigns };
-    // No estimate where all v are equal (errata R9).
+    // There is no estimate if all v are equal (errata R9).
     let attack = |v: &[f64]| one_feature(case, v).ok();
 
     let mut progress = Progress::start("r-fig7", REPETITIONS as u64);

@@ -1,4 +1,4 @@
-//! The figure as one page that needs nothing but a browser, in the look of the reports.
+//! A figure as one page that needs only a browser, in the style of the reports.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -12,7 +12,8 @@ use crate::page::{Shell, said};
 use crate::report::number::{align_left, significant};
 use crate::report::text::printable;
 
-/// The document as a self-contained page: the plot, the checks and the numbers. Same document, same bytes.
+/// Renders the document as a self-contained page: the plot, the checks and the numbers. The same
+/// document gives the same bytes.
 ///
 /// # Errors
 /// [`ReproduceError::Plot`] if the plot cannot be drawn.

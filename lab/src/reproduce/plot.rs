@@ -1,4 +1,4 @@
-//! The figure as inline SVG, in the look of the reports' plots.
+//! A figure as inline SVG, in the style of the reports' plots.
 
 use super::document::{Axis, Curve, CurveRole, Document};
 use crate::report::ReportError;
@@ -14,14 +14,15 @@ const TOP: i32 = 38;
 const BOTTOM: i32 = 444;
 const LEGEND: i32 = RIGHT + 22;
 const LEGEND_STEP: i32 = 23;
-/// Markers closer than this on one line run into one.
+/// The distance below which markers on one line run into each other.
 const APART: i32 = 40;
-/// Longest name in the legend, in columns.
+/// The longest name in the legend, in columns.
 const MAX_NAME: usize = 32;
-/// With more curves than this, closed forms that lie on what they are of are left to the table.
+/// The number of curves above which closed forms that coincide with their curve are only in the
+/// table.
 const CROWDED: usize = 12;
 
-/// How a curve is drawn.
+/// The style of a curve.
 #[derive(Clone, Copy)]
 struct Look {
     ink: Ink,
@@ -29,7 +30,8 @@ struct Look {
     width: u32,
 }
 
-/// An attack has a hue and a marker; what belongs to it shares the hue. Bounds point up and down, closed forms are lines alone.
+/// Returns the style of a curve. An attack has a hue and a marker, and its related curves share the
+/// hue. Bounds point up and down; closed forms are plain lines.
 fn look(curves: &[Curve], curve: &Curve) -> Look {
     let hued = |c: &&Curve| matches!(c.role, CurveRole::Attack | CurveRole::Measured);
     let role = |c: &&Curve| hued(c) == hued(&curve);
@@ -54,7 +56,8 @@ fn look(curves: &[Curve], curve: &Curve) -> Look {
     }
 }
 
-/// What is drawn: everything, or where that is a crowd, all but closed forms that coincide with their curve.
+/// Returns the curves to draw: all of them, or if there are too many, all except closed forms that
+/// coincide with their curve.
 fn drawn(curves: &[Curve]) -> Vec<Curve> {
     let coincides = |curve: &Curve| {
         let owner = curves.iter().find(|c| Some(&c.name) == curve.of.as_ref());
@@ -68,7 +71,7 @@ fn drawn(curves: &[Curve]) -> Vec<Curve> {
     curves.iter().filter(left).cloned().collect()
 }
 
-/// The vertical axis: decades, or equal steps.
+/// The vertical axis: logarithmic in decades, or linear.
 enum Vertical {
     Decades(ErrorAxis),
     Steps { low: f64, high: f64 },
@@ -114,12 +117,12 @@ impl Vertical {
     }
 }
 
-/// Decimals that tell multiples of a round step apart.
+/// Returns the number of decimals that distinguish multiples of a round step.
 fn decimals(step: f64) -> usize {
     usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or(0)
 }
 
-/// The ends of the horizontal axis, with a little room.
+/// Returns the ends of the horizontal axis, with a small margin.
 fn ends(curves: &[Curve]) -> (f64, f64) {
     let all = || curves.iter().flat_map(|c| c.x.iter().copied());
     let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
@@ -150,7 +153,7 @@ pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
                 points.iter().try_for_each(|at| canvas.ring(*at, look.ink))?;
             } else {
                 canvas.line(points.clone(), look.ink, look.width)?;
-                // The spread matters where it stands beside a published one.
+                // Draw the spread next to a published curve, for comparison.
                 if curves.iter().any(|c| c.role == CurveRole::Published && c.of.as_ref() == Some(&curve.name)) {
                     whiskers(canvas, curve, look.ink, &points, |error| y(error, spread), 3)?;
                 }
@@ -175,7 +178,7 @@ pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
     })
 }
 
-/// The standard deviation over splits at each point, `aside` of it.
+/// Draws the standard deviation over splits at each point, shifted by `aside`.
 fn whiskers(
     canvas: &Canvas<'_>,
     curve: &Curve,
@@ -186,15 +189,15 @@ fn whiskers(
 ) -> Result<(), ReportError> {
     let Some(spread) = &curve.spread else { return Ok(()) };
     for ((mean, spread), (x, _)) in curve.mean.iter().zip(spread).zip(points) {
-        // A mean less its deviation may be below 0, which a logarithmic axis does not have.
+        // A mean less its deviation may be negative, which a logarithmic axis cannot show.
         let (low, high) = ((mean - spread).max(0.05 * mean), mean + spread);
         canvas.line(vec![(x + aside, y(low)), (x + aside, y(high))], ink, 1)?;
     }
     Ok(())
 }
 
-/// The points that get a marker: [`APART`] from one another, beginning elsewhere for each curve so that curves that
-/// coincide show all their markers.
+/// Returns the points that get a marker: [`APART`] from one another, with a different offset for
+/// each curve so that coinciding curves show all their markers.
 fn spaced(points: &[At], curve: usize, curves: usize) -> Vec<At> {
     let Some(&(first, _)) = points.first() else { return Vec::new() };
     let offset = APART * i32::try_from(curve).unwrap_or_default() / i32::try_from(curves.max(1)).unwrap_or(1);
@@ -250,7 +253,7 @@ fn horizontal(canvas: &Canvas<'_>, axis: &Axis, curves: &[Curve], x: impl Fn(f64
     Ok(())
 }
 
-/// The least of 1, 2, 5 × 10ⁿ that is not below `least`.
+/// Returns the least of 1, 2, 5 × 10ⁿ that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0].map(|m| m * decade).into_iter().find(|step| *step >= least * 0.999_999).unwrap_or(10.0 * decade)

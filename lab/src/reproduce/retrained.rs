@@ -1,7 +1,8 @@
-//! R figure 12: what training on 1 − x in place of x does to the scores, D(c ‖ c̃), by the number of passive features.
+//! R figure 12: the change of the scores, D(c ‖ c̃), from training on 1 − x in place of x, by the
+//! number of passive features.
 //!
-//! Nothing, at the minimum, if the bias is free (R proposition 4 and errata R6); how far from nothing training ends up is a
-//! matter of how it is done.
+//! At the minimum there is no change if the bias is not penalised (R proposition 4 and errata R6).
+//! The remaining change depends on the optimiser and its stopping rule.
 
 use nalgebra::{DMatrix, DMatrixView, DVector};
 use vfl_shared::metrics::UtilityTotals;
@@ -18,22 +19,22 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Numbers of passive features unless told otherwise, as shares of all.
+/// The default numbers of passive features, as shares of all.
 const SHARES: [f64; 4] = [0.1, 0.3, 0.6, 0.9];
-/// Windows of each unless told otherwise.
+/// The default number of windows of each.
 const WINDOWS: usize = 2;
-/// Weight of the penalty at full convergence where the model itself has none.
+/// The weight of the penalty at full convergence if the model itself has none.
 const LEAST_L2: f64 = 1e-4;
 
-/// A divergence below this is none, in bits.
+/// The divergence below which the scores count as unchanged, in bits.
 const LOSSLESS: f64 = 1e-8;
 
-/// How a model is trained.
+/// A way to train a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
-    /// As the model of the figure: Adam, early stopping.
+    /// Adam with early stopping, as for the model of the figure.
     Adam,
-    /// To full convergence, the bias free.
+    /// To full convergence, with no penalty on the bias.
     Converged,
     /// To full convergence, with the bias penalised as the weights are, as in R (76).
     BiasPenalised,
@@ -48,12 +49,12 @@ struct Trained {
     gradient: f64,
 }
 
-/// The weight of the penalty at full convergence.
+/// Returns the weight of the penalty at full convergence.
 pub(super) fn l2(subject: &Subject) -> f64 {
     subject.training.values().l2.max(LEAST_L2)
 }
 
-/// The same records with x → 1 − x in some rows.
+/// Returns the same records with x → 1 − x in some rows.
 pub(super) fn complemented(x: &DMatrix<f64>, rows: &[usize]) -> DMatrix<f64> {
     let mut x = x.clone();
     for &row in rows {
@@ -103,7 +104,8 @@ fn penalised(k: usize, x: &DMatrix<f64>, labels: &[u32], l2: f64, method: Lbfgs)
     }
 }
 
-/// Of one split: mean D(c ‖ c̃) in bits, mean total variation, and the gradient at which the second training ended.
+/// The results of one split: mean D(c ‖ c̃) in bits, mean total variation, and the gradient at the
+/// end of the second training.
 type Found = ([f64; 2], f64);
 
 /// Computes the figure.
@@ -192,7 +194,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// Mean D(c ‖ c̃) in bits and mean total variation over records with features `x` for the one model and `y` for the other.
+/// Returns the mean D(c ‖ c̃) in bits and the mean total variation over records with features `x`
+/// for the first model and `y` for the second.
 fn divergence(
     before: &Trained,
     after: &Trained,

@@ -1,9 +1,9 @@
-//! What the papers say of several data sets together, checked where one run has them all.
+//! The papers' claims about several data sets together, checked if one run has them all.
 
 use super::document::{Check, CheckKind, Document};
 use super::{Figure, adversary_model, moments, priors};
 
-/// One figure of each document, and that it is smaller for some data sets than for others.
+/// A claim that a number of each document is smaller for some data sets than for others.
 struct Said {
     claim: &'static str,
     of: fn(&Document) -> Option<f64>,
@@ -44,7 +44,8 @@ fn said(figure: Figure) -> &'static [Said] {
     }
 }
 
-/// Adds to the documents of one run, one per data set, what the papers say of these together.
+/// Adds to the documents of one run, one per data set, the checks of the papers' claims about them
+/// together.
 pub fn compare(figure: Figure, documents: &mut [Document]) {
     if figure == Figure::Priors
         && let Some(check) = priors::together(documents)

@@ -1,5 +1,5 @@
-//! J figures 11a and 12: the black box with auxiliary records. A shadow model is fitted to n records that the adversary knows whole, and
-//! attacked as if it were the true one.
+//! J figures 11a and 12: the black box with auxiliary records. A shadow model is fitted to n
+//! records that the adversary knows with all features, and attacked as if it were the true model.
 
 use nalgebra::DMatrix;
 use rand::RngExt;
@@ -16,7 +16,7 @@ use super::trained::scores;
 use super::white_box::{BEYOND, axis, fill, tenths};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// What auxiliary records are.
+/// The source of auxiliary records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Source {
     /// Test records that are not attacked.
@@ -30,7 +30,7 @@ enum Source {
 /// A curve with a shadow model.
 struct Shadow {
     curve: &'static str,
-    /// n as a share of τ.
+    /// The number of records n, as a share of τ.
     share: f64,
     source: Source,
 }
@@ -47,7 +47,8 @@ const SHARES: [Shadow; 4] = [
     original("shadow_tau", 1.0),
 ];
 
-/// Of figure 12. J does not say how many records; with τ of them least squares finds the weights whatever they are.
+/// The curves of figure 12. J does not give the number of records; with τ of them least squares
+/// finds the weights from any source.
 const SOURCES: [Shadow; 4] = [
     original("original", 0.5),
     Shadow { curve: "uniform", share: 0.5, source: Source::Uniform },
@@ -56,7 +57,8 @@ const SOURCES: [Shadow; 4] = [
 ];
 
 impl Source {
-    /// `n` records (d_t × n); of those `left` (d_t × m) the first of `most` that are drawn, so that more records are these and others.
+    /// Returns `n` records (d_t × n). The original ones are the first of `most` records drawn from
+    /// `left` (d_t × m), so that a larger draw contains a smaller one.
     fn records(self, left: &DMatrix<f64>, most: usize, n: usize, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
         let total = left.nrows();
         match self {
@@ -67,7 +69,7 @@ impl Source {
             }
             Self::Uniform => DMatrix::from_fn(total, n, |_, _| rng.random::<f64>()),
             Self::Normal => DMatrix::from_fn(total, n, |_, _| StandardNormal.sample(rng)),
-            // By the inverse of its distribution function; 1 − u is never 0.
+            // Samples by the inverse distribution function; 1 − u is never 0.
             Self::Laplace => DMatrix::from_fn(total, n, |_, _| {
                 let size = -(1.0 - rng.random::<f64>()).ln();
                 if rng.random::<bool>() { size } else { -size }
@@ -76,11 +78,12 @@ impl Source {
     }
 }
 
-/// What J calls "almost the same": this far apart in mean squared error.
+/// The difference in mean squared error for what J calls "almost the same".
 const ALMOST: f64 = 1e-3;
 
-/// Computes figure 11a or 12. τ = d_t, enough for any split (J section 4.3.2, (21), and section 5.3); the auxiliary records are test
-/// records that are not attacked: J's are of the prediction set too.
+/// Computes figure 11a or 12. τ = d_t, enough for any split (J section 4.3.2, (21), and section
+/// 5.3). The auxiliary records are test records that are not attacked, as J's are from the
+/// prediction set too.
 pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let shadows: &[Shadow] = if figure == Figure::JFig12 { &SOURCES } else { &SHARES };
     let total = subject.features();
@@ -163,7 +166,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-/// With records that were drawn at random the attack does worse than with original ones, and better than a random guess.
+/// Checks that with records drawn at random the attack does worse than with original ones, and
+/// better than a random guess.
 fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
     let of = |low: &str, high: &str, claim: String| {
         let (a, b) = (document.curve(low)?, document.curve(high)?);
@@ -191,7 +195,7 @@ fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
     [of("original", name, worse), of(name, "random", better)].into_iter().flatten().collect()
 }
 
-/// With τ records the error is almost that of the white box.
+/// Checks that with τ records the error is almost that of the white box.
 fn as_good_as_known(document: &Document, dimensions: &[usize]) -> Option<Check> {
     let (shadow, known) = (document.curve("shadow_tau")?, document.curve("white_box")?);
     let differences: Vec<f64> = shadow.mean.iter().zip(&known.mean).map(|(a, b)| (a - b).abs()).collect();
@@ -213,7 +217,8 @@ fn as_good_as_known(document: &Document, dimensions: &[usize]) -> Option<Check> 
     })
 }
 
-/// The error falls with the number of auxiliary records, two standard errors allowed.
+/// Checks that the error falls with the number of auxiliary records; two standard errors are
+/// allowed.
 fn more_is_better(document: &Document, dimensions: &[usize]) -> Option<Check> {
     let curves: Vec<_> = SHARES.iter().filter_map(|shadow| document.curve(shadow.curve)).collect();
     if curves.len() < 2 {

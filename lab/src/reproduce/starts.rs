@@ -7,7 +7,7 @@ use super::sweep::{Plan, sweep};
 use super::white_box::{BEYOND, axis, dimensions, fill, inversion};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// Computes the figure; ½ as a guess beside it.
+/// Computes the figure, with ½ as a guess for comparison.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(Some(options.inversion_records), options.seed);
     let dimensions = dimensions(subject, options)?;
@@ -28,7 +28,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// R: starting from ½ is best, on robot "for the most part". Only where d ≥ k: below, every start leads to the truth.
+/// R: starting from ½ is best, on robot "for the most part". Checked only for d ≥ k: below that,
+/// every start leads to the truth.
 fn half_is_best(document: &Document, dimensions: &[usize], classes: usize) -> Option<Check> {
     let values = |name: &str| document.curve(name).map(|c| c.mean.as_slice());
     let (zero, half, random) = (values("from_zero")?, values("from_half")?, values("from_random")?);

@@ -1,4 +1,5 @@
-//! Attacks in every split of a model: R's moving window of d passive columns at each k0 (R section VIII-A, "average over space").
+//! Attacks in every split of a model: R's moving window of d passive columns at each k0 (R section
+//! VIII-A, "average over space").
 
 use std::time::Duration;
 
@@ -36,65 +37,65 @@ impl Window {
         Ok(Self { k0, d, passive, active, model })
     }
 
-    /// The stream of random numbers of an attack in this split.
+    /// Returns the random number stream of an attack in this split.
     pub(super) fn item(&self, place: u64) -> u64 {
         place << 40 | (self.d as u64) << 20 | self.k0 as u64
     }
 }
 
-/// What happened in one split.
+/// The result of one split.
 struct InWindow {
-    /// Per attack, the squared error per feature of each record.
+    /// The squared error per feature of each record, per attack.
     errors: Vec<Vec<f64>>,
     cpu: Vec<Duration>,
     more: Vec<f64>,
     disorder: Vec<u64>,
 }
 
-/// All splits of one d together.
+/// The results of all splits of one d.
 pub(super) struct Point {
     pub(super) d: usize,
-    /// Per attack and record: the mean over the splits of its squared error per feature.
+    /// The squared error per feature, per attack and record, averaged over the splits.
     pub(super) errors: Vec<Vec<f64>>,
-    /// Per attack: the standard deviation over the splits of its error.
+    /// The standard deviation of the error over the splits, per attack.
     pub(super) spread: Vec<f64>,
-    /// The mean over the splits of what `more` gave.
+    /// The mean of the results of `more` over the splits.
     pub(super) more: Vec<f64>,
-    /// Per pair of `order`: how many records of how many splits are out of order.
+    /// The number of records out of order over all splits, per pair of `order`.
     pub(super) disorder: Vec<u64>,
 }
 
-/// What a sweep gave.
+/// The result of a sweep.
 pub(super) struct Swept {
     pub(super) points: Vec<Point>,
-    /// Per attack.
+    /// The processor time of each attack.
     pub(super) cpu: Vec<Duration>,
 }
 
-/// Gives the model that an attack works with in a split, if not the true one.
+/// A function that returns the model that an attack assumes in a split, if it is not the true one.
 pub(super) type Knowledge<'a> = dyn Fn(&Window, usize) -> Result<Option<KnownModel>, ReproduceError> + Sync + 'a;
 
-/// What to sweep over.
+/// The plan of a sweep.
 pub(super) struct Plan<'a> {
     pub(super) subject: &'a Subject,
     pub(super) drawn: &'a Drawn,
     pub(super) contenders: &'a [Contender],
-    /// Numbers of passive features, ascending.
+    /// The numbers of passive features, ascending.
     pub(super) dimensions: &'a [usize],
-    /// Splits of each of them, evenly spread; `None`: one from every column.
+    /// The number of splits of each, evenly spread; `None`: one from every column.
     pub(super) windows: Option<usize>,
-    /// Pairs (better, worse) of attacks that a theorem puts in order on every record.
+    /// The pairs (better, worse) of attacks that a theorem puts in order on every record.
     pub(super) order: &'a [(usize, usize)],
-    /// The model as an attack (by its place in `contenders`) takes it to be; `None`: as it is.
+    /// The model that an attack (by its index in `contenders`) assumes; `None`: the true one.
     pub(super) knowledge: Option<&'a Knowledge<'a>>,
     pub(super) threads: usize,
     pub(super) seed: u64,
-    /// For the progress line.
+    /// The label of the progress bar.
     pub(super) what: &'a str,
 }
 
 impl<'a> Plan<'a> {
-    /// All attacks on the true model, without an order between them.
+    /// Creates a plan of all attacks on the true model, without an order between them.
     pub(super) fn new(
         subject: &'a Subject,
         drawn: &'a Drawn,
@@ -108,16 +109,18 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Squared errors this close count as equal: solvers stop at 1e-8 and thereabouts.
+/// The difference below which squared errors count as equal: solvers stop at about 1e-8.
 pub(super) const EQUAL: f64 = 1e-9;
 
-/// First passive columns of the splits: `windows` of the `total` columns, evenly spread, or all.
+/// Returns the first passive columns of the splits: `windows` of the `total` columns, evenly
+/// spread, or all.
 pub(super) fn starts(total: usize, windows: Option<usize>) -> Vec<usize> {
     let count = windows.map_or(total, |w| w.clamp(1, total.max(1)));
     (0..count).map(|i| i * total / count).collect()
 }
 
-/// Runs every attack in every split; `more` gives further figures of a split, the same number for each.
+/// Runs every attack in every split. `more` returns further figures of a split, the same number for
+/// each.
 pub(super) fn sweep(
     plan: &Plan<'_>,
     more: impl Fn(&Window, &Drawn) -> Result<Vec<f64>, ReproduceError> + Sync,
@@ -148,7 +151,7 @@ pub(super) fn sweep(
     let mut progress = Progress::start(plan.what, pieces as u64);
     let mut cpu = vec![Duration::ZERO; plan.contenders.len()];
     let mut points: Vec<Point> = Vec::new();
-    // Per attack: the mean error of each split of the point at hand.
+    // Per attack: the mean error of each split of the current point.
     let mut of_splits: Vec<Vec<f64>> = vec![Vec::new(); plan.contenders.len()];
     let scale = 1.0 / total as f64;
     in_order(plan.threads, pieces, work, |piece, done: InWindow| {
@@ -185,7 +188,8 @@ pub(super) fn sweep(
     Ok(Swept { points, cpu })
 }
 
-/// Runs one attack in one split: squared error per feature of each record, and the processor time it took.
+/// Runs one attack in one split, and returns the squared error per feature of each record, and the
+/// processor time.
 fn attack(
     plan: &Plan<'_>,
     window: &Window,
@@ -203,7 +207,7 @@ fn attack(
     }
 }
 
-/// The estimates (d × records) of one attack in one split, and the processor time they took.
+/// Returns the estimates (d × records) of one attack in one split, and the processor time.
 pub(super) fn estimate(
     plan: &Plan<'_>,
     window: &Window,
@@ -228,13 +232,14 @@ pub(super) fn estimate(
     let view = view.with_side_information(side);
     let mut found = contender.method.build(settings).reconstruct(&view, &mut rng).map_err(failed)?;
     if contender.informed {
-        // Whoever knows the moments knows the range.
+        // An adversary that knows the moments knows the range.
         found.estimates.apply(|x| *x = x.clamp(0.0, 1.0));
     }
     Ok((found.estimates, cpu_time().saturating_sub(start)))
 }
 
-/// The settings of an attack in one split, with the schema of the passive features where it is known.
+/// Returns the settings of an attack in one split, with the schema of the passive features if the
+/// attack knows it.
 fn known(subject: &Subject, window: &Window, contender: &Contender) -> Result<Settings, ReproduceError> {
     if !contender.schema {
         return Ok(contender.settings.clone());
@@ -246,8 +251,9 @@ fn known(subject: &Subject, window: &Window, contender: &Contender) -> Result<Se
     Settings::read(all).map_err(ReproduceError::from)
 }
 
-/// What who knows the moments makes of records in a split (d × n), without a score of them and with these: control and informed.
-/// Where the released parameters may not be the true ones, the likeliest point of the box is the safer one.
+/// Returns the estimates (d × n) of the adversary that knows the moments, without scores of the
+/// records and with these: control and informed. If the released parameters may not be the true
+/// ones, the likeliest point of the box is the safer estimate.
 pub(super) fn beyond(
     subject: &Subject,
     window: &Window,
@@ -259,7 +265,7 @@ pub(super) fn beyond(
     let of = |method: Method| {
         let view = AdversaryView::new(model, y, released, Replacement::default())?;
         let view = view.with_side_information(SideInformation { prior: Some(&prior), ..SideInformation::default() });
-        // Nothing random is in it.
+        // The method draws nothing at random.
         let mut rng = generator(0, Purpose::Attack, 0);
         Ok(method.build(&Settings::default()).reconstruct(&view, &mut rng)?.estimates.map(|x| x.clamp(0.0, 1.0)))
     };
@@ -270,30 +276,31 @@ pub(super) fn beyond(
     Ok([of(Method::Imputation).map_err(failed("control"))?, of(Method::Gaussian).map_err(failed("informed"))?])
 }
 
-/// Means and covariances of the features in a split, from the records that are not of the test set.
+/// Estimates means and covariances of the features in a split, from the records that are not in the
+/// test set.
 fn prior(subject: &Subject, window: &Window) -> Result<Prior, ReproduceError> {
     let others = prior_records(subject);
     let of = |rows: &[usize]| select(&others, rows, others.ncols());
     Ok(Prior::of_records(&of(&window.passive), &of(&window.active))?)
 }
 
-/// Records that moments are taken of at most: more tell them no better, and take their time in every split.
+/// The most records for moments: more do not improve them, and cost time in every split.
 const PRIOR_RECORDS: usize = 5000;
 
-/// The records that moments are taken of, d_t × n: evenly spread over those that are not of the test set, since a set may be in the order
-/// of time, as bank is.
+/// Returns the records that moments are estimated from, d_t × n: evenly spread over those that are
+/// not in the test set, since a set may be in the order of time, as bank is.
 pub(super) fn prior_records(subject: &Subject) -> DMatrix<f64> {
     let (all, n) = (subject.others.ncols(), subject.others.ncols().min(PRIOR_RECORDS));
     let columns: Vec<usize> = (0..n).map(|i| i * all / n.max(1)).collect();
     subject.others.select_columns(&columns)
 }
 
-/// Rows of the first `n` columns.
+/// Returns some rows of the first `n` columns.
 pub(super) fn select(x: &DMatrix<f64>, rows: &[usize], n: usize) -> DMatrix<f64> {
     DMatrix::from_fn(rows.len(), n, |i, j| x[(rows[i], j)])
 }
 
-/// Records on which `better` is worse.
+/// Counts the records on which `better` is worse.
 fn disorder(better: &[f64], worse: &[f64]) -> u64 {
     better.iter().zip(worse).filter(|(a, b)| **a > **b + EQUAL).count() as u64
 }

@@ -1,4 +1,4 @@
-//! The model of a figure: trained, or read from where an earlier run kept it.
+//! The model of a figure: trained, or read from the store of an earlier run.
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
@@ -16,34 +16,34 @@ use super::sockets::train_and_serve;
 use crate::kept::{Keeper, KeptError};
 use crate::progress::say;
 
-/// Where full convergence ends.
+/// The settings for training to full convergence.
 pub(super) const CONVERGED: Lbfgs = Lbfgs { memory: 20, max_iterations: 5000, gradient_tolerance: 1e-10 };
 
-/// Of the program: another version may train otherwise.
+/// The version of the program: another one may train differently.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A model, with the scores of the test records where parties served them.
+/// A model, with the scores of the test records if parties served them.
 pub(super) struct Trained {
     pub(super) origin: ModelOrigin,
-    /// W, k × d_t.
+    /// The weights W, k × d_t.
     pub(super) weights: DMatrix<f64>,
-    /// b, k.
+    /// The bias b, of length k.
     pub(super) bias: DVector<f64>,
-    /// k × n.
+    /// The served scores, k × n.
     pub(super) served: Option<DMatrix<f64>>,
 }
 
-/// How to come by a model.
+/// The settings to obtain a model.
 #[derive(Clone, Copy)]
 pub(super) struct How<'a> {
     pub(super) protocol: Protocol,
     pub(super) training: Training,
     pub(super) seed: u64,
-    /// What keeps models; `None`: they are not kept.
+    /// The storage of models; `None`: models are not stored.
     pub(super) models: Option<&'a Keeper>,
 }
 
-/// A model as it is kept: matrices by columns.
+/// The stored form of a model: matrices by columns.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     origin: ModelOrigin,
@@ -64,7 +64,7 @@ impl Kept {
         }
     }
 
-    /// The model, if it is one for `features` features and `records` test records.
+    /// Returns the model, if it fits `features` features and `records` test records.
     fn model(self, features: usize, records: usize) -> Option<Trained> {
         let k = self.classes;
         let right = self.weights.len() == k * features
@@ -79,10 +79,10 @@ impl Kept {
     }
 }
 
-/// The model of a data set whose scores are wanted for the rows `test`.
+/// Returns the model of a data set with scores of the rows `test`.
 ///
 /// # Errors
-/// If training fails, or a model cannot be kept.
+/// If training fails, or a model cannot be stored.
 pub(super) fn trained(
     how: How<'_>,
     dataset: &Dataset,
@@ -98,7 +98,7 @@ pub(super) fn trained(
     }
     match keeper.in_store(&place, read) {
         Ok(Some(found)) => return Ok(found),
-        // A store that fails now is no reason to stop: the model is trained here.
+        // A store that fails is no reason to stop: the model is trained here.
         Err(KeptError::Store(why)) => say(&format!("no model is taken from the store: {why}")),
         other => drop(other?),
     }
@@ -135,7 +135,7 @@ fn train(how: How<'_>, dataset: &Dataset, config: &TrainingConfig, test: &[usize
     Ok(Trained { origin, weights: served.weights, bias: served.bias, served: Some(served.scores) })
 }
 
-/// softmax(W X + b), k × n.
+/// Computes softmax(W X + b), k × n.
 pub(super) fn scores(
     weights: &DMatrix<f64>,
     bias: &DVector<f64>,

@@ -1,4 +1,4 @@
-//! What stands between markers in a document.
+//! The blocks between markers in a document.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 const BEGIN: &str = "<!-- results: ";
 const END: &str = "<!-- /results -->";
 
-/// The names of the blocks of a document, in its order.
+/// Returns the names of the blocks of a document, in its order.
 ///
 /// # Errors
 /// If a block has no end, or begins within another.
@@ -15,7 +15,7 @@ pub fn names(text: &str) -> anyhow::Result<Vec<String>> {
     Ok(blocks(text)?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// The document with `content` in the block `name`.
+/// Returns the document with `content` in the block `name`.
 ///
 /// # Errors
 /// If the document has no such block, or a broken one.
@@ -27,7 +27,7 @@ pub fn replace(text: &str, name: &str, content: &str) -> anyhow::Result<String> 
     Ok(new)
 }
 
-/// Every block: its name, and where its content is.
+/// Finds every block: its name, and the range of its content.
 fn blocks(text: &str) -> anyhow::Result<Vec<(String, Range<usize>)>> {
     let mut found = Vec::new();
     let mut at = 0;

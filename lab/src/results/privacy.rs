@@ -1,5 +1,6 @@
-//! What differential privacy of the parameters costs: accuracy against noise, of models whose parties train in one process with the
-//! services' own learners and order of records. Noise is drawn from fixed seeds here, so that the table can be made again.
+//! The cost of differential privacy of the parameters: accuracy against noise, for models whose
+//! parties train in one process with the services' own learners and order of records. Noise is
+//! drawn from fixed seeds here, so that the table can be reproduced.
 
 use anyhow::ensure;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec};
@@ -10,14 +11,14 @@ use vfl_shared::types::FeatureBlock;
 
 use crate::together::{self, Together};
 
-/// σ of each column but the first, which is without privacy.
+/// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
 
-/// Trainings of each figure.
+/// The number of trainings of each figure.
 const SEEDS: u64 = 5;
 
-/// How the models of a data set are trained. Few epochs and large batches: each epoch costs privacy, and the noise of an update is that
-/// of the sum over its batch.
+/// The training settings for a data set. Few epochs and large batches: each epoch costs privacy,
+/// and the noise of an update is added to the sum over its batch.
 struct Choice {
     name: DatasetName,
     epochs: u32,
@@ -31,7 +32,7 @@ const CHOICES: [Choice; 2] = [
     Choice { name: DatasetName::Adult, epochs: 10, batch_size: 1024, learning_rate: 0.1, clip: 1.0 },
 ];
 
-/// The table.
+/// Returns the table in Markdown.
 pub(super) fn table() -> anyhow::Result<String> {
     let mut lines = vec![format!("| data | model | no privacy |{}", NOISE.map(|s| format!(" σ = {s} |")).concat())];
     lines.push(format!("|---|---|---|{}", "---|".repeat(NOISE.len())));
@@ -63,7 +64,8 @@ fn models() -> anyhow::Result<[(&'static str, ModelConfig); 2]> {
     Ok([("softmax regression", ModelConfig::default()), ("perceptron 8, 8", mlp)])
 }
 
-/// Mean test accuracy of all seeds, with the standard deviation of one of them, and what the parties say of their privacy.
+/// Returns the mean test accuracy over all seeds, with the standard deviation of one of them, and
+/// the parties' privacy statement.
 fn figure(
     choice: &Choice,
     dataset: &Dataset,
@@ -83,7 +85,8 @@ fn figure(
     Ok((format!("{mean:.3} ± {spread:.3}"), said))
 }
 
-/// Trains with two parties that have half of the features each; gives the accuracy on the test records, and what both parties say.
+/// Trains with two parties that have half of the features each. Returns the accuracy on the test
+/// records, and the statement of both parties.
 fn train(
     choice: &Choice,
     dataset: &Dataset,
@@ -102,7 +105,7 @@ fn train(
     })?;
     let split = dataset.split();
     let (d, k) = (dataset.features().len(), dataset.class_names().len());
-    // Test records come last: they are looked at alone.
+    // Test records come last, as only they are evaluated.
     let order: Vec<usize> = split.train.iter().chain(&split.test).copied().collect();
     let x = dataset.x().select_columns(&order);
     let mut parties = Vec::new();

@@ -1,4 +1,4 @@
-//! `assess`: what the release of parameters gives away, without any service.
+//! `assess`: computes how much the release of parameters reveals, without any service.
 
 mod plot;
 
@@ -17,7 +17,7 @@ use crate::assess::{
     released_bits,
 };
 
-/// `passive-party assess`
+/// The arguments of `passive-party assess`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -63,8 +63,9 @@ pub struct AssessArgs {
     /// Seed of the candidates that draw random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Bits that all answers about a record tell at most, at least 0; the least error of an informed adversary is given for each
-    /// [default: `bits` of the case; else 1, log2 k (`class_label`), 5, log2 k! (`ranking`) and 10].
+    /// The most bits that all answers about a record reveal, at least 0; the least error of an
+    /// informed adversary is given for each [default: `bits` of the case; else 1, log2 k
+    /// (`class_label`), 5, log2 k! (`ranking`) and 10].
     #[arg(long, value_name = "B,B,...", value_delimiter = ',', conflicts_with = "before_training")]
     bits: Vec<f64>,
     /// The schema of the features (features.toml): count the bits of one record by it.
@@ -75,7 +76,7 @@ pub struct AssessArgs {
     before_training: Option<usize>,
 }
 
-/// A case file.
+/// A case file of kind `assess`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -94,7 +95,7 @@ struct Case {
     _expected: IgnoredAny,
 }
 
-/// What is found of trained parameters.
+/// The assessment of trained parameters.
 #[derive(Debug, Serialize)]
 struct Trained {
     #[serde(flatten)]
@@ -121,7 +122,7 @@ impl BitsTable {
     }
 }
 
-/// What is found without parameters.
+/// The bounds for a model without parameters.
 #[derive(Debug, Serialize)]
 struct Untrained {
     #[serde(flatten)]
@@ -162,7 +163,7 @@ impl AssessArgs {
     }
 }
 
-/// The bits of a record under a schema file.
+/// Returns the bits of a record under a schema file.
 fn record_bits(path: &std::path::Path) -> Result<RecordBits, CliError> {
     read_schema(path).map(|schema| RecordBits::of(&schema)).map_err(CliError::input)
 }
@@ -175,7 +176,7 @@ impl Found {
         }
     }
 
-    /// For a reader.
+    /// Returns the tables for a reader.
     fn table(&self) -> String {
         match self {
             Self::Trained(found) => table(found),
@@ -184,20 +185,21 @@ impl Found {
     }
 }
 
-/// What `passive-party assess` says of the text of a case file: as JSON, and for a reader. `before` is the number of classes of a model
-/// that is not trained yet.
+/// Returns the output of `passive-party assess` for the text of a case file: as JSON, and for a
+/// reader. `before` is the number of classes of a model that is not trained yet.
 ///
 /// # Errors
-/// What is wrong with the case; no feature and no parameter stands in it.
+/// A message that says what is wrong with the case. It contains no feature and no parameter.
 pub fn assess_case(text: &str, before: Option<usize>, seed: u64) -> Result<(Vec<u8>, String), String> {
     let found = assessed(text, before, seed, &[])?;
     Ok((json(&found).map_err(|e| e.to_string())?, found.table()))
 }
 
-/// The most numbers of bits that are asked for at once.
+/// The most numbers of bits in one call.
 const MAX_BITS: usize = 64;
 
-/// What a reader may want to know of k classes: one bit, `class_label`, `codebook (size = 32)`, `ranking`, ten bits. In order.
+/// Returns the usual numbers of bits for k classes: one bit, `class_label`, `codebook (size = 32)`,
+/// `ranking`, ten bits. They are in rising order.
 fn usual_bits(classes: usize) -> Vec<f64> {
     let of_label = (classes as f64).log2();
     let of_ranking = (2..=classes).map(|rank| (rank as f64).log2()).sum();
@@ -207,7 +209,7 @@ fn usual_bits(classes: usize) -> Vec<f64> {
     bits
 }
 
-/// Assesses the text of a case file. `bits` go before those of the case.
+/// Assesses the text of a case file. `bits` take the place of those of the case.
 fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Result<Found, String> {
     let case: Case = case_file::parse(text, "assess")?;
     let rows = case.w_pas.as_ref().map(Vec::len);
@@ -253,7 +255,8 @@ fn json(found: &Found) -> Result<Vec<u8>, serde_json::Error> {
     Ok(content)
 }
 
-/// The numbers for a reader: closed forms beside what attacking the records gave, then the bounds.
+/// Writes the numbers for a reader: closed forms beside the errors of attacks on the records, then
+/// the bounds.
 fn table(found: &Trained) -> String {
     let (a, mut out) = (&found.assessment, String::new());
     let Assessment { classes, features, records, rank, nul, .. } = a;
@@ -312,7 +315,7 @@ Classes {classes}, passive features {features}, records {records}. A = J W_pas h
     out
 }
 
-/// What the adversary that knows the moments gains by the scores: by exact ones, and by so many bits.
+/// Writes how much the adversary that knows the moments gains by exact scores, and by so many bits.
 fn informed_tables(out: &mut String, a: &Assessment, bounds: &[BitsBound]) {
     out.push_str("\nThe informed adversary knows the means and covariances of the features.");
     if let Some(risk) = a.informed_added_risk {
@@ -340,7 +343,7 @@ attack errs less is proved for Gaussian features that do not depend on the activ
     );
 }
 
-/// The candidates, nearest to the true parameters first.
+/// Writes the candidates, nearest to the true parameters first.
 fn candidates_table(out: &mut String, candidates: &[Candidate]) {
     out.push_str("\nCandidates: errors of an adversary that takes the release for the true parameters\n\n");
     let _ = writeln!(
@@ -363,7 +366,7 @@ fn candidates_table(out: &mut String, candidates: &[Candidate]) {
     out.push_str("\ng is V (33), the mean squared change of a weight. `passive-party transform` makes each of them.\n");
 }
 
-/// The bits of policies, and of a record where the schema is known.
+/// Writes the bits of policies, and of a record if the schema is known.
 fn released_table(out: &mut String, told: &BitsTable) {
     out.push_str("\nBits of one record that policies tell at most, whatever the model, the adversary and what it knows besides\n");
     // Writing to a string cannot fail.
@@ -389,7 +392,7 @@ grid may be rebuilt exactly (docs/lattice.md). Noise is keyed by record; answers
     );
 }
 
-/// The bounds for a reader.
+/// Writes the bounds for a reader.
 fn bounds_table(found: &Untrained) -> String {
     let BeforeTraining { classes, features, records, mse_half, mse_zero, mse_informed_control, by_rank } =
         &found.bounds;

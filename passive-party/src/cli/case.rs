@@ -1,9 +1,9 @@
-//! What the case files of `assess` and `transform` have in common.
+//! The parts that the case files of `assess` and `transform` share.
 
 use nalgebra::DMatrix;
 use vfl_shared::types::FeatureBlock;
 
-/// `w_pas`, k × d.
+/// Reads `w_pas`, k × d.
 pub(super) fn weights(w_pas: &[Vec<f64>]) -> Result<DMatrix<f64>, String> {
     let k = w_pas.len();
     if k < 2 {
@@ -17,7 +17,7 @@ pub(super) fn weights(w_pas: &[Vec<f64>]) -> Result<DMatrix<f64>, String> {
     Ok(DMatrix::from_row_iterator(k, d, values))
 }
 
-/// `x_pas`, d × n: a record is a row in the file and a column here.
+/// Reads `x_pas`, d × n: a record is a row in the file and a column here.
 pub(super) fn records(x_pas: &[Vec<f64>], d: usize, because: &str) -> Result<FeatureBlock, String> {
     if x_pas.is_empty() {
         return Err("`x_pas` holds no record".into());
@@ -26,10 +26,10 @@ pub(super) fn records(x_pas: &[Vec<f64>], d: usize, because: &str) -> Result<Fea
     FeatureBlock::new(x).map_err(|e| format!("`x_pas`: {e}"))
 }
 
-/// Why `d` is expected, where `w_pas` says it.
+/// The reason for an expected `d` that comes from `w_pas`.
 pub(super) const BY_WEIGHTS: &str = "the first row of `w_pas` has";
 
-/// All values of rows that have `d` values each.
+/// Returns all values of rows, which must have `d` values each.
 fn rows<'a>(
     name: &str,
     d: usize,
@@ -42,7 +42,8 @@ fn rows<'a>(
     }
 }
 
-/// Says how many values are outside [0, 1], if any are: `half` and `half_star` take that range for granted.
+/// Says how many values are outside [0, 1], if any are: `half` and `half_star` take that range for
+/// granted.
 pub(super) fn outside(x: &FeatureBlock) -> Option<String> {
     let all = x.matrix().len();
     let count = x.matrix().iter().filter(|v| !(0.0..=1.0).contains(*v)).count();
@@ -53,7 +54,7 @@ pub(super) fn outside(x: &FeatureBlock) -> Option<String> {
     })
 }
 
-/// Twelve columns wide.
+/// Formats a number, twelve columns wide.
 pub(super) fn number(v: f64) -> String {
     if v != 0.0 && !(1e-5..1e5).contains(&v.abs()) { format!("{v:>12.3e}") } else { format!("{v:>12.6}") }
 }

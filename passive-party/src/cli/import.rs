@@ -7,7 +7,7 @@ use vfl_shared::model::{Importing, import_parameters};
 use crate::config::Settings;
 use crate::transform::TransformConfig;
 
-/// `passive-party import-parameters`
+/// The arguments of `passive-party import-parameters`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -39,7 +39,8 @@ is staged. What scores under these parameters give away, `passive-party assess` 
 pub struct ImportArgs {
     #[command(flatten)]
     staging: StagingArgs,
-    /// The most classes of the model: with k classes even a label tells up to log2(k) bits of a record.
+    /// The most classes of the model: with k classes even a label reveals up to log2(k) bits of a
+    /// record.
     #[arg(long, value_name = "K", default_value_t = 16)]
     max_classes: usize,
 }

@@ -1,4 +1,4 @@
-//! `scorings`: what this party's state directory says was scored, and renewing a spent budget.
+//! `scorings`: lists the scorings in this party's state directory, and renews a spent budget.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::config::Settings;
 use crate::evaluation::accountant::least_error;
 use crate::evaluation::{EvaluationError, renew, scoring_table, scorings};
 
-/// `passive-party scorings`
+/// The arguments of `passive-party scorings`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -37,11 +37,12 @@ pub struct ScoringsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Allow the budget once more. Rho adds up: two budgets of 0.0869 promise what one of 0.1738 does.
+    /// Allow the budget once more. Rho adds up: two budgets of 0.0869 promise what one of 0.1738
+    /// does.
     Renew(RenewArgs),
 }
 
-/// `passive-party scorings renew`
+/// The arguments of `passive-party scorings renew`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -53,10 +54,10 @@ struct RenewArgs {
     /// The config file, which names the state directory.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Why; it is kept.
+    /// The reason, which is recorded.
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// One set alone: the beginning of its hash.
+    /// Renew one set only: the beginning of its hash.
     #[arg(long, value_name = "HASH")]
     set: Option<String>,
 }

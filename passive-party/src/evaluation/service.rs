@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(6 * 3600);
 /// Answers one call, to its end.
 ///
 /// # Errors
-/// The status to end it with.
+/// The status that ends the call.
 pub(crate) async fn evaluate(
     logits: &Arc<LogitServer>,
     evaluations: &Arc<Evaluations>,
@@ -43,10 +43,10 @@ pub(crate) async fn evaluate(
         "" => None,
         _ => Some(WireError::model_version(model_version)?),
     };
-    // What may be refused comes before the set is counted.
+    // Possible refusals come before the set is counted.
     let _room = evaluations.room(ids.len(), logits.features.schema().len())?;
     let shown = disclosure.described(logits, version.as_ref()).await?;
-    // Counting on disk waits for the disk: not on the threads that answer predictions.
+    // Counting waits for the disk, so it does not run on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
     let mut evaluation = off_thread("scoring", move || counted.start(&held.features, &ids)).await?;
     if let Some(version) = version {
@@ -78,12 +78,13 @@ pub(crate) async fn evaluate(
     Ok(())
 }
 
-/// What came since the last scoring: estimates reduced as soon as they are whole, and the rows of those that are not.
+/// The estimates since the last scoring: those that are complete in reduced form, and the rows of
+/// one that is not.
 #[derive(Default)]
 struct Gathered {
     candidates: Vec<Scorable>,
     control: Option<Scorable>,
-    /// Rows so far, and whether they are the control's.
+    /// The rows so far, and true if they are the control's.
     begun: Option<(Vec<f64>, bool)>,
 }
 
@@ -103,7 +104,7 @@ impl Gathered {
         let rows = require("rows", message.rows)?;
         let left = n - values.len() / d.max(1);
         let expected = match rows.rows as usize {
-            // At least one row must be left for the next message, and one come with each.
+            // Each message must bring at least one row, and leave at least one for the next.
             some if message.more && (1..left).contains(&some) => some,
             _ => left,
         };
@@ -132,7 +133,7 @@ impl Gathered {
         Ok(self)
     }
 
-    /// The scoring that ends with this message.
+    /// Returns the scoring that ends with this message.
     fn asked(self, score: &pb::Score) -> Result<Asked, Refusal> {
         if self.begun.is_some() {
             return Err(Refusal::invalid("the last estimates are not whole: `more` was set and no further rows came"));

@@ -1,4 +1,4 @@
-//! Scorings on the wire, to domain types and back.
+//! Converts messages to scorings, and answers to messages.
 
 use vfl_shared::metrics::metrics_named;
 use vfl_shared::rpc::{Refusal, pb};
@@ -8,7 +8,7 @@ use super::scoring::{ErrorTold, Gain, Halves, MetricTold, Scorable, Scored, Told
 use super::{Asked, Control, Evaluation, Left};
 use crate::config::AuditMode;
 
-/// What a scoring asks for of the candidates, and of the control, that came before it.
+/// Reads a request for a scoring of the candidates, and of the control, that came before it.
 pub(super) fn asked(score: &pb::Score, candidates: Vec<Scorable>, given: Option<Scorable>) -> Result<Asked, Refusal> {
     use pb::score as wire;
     let unknown = |field: &str, value: i32| Refusal::invalid(format!("`{field}` is {value}, which says nothing"));
@@ -34,7 +34,7 @@ pub(super) fn asked(score: &pb::Score, candidates: Vec<Scorable>, given: Option<
     Ok(Asked { candidates, moments, control, told, by_feature, by_attribute, metrics, rho })
 }
 
-/// The answer to an opening.
+/// Builds the answer to an opening.
 pub(super) fn opened(
     evaluation: &Evaluation,
     shown: &ShownParameters,
@@ -78,7 +78,7 @@ fn error(told: ErrorTold) -> pb::ReconstructionError {
     pb::ReconstructionError { mse, mse_by_feature: by_feature, sigma, sigma_by_feature, metrics }
 }
 
-/// The answer to a scoring; `clipped` has the number of clipped values of each candidate.
+/// Builds the answer to a scoring; `clipped` has the number of clipped values of each candidate.
 pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Scored {
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let halves = |h: Halves| pb::Halves { first: h.first, second: h.second };

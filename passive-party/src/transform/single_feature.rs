@@ -10,15 +10,18 @@ use crate::linear::symmetric_eigen;
 
 const NAME: &str = "single_feature";
 
-/// The weights w_n (k × 1) at distance g = ε that hurt least squares most: V (50) for any k.
+/// Returns the weights w_n (k × 1) at distance g = ε that make the error of least squares largest:
+/// V (50) for any k.
 ///
-/// The error is σ² (1 − ρ)² with ρ = A_nᵀA / A_nᵀA_n, A = J w, A_n = J w_n (V (49)); `search.objective` is (1 − ρ)². With
-/// A_n = A + δ, the least change of w that makes δ is J⁺δ of squared norm δᵀ(JJᵀ)⁻¹δ ≤ k ε: an ellipsoid that excludes A_n = 0
-/// iff k ε < Aᵀ(JJᵀ)⁻¹A = ‖w − mean w‖². There ρ is a fraction of quadratics; its greatest and its least value are both found
-/// globally. For k = 2 that is the two weights moved together by √ε each, the right one of V's remark 11.
+/// The error is σ² (1 − ρ)² with ρ = A_nᵀA / A_nᵀA_n, A = J w, A_n = J w_n (V (49));
+/// `search.objective` is (1 − ρ)². With A_n = A + δ, the least change of w that makes δ is J⁺δ of
+/// squared norm δᵀ(JJᵀ)⁻¹δ ≤ k ε: an ellipsoid that excludes A_n = 0 iff k ε < Aᵀ(JJᵀ)⁻¹A = ‖w −
+/// mean w‖². There ρ is a fraction of quadratics; its greatest and its least value are both found
+/// globally. For k = 2 that is the two weights moved together by √ε each, the right one of V's
+/// remark 11.
 ///
-/// How an adversary combines the equations matters here: the error holds for J and not for T J (V's remark 8 does not reach
-/// this case).
+/// The way in which an adversary combines the equations matters here: the error holds for J and not
+/// for T J (V's remark 8 does not cover this case).
 pub(super) fn rewrite(
     w_pas: &DMatrix<f64>,
     distance: &Distance,
@@ -54,8 +57,9 @@ pub(super) fn rewrite(
         let (gap, left) = ((w[0] - w[1]).abs(), (w[0] - w[1]).abs() - 2.0 * epsilon.sqrt());
         return Ok(done(DVector::from_vec(vec![w[0] + step, w[1] - step]), (gap / left - 1.0).powi(2), 0));
     }
-    // e = w_n − w without its mean, in units of the greatest weight and in the eigenbasis of JᵀJ, whose kernel is the common
-    // shift: ‖A_n‖² = Σ θ_i (u_i + y_i)² and A_nᵀA = Σ θ_i (u_i + y_i) u_i with u the weights, y = e in that basis.
+    // e = w_n − w without its mean, in units of the greatest weight and in the eigenbasis of JᵀJ,
+    // whose kernel is the common shift: ‖A_n‖² = Σ θ_i (u_i + y_i)² and A_nᵀA = Σ θ_i (u_i + y_i)
+    // u_i with u the weights, y = e in that basis.
     let laplacian = DMatrix::from_fn(k, k, |i, j| match i.abs_diff(j) {
         0 => {
             if i == 0 || i == k - 1 {
@@ -82,7 +86,7 @@ pub(super) fn rewrite(
     let (up, down) = (greatest.value - 1.0, 1.0 + least.value);
     let (y, miss) = if up.abs() >= down.abs() { (greatest.y, up) } else { (least.y, down) };
     let change = basis * y * scale;
-    // What is left of the distance changes no estimate and goes into the shift common to all classes.
+    // The rest of the distance changes no estimate and goes into the shift common to all classes.
     let shift = (epsilon - change.norm_squared() / k as f64).max(0.0).sqrt();
     Ok(done((w + change).add_scalar(shift), miss * miss, steps))
 }

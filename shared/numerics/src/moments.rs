@@ -1,12 +1,12 @@
-//! Mean and covariance of a sample, shrunk where it is small.
+//! The mean and covariance of a sample, with shrinkage for small samples.
 
 use nalgebra::{DMatrix, DVector};
 
-/// Mean and covariance of a sample of vectors.
+/// The mean and covariance of a sample of vectors.
 ///
 /// # Example
 ///
-/// Twelve records of three features tell variances better than correlations, which are shrunk:
+/// Twelve records of three features determine variances better than correlations, which are shrunk:
 ///
 /// ```
 /// use nalgebra::DMatrix;
@@ -19,11 +19,11 @@ use nalgebra::{DMatrix, DVector};
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct SampleMoments {
-    /// d entries.
+    /// The mean, d entries.
     pub mean: DVector<f64>,
-    /// d × d.
+    /// The covariance, d × d.
     pub covariance: DMatrix<f64>,
-    /// The share of each correlation that was taken away, 0 to 1.
+    /// The share by which each correlation was reduced, 0 to 1.
     pub shrinkage: f64,
 }
 
@@ -34,9 +34,10 @@ impl std::fmt::Debug for SampleMoments {
 }
 
 impl SampleMoments {
-    /// Of the columns of `records` (d × n). Variances are those of the sample (over n − 1). Correlations are multiplied by
-    /// 1 − λ with the λ that has the least expected squared error (Schäfer and Strimmer, 2005, table 1, target D): near 0 for
-    /// many records, 1 for two.
+    /// Computes the moments of the columns of `records` (d × n). Variances are those of the sample
+    /// (over n − 1). Correlations are multiplied by 1 − λ with the λ that has the least expected
+    /// squared error (Schäfer and Strimmer, 2005, table 1, target D): near 0 for many records, 1
+    /// for two.
     #[must_use]
     pub fn shrunk(records: &DMatrix<f64>) -> Self {
         let (d, n) = records.shape();
@@ -46,7 +47,7 @@ impl SampleMoments {
         let count = n as f64;
         let mut mean = records.column_mean();
         for (mean, row) in mean.iter_mut().zip(records.row_iter()) {
-            // To the bit, so that a constant feature has no variance from round-off.
+            // Exact equality, so that a constant feature has no variance from round-off.
             if row.iter().all(|v| *v == row[0]) {
                 *mean = row[0];
             }

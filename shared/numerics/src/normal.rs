@@ -1,7 +1,9 @@
 //! Quantiles of the normal distribution.
 
-/// The z for which a standard normal variable lies outside [−z, z] with probability `alpha`, in (0, 1): 1.96 at 0.05. Bisected on
-/// erfc(z/√2) = alpha to the last digits of a double. Outside (0, 1) the nearer end of [0, 38], where erfc underflows.
+/// Returns the z for which a standard normal variable lies outside [−z, z] with probability
+/// `alpha`, in (0, 1): 1.96 at 0.05. It is found by bisection of erfc(z/√2) = alpha to the last
+/// digits of a double. For `alpha` outside (0, 1) it is the nearer end of [0, 38], where erfc
+/// underflows.
 ///
 /// # Example
 ///

@@ -1,4 +1,4 @@
-//! Where a PostgreSQL database is, and how it is spoken to: never in plaintext with a server elsewhere.
+//! Connection options of PostgreSQL databases. Connections to other machines always use TLS.
 //!
 //! The coordinator's ledger and the parties' feature stores share these rules.
 
@@ -8,12 +8,13 @@ use std::str::FromStr;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-/// A URL that is refused. The message never quotes it.
+/// Errors from reading a URL. The message never quotes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UrlError(pub &'static str);
 
-/// The parameters of a URL. The library logs the others with their values, which may be a password that is misspelt.
+/// The parameters that a URL may have. The library logs others with their values, which may be a
+/// misspelt parameter's password.
 const PARAMETERS: [&str; 18] = [
     "sslmode",
     "ssl-mode",
@@ -35,11 +36,12 @@ const PARAMETERS: [&str; 18] = [
     "options",
 ];
 
-/// Reads `postgres://…`. Without an `sslmode`, the server's certificate and host name are verified, unless the server is on
-/// this machine. `application` is what the server lists the connection as, unless the URL names something.
+/// Reads `postgres://…`. Without an `sslmode`, the server's certificate and host name are verified,
+/// unless the server is on this machine. `application` is the name under which the server lists the
+/// connection, unless the URL has one.
 ///
 /// # Errors
-/// [`UrlError`].
+/// [`UrlError`] if the URL is malformed or allows plaintext with another machine.
 pub fn options(url: &str, application: &str) -> Result<PgConnectOptions, UrlError> {
     let malformed = UrlError("the part after `postgres://` is malformed; expected USER:PASSWORD@HOST:PORT/DATABASE");
     let query = url.split_once('?').map_or("", |(_, query)| query);
@@ -48,7 +50,7 @@ pub fn options(url: &str, application: &str) -> Result<PgConnectOptions, UrlErro
     if !keys().all(known) {
         return Err(UrlError("a parameter after `?` is not one that PostgreSQL connections take"));
     }
-    // The parser's own message may quote the URL, password and all.
+    // The parser's own message may quote the URL with its password.
     let options = PgConnectOptions::from_str(url).map_err(|_| malformed)?;
     let options = match options.get_application_name() {
         None => options.application_name(application),
@@ -67,10 +69,10 @@ pub fn options(url: &str, application: &str) -> Result<PgConnectOptions, UrlErro
     Ok(options.ssl_mode(PgSslMode::VerifyFull))
 }
 
-/// Reads the URL of a config table, which stands in it or is the only line of a file.
+/// Reads the URL of a config table, which is either in the table or the only line of a file.
 ///
 /// # Errors
-/// What is wrong, naming the key; the URL is never quoted.
+/// A message that names the key and never quotes the URL.
 pub fn named(url: Option<&str>, url_file: Option<&Path>, application: &str) -> Result<PgConnectOptions, String> {
     let url = match (url, url_file) {
         (Some(url), None) => url.to_owned(),
@@ -86,7 +88,7 @@ pub fn named(url: Option<&str>, url_file: Option<&Path>, application: &str) -> R
     options(&url, application).map_err(|e| e.to_string())
 }
 
-/// Whether the server is on this machine: a Unix socket or a loopback address.
+/// Returns true if the server is on this machine: a Unix socket or a loopback address.
 fn is_here(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
@@ -120,7 +122,7 @@ mod tests {
                 }
             }
         }
-        // What counts is where the connection goes, not what stands before the `/`.
+        // The destination of the connection counts, not the text before the `/`.
         assert!(mode("postgres://u:hunter2@127.0.0.1/ledger?host=db.example&sslmode=prefer").is_err());
         let moved = mode("postgres://u:hunter2@127.0.0.1/ledger?hostaddr=10.0.0.7");
         assert!(matches!(moved, Ok(PgSslMode::VerifyFull)));

@@ -1,4 +1,4 @@
-//! What two aligning parties say to each other inside their session: a kind, a length and the content.
+//! The messages of two aligning parties inside their session: a kind, a length and the content.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use tokio::time::Instant;
 use super::group::{Encoded, POINT_BYTES};
 use crate::rpc::{Refusal, RefusalKind};
 
-/// The most points of one message.
+/// The maximum number of points in one message.
 pub(super) const MESSAGE_POINTS: usize = 8192;
 
-/// How often a party that works says that it is still there.
+/// The interval at which a working party tells the other that it is still there.
 pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
-/// One message. docs/alignment.md has their order.
+/// A message. docs/alignment.md has their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
-    /// How many ids the sender holds.
+    /// The number of ids that the sender holds.
     Hello(u64),
     /// The sender is still listing or blinding its ids.
     Working,
@@ -25,15 +25,16 @@ pub(super) enum Message {
     Ready,
     /// Blinded ids, in ascending order of their bytes.
     Points(Vec<Encoded>),
-    /// The receiver's blinded ids multiplied by the sender's secret, in the order in which they came.
+    /// The receiver's blinded ids multiplied by the sender's secret, in the order in which they
+    /// were received.
     Answers(Vec<Encoded>),
-    /// The sender has the result: how many ids are common.
+    /// The sender has the result: the number of common ids.
     Done(u64),
-    /// The sender goes no further, and why.
+    /// The sender aborts, with the reason.
     Refused(Refusal),
 }
 
-/// Kinds of refusal by their number on the wire.
+/// The kinds of refusal; the position is the number on the wire.
 const REASONS: [RefusalKind; 6] = [
     RefusalKind::InvalidArgument,
     RefusalKind::FailedPrecondition,
@@ -44,7 +45,7 @@ const REASONS: [RefusalKind; 6] = [
 ];
 
 impl Message {
-    /// The message in words.
+    /// Names the message, for errors.
     pub(super) fn words(&self) -> &'static str {
         match self {
             Self::Hello(_) => "a greeting",
@@ -108,18 +109,18 @@ impl Message {
     }
 }
 
-/// How long a run may take in all: a party that says again and again that it is there is not waited for without end. Some twenty
-/// times as long as ten million ids take on two cores.
+/// The time limit of a whole run, so that a party that keeps sending signs of life is not waited
+/// for forever. It is some twenty times as long as ten million ids take on two cores.
 pub const LONGEST: Duration = Duration::from_secs(4 * 3600);
 
 /// One end of the parties' session.
 pub(super) struct Conversation<S> {
     stream: S,
-    /// The other party, in words.
+    /// The other party's name, for messages.
     peer: String,
-    /// How long it may say nothing, or take nothing.
+    /// The time for which it may be silent, or take nothing.
     patience: Duration,
-    /// When the run is given up.
+    /// The time at which the run is given up.
     ends: Instant,
 }
 
@@ -128,17 +129,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         Self { stream, peer, patience, ends: Instant::now() + LONGEST }
     }
 
-    /// What it sent is not what it should be.
+    /// Returns the refusal of invalid input from the other party.
     pub(super) fn wrong(&self, what: impl std::fmt::Display) -> Refusal {
         Refusal::invalid(format!("alignment: {}: {what}", self.peer))
     }
 
-    /// When something that begins now is given up.
+    /// Returns the deadline of an operation that begins now.
     fn within(&self, patience: Duration) -> Instant {
         self.ends.min(Instant::now() + patience)
     }
 
-    /// What is there already is not taken any more either: a party may never let it run out.
+    /// Checks the time limit of the run. After it, even input that has already arrived is not read:
+    /// a party may never let it run out.
     fn in_time(&self) -> Result<(), Refusal> {
         if Instant::now() < self.ends { Ok(()) } else { Err(self.silent()) }
     }
@@ -158,7 +160,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     /// Sends a message.
     ///
     /// # Errors
-    /// UNAVAILABLE if the other party has gone, DEADLINE_EXCEEDED if it takes nothing, or if the run takes too long.
+    /// UNAVAILABLE if the other party is gone, DEADLINE_EXCEEDED if it takes nothing, or if the run
+    /// takes too long.
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), Refusal> {
         self.in_time()?;
         let (bytes, until) = (message.encode(), self.within(self.patience));
@@ -173,10 +176,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
     }
 
-    /// The next message. A refusal of the other party is an error here.
+    /// Receives the next message. A refusal of the other party is returned as an error.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for bytes that are no message, what the other party refused, and as [`Self::send`].
+    /// INVALID_ARGUMENT for bytes that are no message, the refusal of the other party, and the
+    /// errors of [`Self::send`].
     pub(super) async fn receive(&mut self) -> Result<Message, Refusal> {
         self.in_time()?;
         let until = self.within(self.patience);
@@ -204,10 +208,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
     }
 
-    /// Waits for work of this party's own, and says meanwhile that it is still there.
+    /// Waits for this party's own work, and sends signs of life meanwhile.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// The errors of [`Self::send`].
     pub(super) async fn while_working<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Refusal> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -219,12 +223,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
     }
 
-    /// Tells the other party why this one goes no further, if it still listens.
+    /// Sends the other party the reason why this one aborts, if it still listens.
     pub(super) async fn refuse(&mut self, refusal: &Refusal) {
         let _ = self.send(&Message::Refused(refusal.clone())).await;
     }
 
-    /// Ends the session in good order.
+    /// Shuts the session down cleanly.
     pub(super) async fn close(mut self) {
         let _ = tokio::time::timeout_at(self.within(self.patience), self.stream.shutdown()).await;
     }

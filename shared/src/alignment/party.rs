@@ -17,9 +17,10 @@ use crate::types::{PartyName, RecordIds};
 
 pub use super::tunnel::{Frames, Out};
 
-/// How long the other party may say or take nothing. While it blinds its ids, it says every few seconds that it is there.
+/// The time for which the other party may be silent or take nothing. While it blinds its ids, it
+/// sends a sign of life every few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the parties may take to open their session.
+/// The time that the parties have to open their session.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// Runs alignments for one party.
@@ -32,7 +33,7 @@ pub struct Aligner {
 }
 
 impl Aligner {
-    /// A party with its rules, and the record in its state directory.
+    /// Opens the aligner of a party, with its rules and the record in its state directory.
     ///
     /// # Errors
     /// [`StateFileError`] if there is a record that cannot be read.
@@ -59,7 +60,7 @@ impl Aligner {
     }
 }
 
-/// One run that may begin.
+/// The permission for one run.
 pub struct Turn<'a> {
     aligner: &'a Aligner,
     peer: PartyName,
@@ -67,10 +68,11 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Aligns `ids` with the peer, whose frames come and go through the coordinator. `tell` hears how far it is.
+    /// Aligns `ids` with the peer, whose frames pass through the coordinator. `tell` receives the
+    /// progress.
     ///
     /// # Errors
-    /// [`Refusal`]: whatever keeps the two parties from the end. No file of ids is left then.
+    /// [`Refusal`] if the run cannot be completed. No file of ids is left then.
     pub async fn run(
         self,
         ids: &RecordIds,
@@ -81,11 +83,12 @@ impl Turn<'_> {
         self.run_listing(std::future::ready(Ok(ids)), frames, out, tell).await
     }
 
-    /// The same with ids that are listed once the parties' session is open: however long that takes, the other party hears meanwhile that
-    /// this one is there. If they cannot be listed, it is told the refusal.
+    /// Like [`Self::run`], with ids that are listed once the parties' session is open. However long
+    /// that takes, the other party receives signs of life meanwhile. If the ids cannot be listed,
+    /// it receives the refusal.
     ///
     /// # Errors
-    /// As [`Self::run`], and that of `ids`.
+    /// As [`Self::run`], and the refusal from `ids`.
     pub async fn run_listing<I: Borrow<RecordIds> + Send + Sync>(
         self,
         ids: impl Future<Output = Result<I, Refusal>> + Send,
@@ -126,7 +129,7 @@ impl Turn<'_> {
         let ended = ended.await;
         tunnel.finish().await;
         let common = ended.map_err(|refusal| match (refusal.kind, tunnel.why()) {
-            // The stream ended: whoever carries it may have said why.
+            // The stream ended: its carrier may have given the reason.
             (RefusalKind::Unavailable | RefusalKind::Unauthenticated, Some(why)) => why,
             _ => refusal,
         })?;
@@ -146,12 +149,12 @@ impl Turn<'_> {
     }
 }
 
-/// A run's entry in the record.
+/// The entry of a run in the record.
 struct Entry<'a> {
     aligner: &'a Aligner,
     peer: &'a PartyName,
     ids: &'a RecordIds,
-    /// Its number and the runs left after it; 0 before it counts.
+    /// The number of the run and the runs left after it; 0 before it counts.
     begun: &'a Mutex<(u32, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! Frames and figures of alignments as messages.
+//! Conversions of alignment frames and figures from and to messages.
 
 use super::{Frame, Progress, Sizes, Summary};
 use crate::rpc::{WireError, pb};

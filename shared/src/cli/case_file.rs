@@ -1,4 +1,5 @@
-//! Case files: JSON that an offline command reads, and what it writes. Errors name the file and never a value of it.
+//! Case files: the JSON input of offline commands, and their output. Errors name the file and never
+//! a value of it.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,10 +11,10 @@ use super::CliError;
 use crate::files::write_atomic;
 use crate::json::json_error;
 
-/// The schema of all case files.
+/// The schema version of all case files.
 const SCHEMA: u64 = 1;
 
-/// The text of a case file.
+/// Reads the text of a case file.
 ///
 /// # Errors
 /// [`CliError::Input`] naming the file.
@@ -22,17 +23,17 @@ pub fn read(path: &Path) -> Result<String, CliError> {
         .map_err(|e| CliError::Input(format!("cannot read the case file {}: {e}", path.display())))
 }
 
-/// Says which case file a reason is about.
+/// Returns the error of an invalid case file, with its name.
 #[must_use]
 pub fn refused(path: &Path, reason: &str) -> CliError {
     CliError::Input(format!("case file {}: {reason}", path.display()))
 }
 
-/// Reads the text of a case file of one kind. Schema and kind are looked at first, so that a file of another kind is not blamed
-/// for the fields that it has.
+/// Parses the text of a case file of one kind. Schema and kind are checked first, so that a file of
+/// another kind is not rejected for its fields.
 ///
 /// # Errors
-/// What is wrong with the text; no value stands in it.
+/// A message that says what is wrong with the text and quotes no value of it.
 pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     #[derive(Deserialize)]
     struct Head {

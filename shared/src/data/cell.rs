@@ -1,4 +1,4 @@
-//! One raw value of a source, and what the schema makes of it: the same for every store.
+//! Raw values of a source, and their conversion by the schema, which is the same for every store.
 
 use std::borrow::Cow;
 
@@ -14,22 +14,24 @@ pub enum Cell<'a> {
     Real(f64),
     /// A whole number.
     Integer(i64),
-    /// True or false; as a number 1 or 0.
+    /// A truth value; as a number, 1 or 0.
     Bool(bool),
-    /// NULL.
+    /// A missing value (NULL).
     Missing,
 }
 
 impl<'a> Cell<'a> {
-    /// The value as an id, a category or a class is written: numbers in their shortest decimal form, `true` and `false`.
+    /// Returns the value as text, in the form of an id, a category or a class: numbers in their
+    /// shortest decimal form, `true` and `false`.
     ///
     /// # Errors
-    /// [`TableProblem::Missing`] where there is none, [`TableProblem::NotFinite`].
+    /// [`TableProblem::Missing`] if there is no value, [`TableProblem::NotFinite`] for NaN or an
+    /// infinity.
     pub fn text(self) -> Result<Cow<'a, str>, TableProblem> {
         match self {
             Self::Text(text) => Ok(Cow::Borrowed(text)),
             Self::Real(value) if !value.is_finite() => Err(TableProblem::NotFinite),
-            // Of one number one text: no sign of 0.
+            // Each number has one text: adding 0 removes the sign of a negative zero.
             Self::Real(value) => Ok(Cow::Owned((value + 0.0).to_string())),
             Self::Integer(value) => Ok(Cow::Owned(value.to_string())),
             Self::Bool(value) => Ok(Cow::Borrowed(if value { "true" } else { "false" })),
@@ -37,10 +39,10 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The value as a finite number.
+    /// Returns the value as a finite number.
     ///
     /// # Errors
-    /// [`TableProblem`] saying why it is none.
+    /// [`TableProblem`] if the value is not a finite number.
     pub fn number(self) -> Result<f64, TableProblem> {
         let value = match self {
             Self::Text(text) => {
@@ -59,30 +61,31 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// What a column of a source is for.
+/// The role of a column of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// The record ids.
     Id,
-    /// The labels.
+    /// The label column.
     Label,
-    /// The feature column at this place of the schema.
+    /// A feature column, by its position in the schema.
     Column(usize),
 }
 
 /// A column that a schema asks its source for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceColumn {
-    /// Its name in the source.
+    /// The name in the source.
     pub name: String,
-    /// What it is for.
+    /// The role of the column.
     pub target: Target,
-    /// Whether it is a number; otherwise it is an id, a category or a class, which is text.
+    /// True if the column is a number. Otherwise it is an id, a category or a class, which is text.
     pub number: bool,
 }
 
 impl FeatureSchema {
-    /// The columns that a source must have: the id, the label if there is one, then the features' in their order.
+    /// Returns the columns that a source must have: the id, the label if there is one, then the
+    /// features' in their order.
     #[must_use]
     pub fn source_columns(&self) -> Vec<SourceColumn> {
         let text = |name: &str, target| SourceColumn { name: name.to_owned(), target, number: false };
@@ -96,11 +99,11 @@ impl FeatureSchema {
         id.chain(label).chain(features).collect()
     }
 
-    /// Reads a value of a feature column into a record's features (d values, 0 before): checked against kind, range and categories,
-    /// and normalised.
+    /// Reads a value of a feature column into a record's features (d values, 0 before). The value
+    /// is checked against kind, range and categories, and normalised.
     ///
     /// # Errors
-    /// [`TableProblem`] saying what is wrong with it, never the value.
+    /// [`TableProblem`] says what is wrong with the value, and never shows it.
     pub fn read_feature(&self, column: usize, cell: Cell<'_>, values: &mut [f64]) -> Result<(), TableProblem> {
         let column = &self.columns()[column];
         let spec = &self.features()[column.first];
@@ -128,10 +131,11 @@ impl FeatureSchema {
         Ok(())
     }
 
-    /// Reads a value of the label column: the number of its class.
+    /// Reads a value of the label column and returns the number of its class.
     ///
     /// # Errors
-    /// [`TableProblem::UnknownClass`], also where the schema declares no label; [`TableProblem::Missing`] for NULL.
+    /// [`TableProblem::UnknownClass`], also if the schema declares no label;
+    /// [`TableProblem::Missing`] for NULL.
     pub fn read_label(&self, cell: Cell<'_>) -> Result<u32, TableProblem> {
         let classes = self.label().map_or(&[][..], |label| &label.classes);
         let text = cell.text()?;

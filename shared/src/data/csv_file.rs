@@ -1,4 +1,4 @@
-//! Reading a party's CSV file against its schema, refusal by refusal.
+//! Reading and writing of a party's CSV file, checked against its schema.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,12 +18,12 @@ impl FeatureTable {
     /// Reads a schema file and the CSV file it describes, with the default [`Limits`].
     ///
     /// # Errors
-    /// [`TableError`] names the file, and where it can the line and the column; never a value.
+    /// [`TableError`] names the file and, if known, the line and the column; never a value.
     pub fn from_csv(schema_path: &Path, csv_path: &Path) -> Result<Self, TableError> {
         Self::from_csv_with(schema_path, csv_path, &Limits::default())
     }
 
-    /// As [`FeatureTable::from_csv`], with other limits.
+    /// Does the same as [`FeatureTable::from_csv`], with other limits.
     ///
     /// # Errors
     /// As [`FeatureTable::from_csv`].
@@ -45,11 +45,11 @@ impl FeatureTable {
         read(schema, name, reader, limits)
     }
 
-    /// Writes the normalised values as CSV, in the shortest form that reads back as the same doubles. Read it with the
-    /// schema [`FeatureTable::normalised_schema`].
+    /// Writes the normalised values as CSV, in the shortest form that reads back as the same
+    /// doubles. Read it with the schema [`FeatureTable::normalised_schema`].
     ///
     /// # Errors
-    /// Those of the writer.
+    /// The errors of the writer.
     pub fn write_csv(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         write(self, out)
     }
@@ -168,8 +168,8 @@ impl<R: Read> RawRows for CsvRows<R> {
     }
 }
 
-/// A table of a file in which no column is one too many: a file with more columns than its schema declares is more likely the wrong
-/// file than a generous one.
+/// Reads a table from a file and refuses columns that the schema does not declare: a file with more
+/// columns is more likely the wrong file than a generous one.
 fn read(schema: FeatureSchema, name: &Path, source: impl Read, limits: &Limits) -> Result<FeatureTable, TableError> {
     let mut rows = CsvRows::new(name, source, limits)?;
     check_columns(&schema, &rows)?;
@@ -194,10 +194,10 @@ fn field_too_long(limit: usize) -> TableProblem {
     TableProblem::TooLarge { what: "the length of a field in bytes", limit: limit as u64 }
 }
 
-/// Writes a table whose file has one column per feature with the range 0 to 1.
+/// Writes a table as a file with one column per feature, each with the range 0 to 1.
 fn write(table: &FeatureTable, out: &mut dyn Write) -> std::io::Result<()> {
     let schema = table.schema();
-    // An id of blanks alone, in a file without any other column, would be a blank line.
+    // If the file has no other column, an id of blanks alone would be a blank line without quotes.
     let alone = schema.is_empty() && schema.label().is_none();
     let style = if alone { csv::QuoteStyle::Always } else { csv::QuoteStyle::Necessary };
     let mut csv = csv::WriterBuilder::new().quote_style(style).from_writer(out);
@@ -217,7 +217,8 @@ fn write(table: &FeatureTable, out: &mut dyn Write) -> std::io::Result<()> {
     csv.flush()
 }
 
-/// The shortest decimal that reads back as the same double; with an exponent where the plain form is long.
+/// Returns the shortest decimal that reads back as the same double, with an exponent if the plain
+/// form is long.
 fn decimal(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-5 { format!("{value:e}") } else { value.to_string() }
 }

@@ -1,4 +1,5 @@
-//! From the columns of a source to numbers: categories become steps, groups of binary features, or label means.
+//! Encoding of source columns as numbers: categories become steps, groups of binary features, or
+//! label means.
 
 use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
@@ -6,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::schema::{FeatureKind, FeatureSpec, MAX_FEATURES};
 use super::schema_file::one_hot;
 
-/// What becomes of a categorical column. Numbers pass through. A missing value ("unknown", "?") is a category like any
-/// other.
+/// The encoding of categorical columns. Numbers pass through. A missing value ("unknown", "?") is a
+/// category like any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
@@ -16,33 +17,35 @@ pub enum Encoding {
     Ordinal,
     /// One binary feature per category, all with the same group.
     OneHot,
-    /// One numeric feature: the mean of the class number over the records of the category (the share of class 1 where
-    /// there are two classes). It needs the labels, which a passive party does not have, so no deployment can do this: it
-    /// is for the lab, to repeat figures of R and J.
+    /// One numeric feature: the mean of the class number over the records of the category (the
+    /// share of class 1 where there are two classes). It needs the labels, which a passive party
+    /// does not have, so no deployment can do this: it is for the lab, to repeat figures of R and
+    /// J.
     MeanLabel {
-        /// Which records the mean is taken over.
+        /// The records that the mean is taken over.
         over: MeanOver,
     },
 }
 
-/// Records that a label mean is taken over.
+/// The records that a label mean is taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeanOver {
-    /// All of them, test records included, as in the code behind R's figures: the labels of the test records leak into
-    /// their features.
+    /// All records, test records included, as in the code behind R's figures: the labels of the
+    /// test records leak into their features.
     AllRows,
-    /// The training records alone. A category that none of them has gets the mean over all training records.
+    /// The training records alone. A category without any training record gets the mean over all
+    /// training records.
     TrainingRows,
 }
 
-/// Why a source could not be encoded.
+/// Errors from encoding a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// Too many one-hot features.
     #[error("{got} features after encoding, at most {MAX_FEATURES} are allowed; use the ordinal encoding")]
     TooManyFeatures {
-        /// How many there would be.
+        /// The number of features after encoding.
         got: usize,
     },
 }
@@ -54,18 +57,18 @@ pub(super) struct RawColumn {
     pub(super) values: RawValues,
 }
 
-/// Its values, one per record.
+/// The values of a column, one per record.
 #[derive(Debug, Clone)]
 pub(super) enum RawValues {
     /// Numbers of some kind.
     Numbers(FeatureKind, Vec<f64>),
-    /// Pixels.
+    /// Pixels, from 0 to 255.
     Bytes(Vec<u8>),
-    /// Categories in a fixed order, and the place of each record's in it.
+    /// Categories in a fixed order, and the index of each record's category in it.
     Categories(Vec<String>, Vec<u32>),
 }
 
-/// Encodes columns: the features (ranges not yet set) and their values, d × n.
+/// Encodes columns and returns the features (ranges not yet set) and their values, d × n.
 pub(super) fn encode(
     columns: &[RawColumn],
     labels: &[u32],
@@ -123,7 +126,8 @@ pub(super) fn encode(
     Ok((features, x))
 }
 
-/// Mean class number per category over the given records; the mean over all of them where a category has none.
+/// Returns the mean class number per category over the given records. A category without any of
+/// them gets the mean over all of them.
 fn label_means(categories: usize, codes: &[u32], labels: &[u32], records: &[usize]) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); categories];
     for &record in records {

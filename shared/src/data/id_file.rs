@@ -7,34 +7,35 @@ use std::path::{Path, PathBuf};
 
 use crate::types::{IdError, RecordIds};
 
-/// Forms of ids that are told one by one.
+/// The number of id forms that are listed one by one.
 const FORMS: usize = 4;
 
-/// Why a file of ids was not taken.
+/// Errors from reading a file of ids.
 #[derive(Debug, thiserror::Error)]
 pub enum IdFileError {
-    /// The disk.
+    /// The file cannot be read.
     #[error("cannot read the ids in {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// What stands in it.
+    /// The file contains invalid ids.
     #[error("{}: {source}", path.display())]
     Ids {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The problem with the ids.
         source: IdError,
     },
-    /// There is nothing in it.
+    /// The file contains no id.
     #[error("{} holds no record id", .0.display())]
     Empty(PathBuf),
 }
 
-/// Reads record ids, one a line. Empty lines are left out, and so is a byte order mark; an id in double quotes is read as CSV has it.
+/// Reads record ids, one a line. Empty lines and a byte order mark are skipped. An id in double
+/// quotes is read as in CSV.
 ///
 /// # Errors
 /// [`IdFileError`] naming the file.
@@ -47,8 +48,9 @@ pub fn read_ids(path: &Path) -> Result<RecordIds, IdFileError> {
     if ids.is_empty() { Err(IdFileError::Empty(path())) } else { Ok(ids) }
 }
 
-/// The forms of record ids, the commonest first, for an operator who compares how two parties write them: `9` stands for digits, `09` for
-/// digits that begin with 0, `a` and `A` for letters, `?` for other characters beyond ASCII.
+/// Describes the forms of record ids, the most common first, for an operator who compares how two
+/// parties write them: `9` stands for digits, `09` for digits that begin with 0, `a` and `A` for
+/// letters, `?` for other characters beyond ASCII.
 #[must_use]
 pub fn id_forms(ids: &RecordIds) -> String {
     let mut forms: BTreeMap<String, usize> = BTreeMap::new();
@@ -80,7 +82,8 @@ fn form(id: &str) -> String {
     form.chars().take(40).collect()
 }
 
-/// The character that stands for others of its kind. Punctuation and blanks of ASCII stand for themselves.
+/// Returns the character that stands for the class of `c`. ASCII punctuation and blanks stand for
+/// themselves.
 fn class_of(c: char) -> char {
     match c {
         '0'..='9' => '9',
@@ -91,7 +94,7 @@ fn class_of(c: char) -> char {
     }
 }
 
-/// Takes the double quotes off a line, as CSV does.
+/// Removes the double quotes around a line, as CSV does.
 fn unquoted(line: &str) -> Cow<'_, str> {
     match line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inside) if !inside.replace("\"\"", "").contains('"') => Cow::Owned(inside.replace("\"\"", "\"")),

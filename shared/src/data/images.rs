@@ -1,5 +1,5 @@
-//! Images: the files of MNIST and of the CIFARs, plain or compressed by gzip. Whole sets, or the first records of them where a
-//! directory holds no more.
+//! Reading of image files: MNIST, CIFAR-10 and CIFAR-100, plain or compressed by gzip. A directory
+//! holds a whole set, or only its first records.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) const MOST: f64 = 255.0;
 
 const CIFAR10: &[&str] = &["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
-/// One image: its label, and where its pixels begin.
+/// One image: its label and the offset of its pixels.
 struct Image {
     label: u32,
     at: usize,
@@ -50,7 +50,7 @@ pub(super) fn read(dataset: DatasetName, shape: ImageShape, directory: Option<&P
     Ok(raw(shape, names, &parts))
 }
 
-/// Content of files, and the images in it.
+/// The content of files, and the images in it.
 struct Images {
     content: Vec<u8>,
     images: Vec<Image>,
@@ -73,7 +73,7 @@ fn raw(shape: ImageShape, class_names: Vec<String>, parts: &[Images; 2]) -> Raw 
     Raw { columns, labels: all().map(|(_, image)| image.label).collect(), class_names, parts: Some(parts_of.collect()) }
 }
 
-/// Where files are, and for what.
+/// The files of one data set in a directory.
 struct Files<'a> {
     dataset: DatasetName,
     directory: &'a Path,
@@ -97,7 +97,8 @@ impl Files<'_> {
         DataError::Malformed { dataset: self.dataset, file: file.to_owned(), line: 1, reason }
     }
 
-    /// MNIST's form: a head of big-endian numbers (magic number, dimensions), then bytes; images and labels in files of their own.
+    /// Reads MNIST's format: a header of big-endian numbers (magic number, dimensions), then bytes.
+    /// Images and labels are in separate files.
     fn idx(&self, shape: ImageShape, images: &str, labels: &str) -> Result<Images, DataError> {
         let (images_file, content) = self.needed(images)?;
         let (labels_file, labels) = self.needed(labels)?;
@@ -126,7 +127,8 @@ impl Files<'_> {
         Ok(Images { content, images })
     }
 
-    /// The CIFARs' form: records of labels, the last of which counts, and pixels. The first alternative that is whole is read.
+    /// Reads the CIFAR format: records of labels, the last of which counts, and pixels. Of the
+    /// alternatives, the first whose files are all there is read.
     fn records(
         &self,
         shape: ImageShape,

@@ -1,5 +1,5 @@
-//! The public data sets in the form their homes distribute them, plain or compressed by gzip: from a directory, or those that
-//! come with the project. [`DatasetName`] has the table of the sets.
+//! Loaders of the public data sets in their original formats, plain or compressed by gzip, from a
+//! directory or from the files included in the project. [`DatasetName`] has the table of the sets.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
 use super::variant::Variant;
 
-/// Reads the files of a public set in one of its variants, from a directory or else from those that are included.
+/// Reads the files of a public set in one of its variants, from a directory or else from the
+/// included files.
 pub(super) fn read(name: DatasetName, directory: Option<&Path>, variant: Variant) -> Result<Raw, DataError> {
     if let Some(shape) = name.image() {
         return images::read(name, shape, directory);
@@ -39,8 +40,9 @@ pub(super) fn read(name: DatasetName, directory: Option<&Path>, variant: Variant
 
 type OpenFile = (PathBuf, String, Option<Part>);
 
-/// The text of the first set of files that is there; otherwise the error names the first file of the first set. Of an included set
-/// a directory may hold nothing at all.
+/// Returns the texts of the first list of files that is complete. Otherwise the error names a
+/// missing file, preferably of a list that is partly there. An included set is read from the
+/// program if the directory has no folder for it.
 fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<Vec<OpenFile>, DataError> {
     let directory = directory.filter(|directory| !name.is_included() || directory.join(name.as_str()).exists());
     let mut missing = None;
@@ -55,7 +57,7 @@ fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<
             match found {
                 Some((path, text)) => texts.push((path, text, *part)),
                 None => {
-                    // Of the alternatives, the one that is partly there is the one that was meant.
+                    // An alternative that is partly there is the one that was meant.
                     if missing.is_none() || !texts.is_empty() {
                         missing = Some(relative);
                     }
@@ -74,7 +76,7 @@ fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<
     }
 }
 
-/// The text of `file` or `file.gz`, or `None` if neither is there.
+/// Reads the text of `file` or `file.gz`, or `None` if neither is there.
 fn read_text(dataset: DatasetName, directory: &Path, file: &str) -> Result<Option<(PathBuf, String)>, DataError> {
     let Some((path, content)) = read_content(dataset, directory, file)? else { return Ok(None) };
     match String::from_utf8(content) {
@@ -83,7 +85,7 @@ fn read_text(dataset: DatasetName, directory: &Path, file: &str) -> Result<Optio
     }
 }
 
-/// The text of an included file, or `None` if it is not one.
+/// Reads the text of an included file, or `None` if it is not one.
 fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, String)>, DataError> {
     let Some(content) = included::file(file) else { return Ok(None) };
     let (path, mut text) = (PathBuf::from(file), String::new());
@@ -93,7 +95,7 @@ fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, St
     }
 }
 
-/// Values of one column while it is read.
+/// The values of one column during reading.
 enum Cells {
     Numbers(FeatureKind, Vec<f64>),
     Text(Vec<String>, std::collections::HashMap<String, u32>, Vec<u32>),
@@ -129,8 +131,8 @@ impl Cells {
         Ok(())
     }
 
-    /// Puts categories in their fixed order: those with a natural order first in that order, the others by number if all
-    /// are numbers, else by name.
+    /// Puts categories in their fixed order: those with a natural order first in that order, the
+    /// others by number if all are numbers, else by name.
     fn finish(self, column: &Column) -> Option<RawColumn> {
         let values = match (self, column.kind) {
             (Self::Numbers(kind, values), _) => RawValues::Numbers(kind, values),
@@ -189,7 +191,8 @@ fn parse(
     Ok(())
 }
 
-/// The cells of a line, without blanks or quotes around them. None of the sets has a delimiter inside quotes.
+/// Splits a line into cells, without blanks or quotes around them. None of the sets has a delimiter
+/// inside quotes.
 fn cells(line: &str, delimiter: Delimiter) -> Box<dyn Iterator<Item = &str> + '_> {
     match delimiter {
         Delimiter::Blank => Box::new(line.split_ascii_whitespace()),

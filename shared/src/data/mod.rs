@@ -1,7 +1,9 @@
-//! Data sets: the seeded generator, CSV with a schema, the public sets, encodings, normalisation, splits.
+//! Data sets: the seeded generator, CSV with a schema, the public sets, encodings, normalisation,
+//! splits.
 //!
-//! A deployment reads its own part with [`FeatureTable::from_csv`]. The lab reads or generates a whole [`Dataset`] with
-//! [`load`] and deals it out with [`partition::divide`] or [`partition::partition`].
+//! A deployment reads its own part with [`FeatureTable::from_csv`]. The lab reads or generates a
+//! whole [`Dataset`] with [`load`] and deals it out with [`partition::divide`] or
+//! [`partition::partition`].
 
 mod cell;
 mod csv_error;
@@ -64,30 +66,30 @@ use schema::check_name;
 
 use crate::types::RecordIds;
 
-/// What to load, and how.
+/// The data set to load, with its encoding, normalisation and split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetSpec {
-    /// The set.
+    /// The name of the data set.
     pub name: DatasetName,
-    /// Where the public sets are; the synthetic one needs none.
+    /// The directory of the public sets. The synthetic set and the included ones need none.
     pub data_dir: Option<PathBuf>,
-    /// What becomes of categories.
+    /// The encoding of categorical columns.
     pub encoding: Encoding,
-    /// Which columns of it.
+    /// The variant, which says which columns are used.
     pub variant: Variant,
-    /// Rows that minima and maxima are taken over.
+    /// The rows that minima and maxima are taken over.
     pub normalisation: Normalisation,
     /// Shares of training, validation and test.
     pub split: SplitSpec,
     /// Seed of the generator and of the split.
     pub seed: u64,
-    /// Parameters of the generator; no matter for the public sets.
+    /// Parameters of the generator; ignored for the public sets.
     pub synthetic: SyntheticParameters,
 }
 
 impl DatasetSpec {
-    /// A set with every default: its default variant, ordinal encoding, ranges over all rows, 80/10/10 or the official
-    /// test part.
+    /// Creates a specification with all defaults: the set's default variant, ordinal encoding,
+    /// ranges over all rows, and a split of 80/10/10 or the official test part.
     #[must_use]
     pub fn new(name: DatasetName, data_dir: Option<PathBuf>, seed: u64) -> Self {
         Self {
@@ -103,7 +105,8 @@ impl DatasetSpec {
     }
 }
 
-/// Loads or generates a data set: read, split, encode, normalise. The same specification and files give the same data.
+/// Loads or generates a data set: read, split, encode, normalise. The same specification and files
+/// give the same data.
 ///
 /// # Errors
 /// [`DataError`]; a missing file's error names the set, the file, the directory and the remedy.
@@ -118,7 +121,7 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
     let split = spec.split.split(records, raw.parts.as_deref(), spec.seed)?;
     let (mut features, mut x) = encode(&raw.columns, &raw.labels, &split.train, spec.encoding)?;
 
-    // What a pixel can be is known.
+    // The range of a pixel is known in advance.
     let ranges = match spec.name.image() {
         Some(shape) => vec![(0.0, images::MOST); shape.features()],
         None => normalise::ranges(&x, 0..records),
@@ -139,7 +142,7 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
     for (row, (feature, ((min, max), step))) in features.iter_mut().zip(ranges.into_iter().zip(steps)).enumerate() {
         check_name("feature", &feature.name)?;
         (feature.min, feature.max) = (min, max);
-        // What is declared binary must be so after normalisation too.
+        // A feature declared binary must also be binary after normalisation.
         if feature.kind == FeatureKind::Binary && !x.row(row).iter().all(|&v| v == 0.0 || v == 1.0) {
             feature.kind = FeatureKind::Numeric;
         }
@@ -153,7 +156,8 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
     Ok(Dataset { name, variant: spec.variant, columns, ids, features, x, labels, class_names, parts, split })
 }
 
-/// The step of the numbers of each feature; `None` where they lie on no grid, or parts of the set are normalised apart.
+/// Returns the step of each feature's values; `None` if they lie on no grid, or if the parts of the
+/// set are normalised separately.
 fn steps(spec: &DatasetSpec, x: &DMatrix<f64>) -> Vec<Option<f64>> {
     match spec.normalisation {
         Normalisation::PerPart => vec![None; x.nrows()],

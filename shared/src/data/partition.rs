@@ -1,4 +1,5 @@
-//! Dividing a data set among parties, in memory or as the files that three separate servers start from.
+//! Division of a data set among parties, in memory or into the files that three separate servers
+//! start from.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use super::table::FeatureTable;
 use super::vertical::{ACTIVE, VerticalSplit};
 use crate::types::{FeatureBlock, PartyName, RecordIds};
 
-/// What each party holds of a divided data set.
+/// The tables of all parties of a divided data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartyTables {
     /// The active party's features (perhaps none) and the labels.
@@ -40,17 +41,18 @@ pub struct PartitionFiles {
     pub passive: Vec<(PartyName, PartyFiles)>,
     /// `train.ids`: the ids of the training records, one a line.
     pub train: PathBuf,
-    /// `validation.ids`.
+    /// `validation.ids`: the ids of the validation records.
     pub validation: PathBuf,
-    /// `test.ids`.
+    /// `test.ids`: the ids of the test records.
     pub test: PathBuf,
 }
 
-/// Divides a data set in memory. Every party has all records, each in an order of its own that the seed decides, so that
-/// nothing can rest on rows standing side by side. Features keep name, kind and group; their range is 0 to 1.
+/// Divides a data set in memory. Every party has all records, in an order of its own that depends
+/// on the seed, so that nothing can rely on equal row orders. Features keep name, kind and group;
+/// their range is 0 to 1.
 ///
 /// # Errors
-/// [`DataError::Columns`] if the split is of another number of columns.
+/// [`DataError::Columns`] if the split divides another number of columns.
 pub fn divide(dataset: &Dataset, split: &VerticalSplit, seed: u64) -> Result<PartyTables, DataError> {
     if split.total() != dataset.features().len() {
         return Err(DataError::Columns { expected: dataset.features().len(), got: split.total() });
@@ -75,7 +77,7 @@ fn table(
 ) -> Result<FeatureTable, DataError> {
     let mut order: Vec<usize> = (0..dataset.records()).collect();
     order.shuffle(&mut generator(seed, Purpose::RowOrder, item));
-    // Of a category that is cut, no column need be 1: its columns are no group at either party.
+    // The columns of a group that is cut are no group at either party: all of them may be 0.
     let of_group = |group: &Option<String>| dataset.features().iter().filter(|f| f.group == *group).count();
     let held = |group: &Option<String>| columns.iter().filter(|&&c| dataset.features()[c].group == *group).count();
     let whole = |f: &FeatureSpec| f.group.clone().filter(|_| held(&f.group) == of_group(&f.group));
@@ -88,9 +90,10 @@ fn table(
     Ok(FeatureTable::new(schema, dataset.ids().select(&order), FeatureBlock::new(block)?, labels)?)
 }
 
-/// Divides a data set into files, each written beside its name and then moved there, readable by their owner alone:
-/// `active.csv` and `NAME.csv` with their `.schema.toml`, and the ids of the split's parts. Numbers are written so that
-/// reading them gives the same bits.
+/// Divides a data set into files that only their owner can read: `active.csv` and `NAME.csv` with
+/// their `.schema.toml`, and the ids of the split's parts. Each is written as a temporary file in
+/// the same directory and then renamed. Numbers are written so that reading them gives the same
+/// bits.
 ///
 /// # Errors
 /// As [`divide`]; [`DataError::Write`] names the file that could not be written.

@@ -13,15 +13,16 @@ use super::schema::{FeatureSchema, FeatureSpec};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RecordBits {
     /// The sum of log2 of the number of values of the attributes whose values the schema counts: a
-    /// group of one-hot columns, a binary feature, an ordinal one of whole numbers, one with a step.
+    /// group of one-hot columns, a binary feature, an ordinal one of whole numbers, one with a
+    /// step.
     pub bits: f64,
-    /// Numeric features of which the schema does not say on which grid they lie: any number of
+    /// The number of features whose grid the schema does not declare. Each may hold any number of
     /// bits.
     pub unlimited: usize,
 }
 
 impl RecordBits {
-    /// Of the features of a schema.
+    /// Computes the bits of the features of a schema.
     #[must_use]
     pub fn of(schema: &FeatureSchema) -> Self {
         let (mut bits, mut unlimited) = (0.0, 0);
@@ -39,7 +40,7 @@ impl RecordBits {
     }
 }
 
-/// The number of values of a feature by itself; `None` where the schema does not count them.
+/// Returns the number of values of a feature by itself; `None` if the schema does not determine it.
 fn values(feature: &FeatureSpec) -> Option<f64> {
     if feature.min == feature.max { Some(1.0) } else { feature.grid().map(|share| (1.0 / share).round() + 1.0) }
 }

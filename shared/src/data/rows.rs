@@ -1,4 +1,4 @@
-//! The rows of a file, one after the other, and a table made of them.
+//! Row-by-row reading of a file, and the table made of its rows.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,39 +12,40 @@ use super::schema::FeatureSchema;
 use super::table::FeatureTable;
 use crate::types::{FeatureBlock, IdError, RecordIdsBuilder};
 
-/// Takes a value of the column at a place of [`RawRows::names`].
+/// A callback that takes a value and the position of its column in [`RawRows::names`].
 pub type TakeCell<'a> = dyn FnMut(usize, Cell<'_>) -> Result<(), TableProblem> + 'a;
 
-/// Rows of named columns, as a file holds them.
+/// A source of rows with named columns, such as a file.
 pub trait RawRows {
-    /// The file, for errors.
+    /// Returns the path of the file, for errors.
     fn file(&self) -> &Path;
 
-    /// The columns in the order of the values.
+    /// Returns the names of the columns, in the order of the values.
     fn names(&self) -> &[String];
 
-    /// Where the names stand, if they stand on a line.
+    /// Returns the place of the names, if they are on a line.
     fn names_at(&self) -> Option<Place> {
         None
     }
 
-    /// Hands over the values of the next row in the order of the columns. `None` at the end.
+    /// Passes the values of the next row to `take` in the order of the columns, and returns the
+    /// row's place; `None` at the end.
     ///
     /// # Errors
-    /// [`TableError`]: what is wrong with the file, or what `take` said, with the place.
+    /// [`TableError`] with the place, if the file is malformed or `take` fails.
     fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError>;
 }
 
-/// An error about a file.
+/// Creates an error about a file.
 pub(super) fn error(file: &Path, place: Option<Place>, column: Option<&str>, problem: TableProblem) -> TableError {
     TableError { file: PathBuf::from(file), place, column: column.map(str::to_owned), problem }
 }
 
-/// What each of the columns is for; every declared one must be there once. `None` for one that is not declared: a column too many,
-/// or one to leave out.
+/// Assigns a role to each column. Every declared column must be there once. A column that the
+/// schema does not declare gets `None`; the caller refuses it or leaves it out.
 ///
 /// # Errors
-/// The column, and what is wrong with it.
+/// The name of the column and the problem with it.
 pub fn match_columns(schema: &FeatureSchema, names: &[String]) -> Result<Vec<Option<Target>>, (String, TableProblem)> {
     let wanted = schema.source_columns();
     let declared: HashMap<&str, Target> = wanted.iter().map(|c| (c.name.as_str(), c.target)).collect();
@@ -67,7 +68,7 @@ impl FeatureTable {
     /// Reads the rows of a file. Columns that the schema does not declare are left out.
     ///
     /// # Errors
-    /// [`TableError`] names the file, and where it can the place and the column; never a value.
+    /// [`TableError`] names the file and, if known, the place and the column; never a value.
     pub fn from_rows(schema: FeatureSchema, rows: &mut dyn RawRows, limits: &Limits) -> Result<Self, TableError> {
         let file = rows.file().to_owned();
         let fail = |place: Option<Place>, column: Option<&str>, problem| error(&file, place, column, problem);
@@ -78,7 +79,7 @@ impl FeatureTable {
         let (mut values, mut labels): (Vec<f64>, Vec<u32>) = (Vec::new(), Vec::new());
         loop {
             let base = values.len();
-            // A row too many is refused before its values are looked at.
+            // A row too many is refused before its values are read.
             let full = places.len() == limits.records;
             let row = rows.next_row(&mut |at, cell| {
                 if full {

@@ -79,7 +79,7 @@ impl TryFrom<SchemaFile> for FeatureSchema {
 }
 
 impl FeatureEntry {
-    /// Appends the features this column becomes, and says how its text is read.
+    /// Appends the features of this column and returns the column's content.
     fn expand(&self, features: &mut Vec<FeatureSpec>) -> Result<Content, SchemaError> {
         let bad = |reason| SchemaError::Feature { feature: self.name.clone(), reason };
         if let Some(categories) = &self.categories {
@@ -111,7 +111,7 @@ impl FeatureEntry {
             }
             (_, Some(categories)) => {
                 let max = (categories.len() - 1) as f64;
-                // Of a single category the range is a point.
+                // With a single category the range is a point.
                 let step = (max > 0.0).then_some(1.0);
                 let kind = FeatureKind::Ordinal;
                 features.push(FeatureSpec { kind, step, ..FeatureSpec::numeric(&self.name, 0.0, max) });
@@ -141,7 +141,7 @@ impl FeatureEntry {
     }
 }
 
-/// The binary feature that stands for one category of a feature.
+/// Returns the binary feature for one category of a feature.
 pub(super) fn one_hot(feature: &str, category: &str) -> FeatureSpec {
     FeatureSpec {
         kind: FeatureKind::Binary,

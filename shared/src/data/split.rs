@@ -1,4 +1,4 @@
-//! Which records train, validate and test.
+//! Division of the records into training, validation and test parts.
 
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,9 @@ pub enum Part {
     Test,
 }
 
-/// How records are dealt out. Shares are of all records and sum to 1; with `official_test` the test share is replaced by
-/// the official test part where the set has one, and the other two keep their proportion within the training part.
+/// The shares of training, validation and test records. They are shares of all records and sum
+/// to 1. With `official_test`, the official test part replaces the test share if the set has one,
+/// and the other two keep their proportion within the training part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SplitFields")]
 pub struct SplitSpec {
@@ -40,18 +41,18 @@ fn yes() -> bool {
     true
 }
 
-/// Why a split was refused.
+/// Errors from checking or applying a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// Shares that are no shares.
+    /// Shares that are not valid; see [`SplitSpec::new`].
     #[error("shares of a split are at least 0, sum to 1, and leave something to train on")]
     Shares,
     /// Too few records for these shares.
     #[error("with {records} records this split leaves its {part} part empty")]
     Empty {
-        /// How many records there are to deal out.
+        /// The number of records to divide.
         records: usize,
-        /// The part that got none.
+        /// The part without a record.
         part: &'static str,
     },
 }
@@ -60,14 +61,16 @@ impl SplitSpec {
     /// Checks shares of training, validation and test records.
     ///
     /// # Errors
-    /// [`SplitError::Shares`] if one is negative or not finite, the first is 0, or they do not sum to 1 within 1e-9.
+    /// [`SplitError::Shares`] if one is negative or not finite, the first is 0, or they do not sum
+    /// to 1 within 1e-9.
     pub fn new(train: f64, validation: f64, test: f64, official_test: bool) -> Result<Self, SplitError> {
         let shares = [train, validation, test];
         let valid = shares.iter().all(|s| (0.0..=1.0).contains(s)) && (shares.iter().sum::<f64>() - 1.0).abs() <= 1e-9;
         if valid && train > 0.0 { Ok(Self { train, validation, test, official_test }) } else { Err(SplitError::Shares) }
     }
 
-    /// Deals out `records` records, or those of the official parts. The same seed gives the same split.
+    /// Divides `records` records, and keeps the official test part if the specification says so.
+    /// The same seed gives the same split.
     ///
     /// # Errors
     /// [`SplitError::Empty`] if a part with a share above 0 would get no record.
@@ -106,7 +109,8 @@ impl SplitSpec {
 }
 
 impl Default for SplitSpec {
-    /// 80 % training, 10 % validation, 10 % test, the official test part where there is one.
+    /// Returns 80 % training, 10 % validation and 10 % test, with the official test part if there
+    /// is one.
     fn default() -> Self {
         Self { train: 0.8, validation: 0.1, test: 0.1, official_test: true }
     }
@@ -124,7 +128,7 @@ impl TryFrom<SplitFields> for SplitSpec {
 pub struct Split {
     /// Records to fit parameters on.
     pub train: Vec<usize>,
-    /// Records to stop training by.
+    /// Records that decide when training stops.
     pub validation: Vec<usize>,
     /// Records never seen in training: those that are served and attacked.
     pub test: Vec<usize>,

@@ -1,22 +1,22 @@
-//! Which party holds which columns.
+//! The division of columns among parties.
 
 use super::names::ImageShape;
 use crate::types::{NameError, PartyName};
 
-/// The name that the active party's files carry, which no passive party may have.
+/// The name in the active party's files, which no passive party may have.
 pub const ACTIVE: &str = "active";
 
 /// One passive party and its columns of the data set, in the order of its feature block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassiveColumns {
-    /// The party.
+    /// The party's name.
     pub name: PartyName,
     /// Positions of its columns in the data set, from 0.
     pub columns: Vec<usize>,
 }
 
-/// A division of `d_total` columns among one active and any number of passive parties. The active party holds, in
-/// ascending order, what no passive party holds, which may be nothing.
+/// A division of `d_total` columns among one active and any number of passive parties. The active
+/// party holds, in ascending order, the columns that no passive party holds, perhaps none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerticalSplit {
     total: usize,
@@ -24,7 +24,7 @@ pub struct VerticalSplit {
     active: Vec<usize>,
 }
 
-/// Why a division of columns was refused.
+/// Errors from dividing columns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerticalSplitError {
     /// No passive party.
@@ -33,31 +33,32 @@ pub enum VerticalSplitError {
     /// A passive party without a column.
     #[error("passive party {party} has no column")]
     NoColumns {
-        /// The party.
+        /// The party's name.
         party: PartyName,
     },
     /// A column that does not exist.
     #[error("passive party {party} is given column {column}, the data set has columns 0 to {}", .total.saturating_sub(1))]
     OutOfRange {
-        /// The party.
+        /// The party's name.
         party: PartyName,
-        /// The column.
+        /// The position of the column.
         column: usize,
-        /// How many there are.
+        /// The number of columns.
         total: usize,
     },
     /// A column given away twice.
     #[error("column {column} is given away twice, the second time to passive party {party}")]
     Overlap {
-        /// The second holder.
+        /// The second holder of the column.
         party: PartyName,
-        /// The column.
+        /// The position of the column.
         column: usize,
     },
-    /// Two parties of one name (letter case apart: the names become file names), or a passive party called `active`.
+    /// Two parties of one name (letter case apart: the names become file names), or a passive party
+    /// called `active`.
     #[error("two parties are called {party}")]
     RepeatedName {
-        /// The name.
+        /// The repeated name.
         party: PartyName,
     },
     /// A window that is empty or wider than the data set, or too narrow for its parties.
@@ -65,14 +66,14 @@ pub enum VerticalSplitError {
         "a window of {width} columns of {total} among {parties} passive parties: its width is at least the number of parties and at most that of the columns"
     )]
     Window {
-        /// Its width d.
+        /// The width d of the window.
         width: usize,
         /// The number of columns d_t.
         total: usize,
-        /// How many parties share it.
+        /// The number of parties that share the window.
         parties: usize,
     },
-    /// A party name that is not one.
+    /// A party name that is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
 }
@@ -81,8 +82,8 @@ impl VerticalSplit {
     /// Gives any set of columns to any number of passive parties, and the rest to the active party.
     ///
     /// # Errors
-    /// [`VerticalSplitError`] unless there is a passive party, each has a column, no column is given twice or out of
-    /// range, and names differ.
+    /// [`VerticalSplitError`] unless there is a passive party, each has a column, no column is
+    /// given twice or out of range, and names differ.
     pub fn new(total: usize, passive: Vec<PassiveColumns>) -> Result<Self, VerticalSplitError> {
         if passive.is_empty() {
             return Err(VerticalSplitError::NoPassiveParty);
@@ -109,8 +110,8 @@ impl VerticalSplit {
         Ok(Self { total, passive, active })
     }
 
-    /// The moving window of R's figures: one passive party, called `passive`, holds the columns
-    /// (k0 … k0 + d − 1) mod d_t in that order.
+    /// Creates the moving window of R's figures: one passive party, called `passive`, holds the
+    /// columns (k0 … k0 + d − 1) mod d_t in that order.
     ///
     /// # Errors
     /// [`VerticalSplitError::Window`] unless 1 ≤ d ≤ d_t.
@@ -118,12 +119,12 @@ impl VerticalSplit {
         Self::shared_window(k0, d, total, &[PartyName::new("passive")?])
     }
 
-    /// As [`VerticalSplit::window`], the window cut into consecutive pieces, one per name, whose sizes differ by at most
-    /// one column (the first ones have more).
+    /// Creates the window of [`VerticalSplit::window`], cut into consecutive pieces, one per name,
+    /// whose sizes differ by at most one column (the first ones have more).
     ///
     /// # Errors
-    /// [`VerticalSplitError::Window`] unless there are between one column per party and d_t columns; otherwise as
-    /// [`VerticalSplit::new`].
+    /// [`VerticalSplitError::Window`] unless there are between one column per party and d_t
+    /// columns; otherwise as [`VerticalSplit::new`].
     pub fn shared_window(k0: usize, d: usize, total: usize, names: &[PartyName]) -> Result<Self, VerticalSplitError> {
         let parties = names.len();
         if parties == 0 {
@@ -141,11 +142,13 @@ impl VerticalSplit {
         Self::new(total, names.iter().enumerate().map(piece).collect())
     }
 
-    /// The parts of images that P deals out (4.1): columns of pixels, in consecutive pieces whose widths differ by at most one, the
-    /// first piece to the active party and one to each name. Each part is an image of as many channels and rows.
+    /// Divides images as P does (4.1): columns of pixels, in consecutive pieces whose widths differ
+    /// by at most one, the first piece for the active party and one for each name. Each part is an
+    /// image of as many channels and rows.
     ///
     /// # Errors
-    /// [`VerticalSplitError::Window`] with more parties than columns of pixels; otherwise as [`VerticalSplit::new`].
+    /// [`VerticalSplitError::Window`] with more parties than columns of pixels; otherwise as
+    /// [`VerticalSplit::new`].
     pub fn image_columns(shape: ImageShape, names: &[PartyName]) -> Result<Self, VerticalSplitError> {
         let parties = names.len() + 1;
         if parties > shape.width {
@@ -159,19 +162,19 @@ impl VerticalSplit {
         Self::new(shape.features(), (1..).zip(names).map(piece).collect())
     }
 
-    /// The number of columns divided, d_t.
+    /// Returns the number of columns divided, d_t.
     #[must_use]
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// The active party's columns, ascending.
+    /// Returns the active party's columns, ascending.
     #[must_use]
     pub fn active(&self) -> &[usize] {
         &self.active
     }
 
-    /// The passive parties in the order given.
+    /// Returns the passive parties in the order given.
     #[must_use]
     pub fn passive(&self) -> &[PassiveColumns] {
         &self.passive

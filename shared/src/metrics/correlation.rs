@@ -1,4 +1,4 @@
-//! How much estimates, or the active party's own features, say of the passive ones.
+//! Correlation of estimates, or of the active party's own features, with the passive features.
 
 use nalgebra::DMatrix;
 
@@ -7,7 +7,7 @@ use super::{Direction, Metric, MetricError, Reconstruction, Unit};
 
 /// [`feature_correlation`] in an audit: the mean over the features.
 ///
-/// No bound is proved for it: where a feature hardly varies, one record decides.
+/// No bound is proved for it: if a feature hardly varies, one record decides.
 #[derive(Debug)]
 pub struct Correlation;
 
@@ -42,11 +42,13 @@ impl Metric for Correlation {
     }
 }
 
-/// |ρ(x̂_i, x_i)| of each feature i over the records, in [0, 1]; both blocks are d × n. ρ of a constant is not defined. Here it is
-/// 0: what does not vary tells nothing. The sign is left out, since whoever knows that estimates are upside down turns them.
+/// Returns |ρ(x̂_i, x_i)| of each feature i over the records, in [0, 1]; both blocks are d × n. ρ
+/// of a constant is not defined. Here it is 0, since a constant carries no information. The sign is
+/// left out, since an adversary who knows that estimates are inverted inverts them.
 ///
 /// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not finite.
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not
+/// finite.
 pub fn feature_correlation(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<Vec<f64>, MetricError> {
     comparable(estimates, truth)?;
     finite("the estimates", estimates)?;
@@ -56,15 +58,18 @@ pub fn feature_correlation(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Re
     Ok(estimates.column_iter().zip(truth.column_iter()).map(|(e, x)| e.dot(&x).abs().min(1.0)).collect())
 }
 
-/// Mean absolute Pearson correlation of each passive feature with the active ones, in [0, 1]:
-/// (1 / d_act) Σ_j |ρ(x_pas^i, x_act^j)| (J equation 25). `passive` is d_pas × n, `active` d_act × n, the same records in
-/// the same order. J finds that features with a higher one are rebuilt better.
+/// Computes the mean absolute Pearson correlation of each passive feature with the active ones, in
+/// [0, 1]: (1 / d_act) Σ_j |ρ(x_pas^i, x_act^j)| (J equation 25). `passive` is d_pas × n, `active`
+/// d_act × n, the same records in the same order. J finds that features with a higher correlation
+/// are reconstructed better.
 ///
-/// ρ of a feature that is constant over the records is not defined. Here it is 0, and the pair still counts in d_act: what
-/// does not vary tells nothing. This needs the features of both parties; only a lab has them.
+/// ρ of a feature that is constant over the records is not defined. Here it is 0, since a constant
+/// carries no information, and the pair still counts in d_act. The features of both parties are
+/// needed; only a lab has them.
 ///
 /// # Errors
-/// [`MetricError`] if the numbers of records differ, a side has no feature or no record, or a value is not finite.
+/// [`MetricError`] if the numbers of records differ, a side has no feature or no record, or a value
+/// is not finite.
 pub fn active_correlation(passive: &DMatrix<f64>, active: &DMatrix<f64>) -> Result<Vec<f64>, MetricError> {
     same("the active features", "records", passive.ncols(), active.ncols())?;
     for (what, features) in [("the passive block", passive), ("the active block", active)] {
@@ -82,11 +87,12 @@ pub fn active_correlation(passive: &DMatrix<f64>, active: &DMatrix<f64>) -> Resu
     Ok((0..passive.nrows()).map(mean).collect())
 }
 
-/// One feature per column, with mean 0 and length 1, so that products of columns are correlations; constant ones are 0.
+/// Standardises the features, one per column, to mean 0 and length 1, so that products of columns
+/// are correlations. Constant ones become 0.
 fn standard_columns(features: &DMatrix<f64>) -> DMatrix<f64> {
     let mut columns = features.transpose();
     for mut column in columns.column_iter_mut() {
-        // Of magnitude at most 1 first: squares of very large or small values would be lost.
+        // Scale to magnitude at most 1 first: squares of very large or small values would be lost.
         let (scale, first) = (column.amax(), column[0]);
         if column.iter().all(|&v| v == first) {
             column.fill(0.0);

@@ -1,5 +1,6 @@
-//! How far a model of one's own is from the scores that the joint model released (V section I and remark 18): what the active
-//! party gains from asking, and how good the scores are that it attacks with where it did not ask.
+//! The distance of a party's own model from the scores that the joint model released (V section I
+//! and remark 18): the active party's gain from requests, and the quality of the scores with which
+//! it attacks records that it did not request.
 
 use super::{MetricError, UtilityTotals};
 use crate::types::{ConfidenceScores, ReleasedScores};
@@ -9,18 +10,21 @@ use crate::types::{ConfidenceScores, ReleasedScores};
 pub struct ScoreMismatch {
     /// Number of records.
     pub records: u64,
-    /// Mean ½ Σ |c − ĉ|, in [0, 1]. `None` for labels and ciphertexts, which are no vectors to compare.
+    /// Mean ½ Σ |c − ĉ|, in [0, 1]. `None` for labels and ciphertexts, which are not comparable
+    /// vectors.
     pub total_variation: Option<f64>,
-    /// Mean D(c‖ĉ) in nats; infinite as soon as ĉ gives 0 to a class that c does not. `None` as above.
+    /// Mean D(c‖ĉ) in nats; infinite as soon as ĉ gives 0 to a class that c does not. `None` as
+    /// above.
     pub kl_divergence: Option<f64>,
-    /// Mean (c − ĉ)² over classes and records: what P's code prints as the error of an attack (errata P1). `None` as above.
+    /// Mean (c − ĉ)² over classes and records, which P's code prints as the error of an attack
+    /// (errata P1). `None` as above.
     pub squared_error: Option<f64>,
     /// Share of records, in [0, 1], whose predicted class differs.
     pub labels_differ: Option<f64>,
 }
 
-/// The mismatch of released scores c and estimates ĉ (k × n) of the same records. c is taken as released, as in
-/// [`kl_divergence`](super::kl_divergence()).
+/// Computes the mismatch of released scores c and estimates ĉ (k × n) of the same records. c is
+/// taken as released, as in [`kl_divergence`](super::kl_divergence()).
 ///
 /// # Errors
 /// [`MetricError::Size`] if the numbers of classes or records differ.
@@ -35,7 +39,7 @@ pub fn score_mismatch(scores: &ReleasedScores, estimated: &ConfidenceScores) -> 
     })
 }
 
-/// Of equal shapes; `None` without a vector.
+/// Computes the mean squared difference of equal shapes; `None` if the scores are not vectors.
 fn squared_error(scores: &ReleasedScores, estimated: &ConfidenceScores) -> Option<f64> {
     let (ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) = scores else { return None };
     let squares = c.iter().zip(estimated.matrix().iter()).map(|(c, p)| (c - p) * (c - p));
@@ -52,7 +56,8 @@ mod tests {
         let estimated = ConfidenceScores::new(DMatrix::from_column_slice(2, 2, &[0.25, 0.75, 0.5, 0.5])).unwrap();
         let released = ReleasedScores::Probabilities(DMatrix::from_column_slice(2, 2, &[0.5, 0.5, 0.0, 1.0]));
         let found = score_mismatch(&released, &estimated).unwrap();
-        // Record 0: variation ¼, divergence ½ ln(4/3), class 0 (ties: the lowest) against 1; record 1: ½, ln 2, 1 against 0.
+        // Record 0: variation ¼, divergence ½ ln(4/3), class 0 (ties: the lowest) against 1; record
+        // 1: ½, ln 2, 1 against 0.
         assert_eq!((found.records, found.total_variation, found.labels_differ), (2, Some(0.375), Some(1.0)));
         let kl = 0.5 * (0.5 * (4.0f64 / 3.0).ln() + 2f64.ln());
         assert!((found.kl_divergence.unwrap() - kl).abs() < 1e-15);

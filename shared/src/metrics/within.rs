@@ -1,4 +1,4 @@
-//! How many estimates come near the truth.
+//! The share of estimates that are near the truth.
 
 use nalgebra::DMatrix;
 
@@ -8,11 +8,13 @@ use super::{Direction, Metric, MetricError, Reconstruction, Unit};
 /// The distance that counts as near in an audit: a tenth of a feature's range.
 pub const TOLERANCE: f64 = 0.1;
 
-/// Share of entries, in [0, 1], whose estimate lies within `tolerance` of the truth (in units of the features; the bound
-/// itself counts as within). An estimate that is not a number is not within anything.
+/// Returns the share of entries, in [0, 1], whose estimate lies within `tolerance` of the truth (in
+/// units of the features; the bound itself counts as within). An estimate that is not a number is
+/// not within anything.
 ///
 /// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or the tolerance is negative or not a number.
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or the tolerance is
+/// negative or not a number.
 pub fn share_within(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, tolerance: f64) -> Result<f64, MetricError> {
     let (d, n) = comparable(estimates, truth)?;
     if tolerance.is_nan() || tolerance < 0.0 {
@@ -22,7 +24,8 @@ pub fn share_within(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, tolerance: f
     Ok(within as f64 / (d * n) as f64)
 }
 
-/// Share of records, in [0, 1], of which *every* entry lies within `tolerance` of the truth, as [`share_within`] counts them.
+/// Returns the share of records, in [0, 1], of which *every* entry lies within `tolerance` of the
+/// truth, as [`share_within`] counts them.
 ///
 /// # Errors
 /// As [`share_within`].
@@ -36,8 +39,9 @@ pub fn records_within(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, tolerance:
     Ok(within as f64 / n as f64)
 }
 
-/// One record moves a share of n records by 1/n at most. It moves the share of d n values by as much, since it holds d of them. Both
-/// is reached: for each estimate in [0, 1] there is a value within 0.1 of it, and one farther off.
+/// Returns the sensitivity 1/n. One record changes a share of n records by 1/n at most. It changes
+/// the share of d n values by as much, since it holds d of them. Both are reached: for each
+/// estimate in [0, 1] there is a value within 0.1 of it, and one farther off.
 fn one_record(estimates: &DMatrix<f64>) -> Option<f64> {
     Some(1.0 / estimates.ncols().max(1) as f64)
 }

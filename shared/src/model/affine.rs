@@ -1,12 +1,14 @@
-//! W x + b of many records, so that a record's outputs do not depend on the records beside it.
+//! W x + b of many records, computed so that a record's outputs do not depend on the other records.
 
 use nalgebra::{DMatrix, DVector};
 
-/// From so many records on a product of matrices takes the blocked route, which adds in another order than the one for few.
+/// The number of records from which a product of matrices takes the blocked route, which adds in
+/// another order.
 const MANY: usize = 6;
 
-/// W x (+ b) for W w × d and a block d × n, one record per column. A record's column is the same to the last bit, whichever others are
-/// beside it: the coordinator knows a share by its bits.
+/// Computes W x (+ b) for W w × d and a block d × n, one record per column. A record's column is
+/// the same to the last bit whatever the other records are: the coordinator recognises a share by
+/// its bits.
 ///
 /// # Panics
 /// If the shapes do not fit.

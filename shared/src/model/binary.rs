@@ -1,13 +1,14 @@
-//! Parameters of any kind in a binary file: the layout of safetensors, so that other programs read the values, with what this
-//! program needs beside them in its metadata.
+//! Parameters of any kind in a binary file. The layout is that of safetensors, so that other
+//! programs can read the values; the metadata contain what this program needs besides.
 //!
 //! ```text
 //! length of the header (8 bytes, little-endian) · header (JSON, padded with spaces to 8 bytes) · values (64-bit, little-endian)
 //! ```
 //!
-//! The metadata say the version of the format, the kind of model with its settings and widths, the names of the features, and the
-//! SHA-256 of the values. Equal parameters give equal bytes, since a stored share is known by the hash of its file: keys stand in
-//! alphabetical order, blocks in the order of the model. A file in which anything stands otherwise is refused.
+//! The metadata contain the version of the format, the kind of model with its settings and widths,
+//! the names of the features, and the SHA-256 of the values. Equal parameters give equal bytes,
+//! since a stored share is identified by the hash of its file: keys are in alphabetical order,
+//! blocks in the order of the model. A file with any other layout is refused.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use crate::hex;
 
 /// The version of the format.
 const VERSION: &str = "1";
-/// What stands under the metadata's key.
+/// The key of the metadata in the header.
 const METADATA: &str = "__metadata__";
 /// Bytes of a value.
 const BYTES: usize = 8;
@@ -40,7 +41,7 @@ struct TensorEntry {
     shape: Vec<usize>,
 }
 
-/// Safetensors takes texts alone.
+/// The metadata of a file, all as text because safetensors allows nothing else.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Metadata {
@@ -53,7 +54,7 @@ struct Metadata {
     width: String,
 }
 
-/// The content of a file.
+/// Encodes parameters and feature names as the content of a file.
 pub(super) fn encode(parameters: &Parameters, feature_names: &[String]) -> Vec<u8> {
     let mut data = Vec::new();
     let mut header = BTreeMap::new();
@@ -86,7 +87,7 @@ pub(super) fn encode(parameters: &Parameters, feature_names: &[String]) -> Vec<u
 /// Reads the content of a file: parameters and names of the features.
 ///
 /// # Errors
-/// What is wrong, in words without any value.
+/// The problem, in words without any value.
 pub(super) fn decode(content: &[u8]) -> Result<(Parameters, Vec<String>), String> {
     let cut = || "it is cut off".to_owned();
     let (length, rest) = content.split_first_chunk::<BYTES>().ok_or_else(cut)?;
@@ -127,7 +128,8 @@ pub(super) fn decode(content: &[u8]) -> Result<(Parameters, Vec<String>), String
     let names: Vec<String> =
         serde_json::from_str(&metadata.feature_names).map_err(|_| "`feature_names` is no list of names")?;
     let parameters = Parameters { spec, features: names.len(), blocks };
-    // Gaps, overlaps, other orders and spare bytes: one set of parameters has one file.
+    // A set of parameters has exactly one file: gaps, overlaps, other orders and spare bytes are
+    // refused.
     if encode(&parameters, &names) != content {
         return Err("its fields contradict each other".to_owned());
     }
@@ -182,7 +184,8 @@ mod tests {
             let mut content = encode(&parameters, &names);
             let at = at.index(content.len());
             content[at] ^= 1 << bit;
-            // A changed name, setting or width is another file with another hash; it must not be the same parameters.
+            // A changed name, setting or width is another file with another hash; it must not be
+            // the same parameters.
             if let Ok(read) = decode(&content) {
                 prop_assert_ne!(read, (parameters, names));
             }

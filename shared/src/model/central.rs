@@ -1,4 +1,5 @@
-//! Training with all features in one place: the plain form against which the distributed one is tested.
+//! Training with all features in one place: the plain form against which the distributed one is
+//! tested.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -6,23 +7,25 @@ use super::optimiser::{BETA1, BETA2, EPSILON};
 use super::{Schedule, TrainingConfig, cross_entropy};
 use crate::types::Logits;
 
-/// What central training found.
+/// The result of central training.
 #[derive(Clone)]
 pub struct CentralFit {
     /// Weights of all features, k × d.
     pub weights: DMatrix<f64>,
-    /// Bias (k).
+    /// Bias of each class (k).
     pub bias: DVector<f64>,
-    /// The epoch published, from 1.
+    /// The epoch whose parameters are kept, from 1.
     pub best_epoch: u32,
-    /// Epochs run.
+    /// Number of epochs run.
     pub epochs: u32,
 }
 
-/// Trains on `x` (d × n, one record per column) with labels below `classes`: mini-batch Adam on the mean cross-entropy plus
-/// l2 · ‖W‖², early stopping on the validation loss, all in the order of the seed.
+/// Trains on `x` (d × n, one record per column) with labels below `classes`: mini-batch Adam on the
+/// mean cross-entropy plus l2 · ‖W‖², early stopping on the validation loss, all in the order of
+/// the seed.
 ///
-/// Written without regard to speed, and without any code of the distributed trainer but the order and the loss.
+/// It is not optimised for speed, and shares only the order and the loss with the distributed
+/// trainer.
 #[must_use]
 pub fn train_central(config: &TrainingConfig, classes: usize, x: &DMatrix<f64>, labels: &[u32]) -> CentralFit {
     let v = config.values();

@@ -9,8 +9,9 @@ pub(super) const BETA1: f64 = 0.9;
 pub(super) const BETA2: f64 = 0.999;
 pub(super) const EPSILON: f64 = 1e-8;
 
-/// How far one update can move a parameter, in step sizes, whatever the gradients: by Cauchy and Schwarz
-/// (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ = 0.999; the corrections for the start make it smaller.
+/// The largest distance, in step sizes, that one update can move a parameter, whatever the
+/// gradients: by Cauchy and Schwarz (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ =
+/// 0.999; the corrections for the start make it smaller.
 pub(super) const ADAM_REACH: f64 = 7.28;
 
 /// First and second moments of one block of parameters.
@@ -24,32 +25,33 @@ pub struct Adam {
     learning_rate: f64,
     l2: f64,
     steps: i32,
-    /// Of each trained block.
+    /// The moments of each trained block.
     moments: Vec<Moments>,
 }
 
 impl Adam {
-    /// Before the first step of a training.
+    /// Creates the optimiser before the first step of a training.
     #[must_use]
     pub fn new(config: &TrainingConfig) -> Self {
         let v = config.values();
         Self::at(v.learning_rate).with_penalty(v.l2)
     }
 
-    /// At this step size, without a penalty.
+    /// Creates an optimiser with this step size, without a penalty.
     #[must_use]
     pub fn at(learning_rate: f64) -> Self {
         Self { learning_rate, l2: 0.0, steps: 0, moments: Vec::new() }
     }
 
-    /// With the penalty `l2 · Σ w²`, at least 0.
+    /// Sets the penalty `l2 · Σ w²`, at least 0.
     #[must_use]
     pub fn with_penalty(self, l2: f64) -> Self {
         Self { l2, ..self }
     }
 
-    /// One step on `tensors` with the gradients of the mean loss, one for each block that is trained. The penalty's gradient,
-    /// 2 l2 w, is added to that of each [`Use::Weight`]. Nothing is changed on an error.
+    /// Makes one step on `tensors` with the gradients of the mean loss, one for each block that is
+    /// trained. The penalty's gradient, 2 l2 w, is added to that of each [`Use::Weight`]. Nothing
+    /// is changed on an error.
     ///
     /// # Errors
     /// [`ShapeError`] for gradients of other blocks, or values that are not finite.

@@ -1,6 +1,7 @@
-//! Parameters in a file: how a model that was trained elsewhere comes to be published here without any training.
+//! Parameters in a file, by which a model that was trained elsewhere is published here without any
+//! training.
 //!
-//! The file is JSON, of one party's part of the model or of the whole:
+//! The file is JSON. It contains one party's part of the model or the whole:
 //!
 //! ```json
 //! {
@@ -12,13 +13,15 @@
 //! }
 //! ```
 //!
-//! `weights` has one row per class, each with one number per feature; `bias` has one number per class, and stands in the
-//! active party's file alone. z = W x + b, with x the features as the parties hold them: normalised to [0, 1] by the ranges
-//! that their schemas declare ([`ParameterFile::rescaled`] converts from weights of features in their own units). Rows and
+//! `weights` has one row per class, each with one number per feature; `bias` has one number per
+//! class, and stands in the active party's file alone. z = W x + b, with x the features as the
+//! parties hold them: normalised to [0, 1] by the ranges that their schemas declare
+//! ([`ParameterFile::rescaled`] converts from weights of features in their own units). Rows and
 //! columns belong to classes and features by name, never by their place.
 //!
-//! The file of a whole model may have `samples`: `[{"features": [41, 0], "scores": [0.7, 0.3]}]`, values in the order of `feature_names` and in
-//! the units that the weights are for, and the scores of the program that trained it. They are compared when the file is read.
+//! The file of a whole model may have `samples`: `[{"features": [41, 0], "scores": [0.7, 0.3]}]`,
+//! with values in the order of `feature_names` and in the units of the weights, and the scores of
+//! the program that trained it. They are compared when the file is read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -38,13 +41,16 @@ use error::{MAX_CLASSES, MAX_NAME_BYTES, SCHEMA};
 use super::LinearParameters;
 use crate::types::{ConfidenceScores, Logits};
 
-/// The largest distance of a sample's scores from softmax(W x + b): more than what a file of 32-bit numbers loses.
+/// The largest distance of a sample's scores from softmax(W x + b): more than the rounding of
+/// 32-bit numbers causes.
 const SAMPLE_TOLERANCE: f64 = 1e-5;
-/// The largest magnitude of a parameter. Features are in [0, 1], so that a difference of 40 between two logits is certainty to
-/// double precision; what lies far beyond that is of features of another scale, and its logits lose digits or overflow.
+/// The largest magnitude of a parameter. Features are in [0, 1], so that a difference of 40 between
+/// two logits is certainty to double precision. Far larger parameters belong to features of another
+/// scale, and their logits lose digits or overflow.
 const MAX_MAGNITUDE: f64 = 1e6;
 
-/// The file, checked: classes and features have distinct names, every number is finite and of at most 10⁶ in magnitude.
+/// A checked file: classes and features have distinct names, every number is finite and of at most
+/// 10⁶ in magnitude.
 #[derive(Clone, PartialEq)]
 pub struct ParameterFile {
     class_names: Vec<String>,
@@ -64,7 +70,7 @@ impl fmt::Debug for ParameterFile {
     }
 }
 
-/// A number, or NaN for what stands where one should: its place is named later, which serde cannot.
+/// A number, or NaN for `null`. The place of the NaN is named later, which serde cannot do.
 struct Number(f64);
 
 impl<'de> Deserialize<'de> for Number {
@@ -89,7 +95,7 @@ impl<'de> Deserialize<'de> for Number {
                 Ok(Number(f64::NAN))
             }
             fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Number, E> {
-                // What stands there is not repeated.
+                // The error does not repeat the text.
                 Err(E::invalid_type(Unexpected::Other("text"), &self))
             }
         }
@@ -127,7 +133,7 @@ struct Written<'a> {
     bias: Option<&'a [f64]>,
 }
 
-/// What is wrong with a number, and the fix.
+/// Returns the problem with a number and its fix; `None` if it is valid.
 pub(super) fn problem(v: f64) -> Option<&'static str> {
     if !v.is_finite() {
         return Some("not a finite number; put the number there, or train again without overflow");
@@ -137,7 +143,8 @@ pub(super) fn problem(v: f64) -> Option<&'static str> {
     )
 }
 
-/// NaN and the infinities are not JSON, yet many programs write them: as `null` their place in the file can be told.
+/// Replaces NaN and the infinities by `null`. They are not JSON, yet many programs write them; as
+/// `null` their place in the file can be named.
 fn without_nan(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let (mut rest, mut quoted) = (text, false);
@@ -176,7 +183,7 @@ pub(super) fn check_names(key: &'static str, names: &[String]) -> Result<(), Par
     Ok(())
 }
 
-/// Up to five names in quotes, and how many more there are.
+/// Lists up to five names in quotes, and the number of the others.
 fn listed(names: &[&String]) -> String {
     let shown: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(5) {
@@ -185,7 +192,7 @@ fn listed(names: &[&String]) -> String {
     }
 }
 
-/// Where each of `wanted` stands in `have`.
+/// Returns the place in `have` of each of `wanted`.
 pub(super) fn places(
     key: &'static str,
     what: &'static str,
@@ -206,7 +213,8 @@ pub(super) fn places(
 }
 
 impl ParameterFile {
-    /// Checks and wraps: weights k × d of k distinct classes and d distinct features, and the bias (k), if any.
+    /// Checks and wraps weights k × d of k distinct classes and d distinct features, and the bias
+    /// (k), if any.
     ///
     /// # Errors
     /// [`ParameterFileError`] naming the key and the row.
@@ -256,7 +264,8 @@ impl ParameterFile {
     /// [`ParameterFileError`]: it cannot be read, is too large, or as [`ParameterFile::parse`].
     pub fn read(path: &Path) -> Result<Self, ParameterFileError> {
         let mut content = Vec::new();
-        // The limit holds for what is read: a size that is asked for first may be another one by then.
+        // The limit applies to the bytes that are read: the file may change after a check of its
+        // size.
         std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut content)?;
         if content.len() as u64 > MAX_BYTES {
             return Err(ParameterFileError::TooLarge);
@@ -294,7 +303,7 @@ impl ParameterFile {
         Ok(file)
     }
 
-    /// The features of a sample whose scores are those of this model.
+    /// Returns the features of a sample, if its scores are those of this model.
     fn sample(&self, sample: &Sample) -> Result<DVector<f64>, &'static str> {
         let vector = |numbers: &[Number]| DVector::from_iterator(numbers.len(), numbers.iter().map(|n| n.0));
         let (features, scores) = (vector(&sample.features), vector(&sample.scores));
@@ -329,7 +338,7 @@ impl ParameterFile {
         }
     }
 
-    /// The file's content, which [`ParameterFile::parse`] reads back to the bit.
+    /// Encodes the file's content, which [`ParameterFile::parse`] reads back to the bit.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let written = Written {
@@ -339,37 +348,38 @@ impl ParameterFile {
             weights: self.weights.row_iter().map(|row| row.iter().copied().collect()).collect(),
             bias: self.bias.as_ref().map(|b| b.as_slice()),
         };
-        // Plain lists of finite numbers and strings: serialisation cannot fail, and an empty file would be refused on reading.
+        // Plain lists of finite numbers and strings: serialisation cannot fail, and an empty file
+        // would be refused on reading.
         let mut content = serde_json::to_vec(&written).unwrap_or_default();
         content.push(b'\n');
         content
     }
 
-    /// Names of the classes, in the order of the rows.
+    /// Returns the names of the classes, in the order of the rows.
     #[must_use]
     pub fn class_names(&self) -> &[String] {
         &self.class_names
     }
 
-    /// Names of the features, in the order of the columns.
+    /// Returns the names of the features, in the order of the columns.
     #[must_use]
     pub fn feature_names(&self) -> &[String] {
         &self.feature_names
     }
 
-    /// Weights, k × d.
+    /// Returns the weights, k × d.
     #[must_use]
     pub fn weights(&self) -> &DMatrix<f64> {
         &self.weights
     }
 
-    /// The bias (k), if there is one.
+    /// Returns the bias (k), if there is one.
     #[must_use]
     pub fn bias(&self) -> Option<&DVector<f64>> {
         self.bias.as_ref()
     }
 
-    /// The same with the features in this order: columns are found by their names.
+    /// Returns the same file with the features in this order. Columns are found by their names.
     ///
     /// # Errors
     /// [`ParameterFileError::Names`] unless the file names these features and no other.
@@ -380,7 +390,7 @@ impl ParameterFile {
         Ok(Self { feature_names: names.to_vec(), weights, samples, ..self.clone() })
     }
 
-    /// The same with the classes in this order: rows are found by their names.
+    /// Returns the same file with the classes in this order. Rows are found by their names.
     ///
     /// # Errors
     /// [`ParameterFileError::Names`] unless the file names these classes and no other.
@@ -390,7 +400,7 @@ impl ParameterFile {
         Ok(Self { class_names: names.to_vec(), weights: self.weights.select_rows(&places), bias, ..self.clone() })
     }
 
-    /// The part that is of these features, in this order, without the bias.
+    /// Returns the part of these features, in this order, without the bias.
     ///
     /// # Errors
     /// [`ParameterFileError::Names`] for a feature that the file does not name.
@@ -403,19 +413,21 @@ impl ParameterFile {
         Self { feature_names, weights, bias: None, samples: Vec::new(), ..self.clone() }.with_features(names)
     }
 
-    /// The same with this bias in place of its own.
+    /// Returns the same file with this bias in place of its own.
     #[must_use]
     pub fn with_bias(self, bias: Option<DVector<f64>>) -> Self {
         Self { bias, ..self }
     }
 
-    /// From parameters of features in their own units to those of features in [0, 1]: `ranges` are (min, max) per feature, as
-    /// its schema declares them. With x = min + (max − min) u, W x + b is (W diag(max − min)) u + (b + W min): the ranges of all
-    /// features move the bias, so that this takes the whole model. A feature of one point, which becomes 0, keeps its constant
+    /// Converts parameters of features in their own units to those of features in [0, 1]. `ranges`
+    /// are (min, max) per feature, as its schema declares them. With x = min + (max − min) u, W x +
+    /// b is (W diag(max − min)) u + (b + W min): the ranges of all features change the bias, so
+    /// this takes the whole model. A feature of one point, which becomes 0, keeps its constant
     /// part.
     ///
     /// # Errors
-    /// [`ParameterFileError`] without a bias, with another number of ranges than of features, or if a result is beyond 10⁶.
+    /// [`ParameterFileError`] without a bias, with another number of ranges than of features, or if
+    /// a result is beyond 10⁶.
     pub fn rescaled(&self, ranges: &[(f64, f64)]) -> Result<Self, ParameterFileError> {
         let bias = self.bias.as_ref().ok_or(ParameterFileError::NoBias)?;
         let (got, expected) = (ranges.len(), self.feature_names.len());
@@ -431,10 +443,10 @@ impl ParameterFile {
         Self::new(self.class_names.clone(), self.feature_names.clone(), weights, Some(bias))
     }
 
-    /// The parameters alone.
+    /// Returns the parameters alone.
     ///
     /// # Errors
-    /// [`crate::types::ShapeError`], which the checks above have excluded.
+    /// [`crate::types::ShapeError`], which the checks above rule out.
     pub fn parameters(&self) -> Result<LinearParameters, crate::types::ShapeError> {
         LinearParameters::new(self.weights.clone(), self.bias.clone())
     }

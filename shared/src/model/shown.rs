@@ -1,4 +1,5 @@
-//! A sub-model, or a top model, as its owner shows it to another party: with all its parameters, in the form in which it is stored.
+//! A sub-model, or a top model, that its owner shows to another party: with all its parameters, in
+//! the form in which it is stored.
 
 use std::fmt;
 
@@ -6,13 +7,14 @@ use super::contract::Parameters;
 use super::{SubModel, SubModelSpec, binary, kinds};
 use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
 
-/// The most bytes of a message that parameters and names may take. What else stands in it takes less than the rest.
+/// The largest number of bytes of a message that parameters and names may take. Other fields take
+/// less than the rest.
 const LIMIT: usize = MAX_MESSAGE_BYTES - (1 << 20);
 
-/// Bytes beside the values of a block: its name, shape and place.
+/// Bytes of a block beside its values: its name, shape and place.
 const PER_BLOCK: usize = 256;
 
-/// A model that is shown.
+/// A model that is shown to another party.
 #[derive(Clone, PartialEq)]
 pub struct ShownModel {
     parameters: Parameters,
@@ -27,7 +29,7 @@ impl fmt::Debug for ShownModel {
 }
 
 impl ShownModel {
-    /// All of a model, whose inputs have these names.
+    /// Takes all parameters of a model, whose inputs have these names.
     ///
     /// # Errors
     /// As [`ShownModel::fits`].
@@ -36,7 +38,7 @@ impl ShownModel {
         Ok(Self { parameters: Parameters::of(model, model.snapshot()), input_names: input_names.to_vec() })
     }
 
-    /// Whether a model fits a message.
+    /// Checks that a model fits a message.
     ///
     /// # Errors
     /// PERMISSION_DENIED if it does not: then it is not shown.
@@ -52,22 +54,22 @@ impl ShownModel {
         Err(Refusal::new(RefusalKind::PermissionDenied, message))
     }
 
-    /// Names of the inputs.
+    /// Returns the names of the inputs.
     #[must_use]
     pub fn input_names(&self) -> &[String] {
         &self.input_names
     }
 
-    /// What stands in a message.
+    /// Encodes the model for a message.
     #[must_use]
     pub fn to_wire(&self) -> Vec<u8> {
         binary::encode(&self.parameters, &self.input_names)
     }
 
-    /// Reads what stands in a message: a model of this kind, width and settings, with so many inputs.
+    /// Reads a model from a message: it has this kind, width and settings, and this many inputs.
     ///
     /// # Errors
-    /// [`WireError`] naming what is wrong.
+    /// [`WireError`] names the problem.
     pub fn from_wire(bytes: &[u8], spec: &SubModelSpec, inputs: usize) -> Result<(Self, Box<dyn SubModel>), WireError> {
         let wrong = |reason: String| WireError::Content { field: "model", reason };
         let (parameters, input_names) = binary::decode(bytes).map_err(wrong)?;
@@ -115,7 +117,7 @@ mod tests {
         assert!(!format!("{shown:?}").contains(&sent.snapshot()[0][0].to_string()), "no parameter is printed");
     }
 
-    /// What fits by the count fits a message: the count is no less than what is sent.
+    /// A model that fits by the count fits a message: the count is no less than the bytes sent.
     #[test]
     fn a_model_that_does_not_fit_a_message_is_not_shown() {
         let large = model("4000", 600);

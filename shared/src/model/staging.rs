@@ -1,6 +1,7 @@
-//! Imported parameters that wait to be published. The operator's command checks a parameter file, stores the share, and writes
-//! which share it is; the running service reads that when it is asked to publish. The file is the operator's consent: it names
-//! the active party that it is for, and is good for one model version.
+//! Imported parameters that wait to be published. The operator's command checks a parameter file,
+//! stores the share, and writes which share it is; the running service reads that when it is asked
+//! to publish. The file is the operator's consent: it names the active party that it is for, and is
+//! good for one model version.
 
 use std::path::{Path, PathBuf};
 
@@ -17,54 +18,54 @@ use crate::types::{ModelVersion, PartyName, ShapeError};
 
 const SCHEMA: u32 = 1;
 
-/// What to do about a damaged file.
+/// The fix for a damaged file.
 const FIX: &str = "import the parameters again";
 
-/// Why parameters could not be imported, or what was imported cannot be read.
+/// Errors from importing parameters, or from reading imported ones.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The parameter file.
+    /// The parameter file is refused.
     #[error("parameter file {}: {source}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason for the refusal.
         source: ParameterFileError,
     },
-    /// A file of a network.
+    /// The file of a network is refused.
     #[error("parameter file {}: {source}", path.display())]
     Network {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason for the refusal.
         source: NetworkFileError,
     },
-    /// More classes than the operator takes.
+    /// The model has more classes than the operator accepts.
     #[error(
         "parameter file {}: it is a model of {classes} classes, and --max-classes is {most}. Even of a label each answer tells up to \
          {:.1} bits of a record; if you want that, name the number", path.display(), (*classes as f64).log2()
     )]
     Classes {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its classes.
+        /// The number of its classes.
         classes: usize,
-        /// The most that are taken.
+        /// The largest number that is accepted.
         most: usize,
     },
     /// Parameters that do not fit together.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The share store.
+    /// An error from the share store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A file of what is staged.
+    /// An error from a file of staged parameters.
     #[error(transparent)]
     State(#[from] StateFileError),
 }
 
 impl ImportError {
-    /// See [`StateFileError::away`].
+    /// Returns true if the state's database does not answer; see [`StateFileError::away`].
     #[must_use]
     pub fn away(&self) -> bool {
         match self {
@@ -75,12 +76,12 @@ impl ImportError {
     }
 }
 
-/// Parameters that an operator has staged. No parameter is in it.
+/// Parameters that an operator has staged. The values themselves are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Staged {
     schema: u32,
-    /// Tells one staging from the next, also of the same parameters.
+    /// Distinguishes one staging from the next, also of the same parameters.
     id: String,
     /// Hash of the stored share.
     pub digest: String,
@@ -88,12 +89,13 @@ pub struct Staged {
     pub active_party: PartyName,
     /// Names of the classes, in the order of the weights' rows.
     pub class_names: Vec<String>,
-    /// The encodings of the features when it was staged ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)).
+    /// The encodings of the features when it was staged
+    /// ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encodings: Option<Vec<String>>,
 }
 
-/// Which version a staging was used for. Written by the service, never by the command.
+/// The version that a staging was published as. It is written by the service, never by the command.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Used {
@@ -102,15 +104,16 @@ struct Used {
     version: ModelVersion,
 }
 
-/// Where a party keeps what its operator has staged: `imports` in its state directory. The command writes one file there and
-/// the service another, so that neither undoes what the other did.
+/// A party's store of the parameters that its operator has staged: `imports` in its state
+/// directory. The command writes one file there and the service another, so that neither undoes the
+/// other's changes.
 #[derive(Debug, Clone)]
 pub struct Staging {
     dir: StateDir,
 }
 
 impl Staging {
-    /// That of a state directory; makes nothing.
+    /// Returns the store of a state directory. Nothing is created.
     #[must_use]
     pub fn of(state_dir: impl Into<StateDir>) -> Self {
         Self { dir: state_dir.into().below("imports") }
@@ -124,10 +127,10 @@ impl Staging {
         self.dir.file("used.json", FIX)
     }
 
-    /// What is staged.
+    /// Returns the staged parameters, if there are any.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file that cannot be read.
+    /// [`ImportError`] names the file that cannot be read.
     pub fn staged(&self) -> Result<Option<Staged>, ImportError> {
         Ok(self.staged_file().read_versioned(SCHEMA)?)
     }
@@ -135,7 +138,7 @@ impl Staging {
     /// Stages a stored share for an active party, durably, in place of what was staged before.
     ///
     /// # Errors
-    /// [`ImportError::State`] if the disk refuses.
+    /// [`ImportError::State`] if the file cannot be written.
     pub fn stage(
         &self,
         digest: String,
@@ -151,30 +154,30 @@ impl Staging {
         Ok(staged)
     }
 
-    /// Takes back what is staged, and gives it. A version that it was published as stays.
+    /// Removes what is staged and returns it. A version that it was published as stays.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file.
+    /// [`ImportError`] names the file.
     pub fn withdraw(&self) -> Result<Option<Staged>, ImportError> {
         let staged = self.staged()?;
         self.staged_file().remove()?;
         Ok(staged)
     }
 
-    /// The version that this staging was published as, if it was.
+    /// Returns the version that this staging was published as, if it was.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file that cannot be read.
+    /// [`ImportError`] names the file that cannot be read.
     pub fn used_for(&self, staged: &Staged) -> Result<Option<ModelVersion>, ImportError> {
         let used = self.used_file().read_versioned::<Used>(SCHEMA)?;
         Ok(used.filter(|used| used.id == staged.id).map(|used| used.version))
     }
 
-    /// Remembers, durably, which version this staging is published as, and gives it: the one given, or the one that it was published
-    /// as before.
+    /// Stores, durably, which version this staging is published as, and returns that version: the
+    /// one given, or the one that it was published as before.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file that cannot be read or written.
+    /// [`ImportError`] names the file that cannot be read or written.
     pub fn use_for(&self, staged: &Staged, version: &ModelVersion) -> Result<ModelVersion, ImportError> {
         let file = self.used_file();
         let used = file.json(&Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() })?;
@@ -191,7 +194,7 @@ impl Staging {
     }
 }
 
-/// What [`import_parameters`] did. No parameter is in it.
+/// The result of [`import_parameters`]. The values themselves are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Imported {
     /// Hash of the stored share.
@@ -202,42 +205,46 @@ pub struct Imported {
     pub class_names: Vec<String>,
     /// The kind of model.
     pub kind: String,
-    /// Outputs per record.
+    /// Number of outputs per record.
     pub width: u32,
     /// Number of features, or of inputs.
     pub features: usize,
-    /// The file's features, or the active party's classes, stood in another order than the schema's: they were put in that order.
+    /// True if the file's features, or the active party's classes, were in another order than the
+    /// schema's and were reordered.
     pub reordered: bool,
     /// Hash of the share that was staged before and not published.
     pub replaced: Option<String>,
 }
 
-/// What an operator imports: for whom, and what it must fit.
+/// The input of an import: the file, and the party that it must fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Importing<'a> {
-    /// The file.
+    /// The path of the file.
     pub path: &'a Path,
-    /// Where the party keeps its state.
+    /// The state directory of the party.
     pub state_dir: &'a StateDir,
     /// Names of the schema's features.
     pub feature_names: &'a [String],
-    /// Their encodings ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)); `None` where inputs are no features.
+    /// Their encodings ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings));
+    /// `None` if the inputs are not features.
     pub encodings: Option<&'a [String]>,
-    /// The most classes that are taken; `None`: any number.
+    /// The largest number of classes that is accepted; `None` for any number.
     pub max_classes: Option<usize>,
-    /// Classes of the label; the active party's alone.
+    /// Classes of the label, for the active party only.
     pub classes: Option<&'a [String]>,
-    /// Who may have it published.
+    /// The active party that may have it published.
     pub active_party: &'a PartyName,
 }
 
-/// Checks a parameter file against a party's schema, stores the share and stages it: JSON of a softmax regression, or safetensors of any
-/// kind. Of a softmax regression the active party holds the bias, and a passive party must not have one.
+/// Checks a parameter file against a party's schema, stores the share and stages it. The file is
+/// JSON of a softmax regression, or safetensors of any kind. For a softmax regression the active
+/// party holds the bias, and a passive party must not have one.
 ///
-/// Runs beside the service as well as without it.
+/// It works with or without a running service.
 ///
 /// # Errors
-/// [`ImportError`] naming the file, the key, the row and the fix. Nothing is staged then; what was staged before stays.
+/// [`ImportError`] names the file, the key, the row and the fix. Nothing is staged then; what was
+/// staged before stays.
 pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError> {
     let Checked { parameters, class_names, reordered } = match import.path.extension() {
         Some(extension) if extension == network_file::EXTENSION => checked_network(import)?,
@@ -303,10 +310,11 @@ fn checked_network(import: Importing<'_>) -> Result<Checked, ImportError> {
     Ok(Checked { parameters: own.parameters().clone(), class_names: own.class_names().to_vec(), reordered })
 }
 
-/// Stages a stored share in place of what was staged before; gives the hash of that if it was not published.
+/// Stages a stored share in place of what was staged before. Also returns the hash of the earlier
+/// share if that was not published.
 ///
 /// # Errors
-/// [`ImportError::State`] if the disk refuses.
+/// [`ImportError::State`] if the file cannot be written.
 pub fn restage(
     state_dir: &StateDir,
     digest: String,
@@ -315,7 +323,7 @@ pub fn restage(
     encodings: Option<&[String]>,
 ) -> Result<(Staged, Option<String>), ImportError> {
     let staging = Staging::of(state_dir);
-    // What cannot be read any more is replaced like anything else.
+    // A staging that cannot be read any more is replaced as well.
     let before = staging.staged().ok().flatten();
     let replaced = match &before {
         Some(before) if staging.used_for(before).ok().flatten().is_none() => Some(before.digest.clone()),
@@ -325,7 +333,7 @@ pub fn restage(
 }
 
 impl Imported {
-    /// What was done, in lines for people; what comes next is for the caller to add.
+    /// Describes the result in lines for people. The caller adds the next steps.
     #[must_use]
     pub fn lines(&self) -> String {
         let mut lines = format!(

@@ -1,4 +1,5 @@
-//! The head that adds: outputs are logit shares, z = Σ z_p, in the order of the parties. It has no parameters.
+//! The head that adds: outputs are logit shares, z = Σ z_p, in the order of the parties. It has no
+//! parameters.
 
 use nalgebra::DMatrix;
 
@@ -6,7 +7,7 @@ use super::contract::{BackwardError, Head, HeadGradients, Parametrised, Tensor};
 use super::{Combiner, ModelSpec, SpecError};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
-/// Adds logit shares.
+/// A head that adds logit shares.
 #[derive(Debug)]
 pub struct Sum {
     classes: usize,
@@ -16,7 +17,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The head of a model of `classes` classes.
+    /// Creates the head of a model of `classes` classes.
     ///
     /// # Errors
     /// [`SpecError::SumWidth`] if a party has another number of outputs.
@@ -74,7 +75,7 @@ impl Head for Sum {
         Ok(logits)
     }
 
-    /// ∂z/∂z_p is the identity: each party gets the gradient of the logits.
+    /// Gives each party the gradient of the logits, since ∂z/∂z_p is the identity.
     fn backward(&mut self, gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
         let records = self.batch.take().ok_or(BackwardError::NoBatch)?;
         let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };

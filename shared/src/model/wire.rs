@@ -111,7 +111,7 @@ impl From<&SubModelSpec> for pb::SubModel {
 impl TryFrom<&pb::SubModel> for SubModelSpec {
     type Error = WireError;
 
-    /// Whether the kind is known is not asked here.
+    /// Does not check that the kind is known.
     fn try_from(message: &pb::SubModel) -> Result<Self, WireError> {
         let pb::SubModel { kind, width, settings } = message;
         let settings = Self::parse_settings(settings).map_err(|e| refused(&e))?;
@@ -136,7 +136,7 @@ impl TryFrom<&pb::ModelSpec> for ModelSpec {
     fn try_from(message: &pb::ModelSpec) -> Result<Self, WireError> {
         let active = require("active", message.active.as_ref())?.try_into()?;
         let combiner = combiner(message.combiner)?;
-        // Before any of them is looked at.
+        // This check comes before any of them is read.
         if message.passive.len() > super::MAX_PASSIVE_PARTIES {
             return Err(refused(&SpecError::Parties { got: message.passive.len() }));
         }

@@ -1,5 +1,5 @@
-//! A sub-model written out as JSON, as case files hold it: what a safetensors file says ([`NetworkFile`](super::NetworkFile)), with
-//! the names and the layout that PyTorch gives its parameters.
+//! A sub-model as JSON, for case files. It has the content of a safetensors file
+//! ([`NetworkFile`](super::NetworkFile)), with PyTorch's names and layout of its parameters.
 //!
 //! ```json
 //! {"kind": "mlp", "settings": {"activation": "sigmoid"}, "features": 2,
@@ -15,10 +15,10 @@ use super::contract::{Block, Exchanged};
 use super::parameter_file::problem;
 use super::{NetworkFileError, Settings, SubModel, kinds};
 
-/// The most inputs: what a model is started with before its parameters are looked at.
+/// The largest number of inputs. A model is created with them before its parameters are checked.
 const MOST_FEATURES: usize = 100_000;
 
-/// The text, not checked yet.
+/// A sub-model read from JSON, not checked yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenNetwork {
@@ -27,7 +27,7 @@ pub struct WrittenNetwork {
     settings: Settings,
     /// Number of inputs.
     features: usize,
-    /// By name.
+    /// The parameters by name.
     parameters: BTreeMap<String, Nested>,
 }
 
@@ -47,7 +47,7 @@ enum Nested {
 }
 
 impl Nested {
-    /// The lengths of the first lists, from the outermost to the innermost.
+    /// Returns the lengths of the first lists, from the outermost to the innermost.
     fn shape(&self) -> Vec<usize> {
         let (mut shape, mut at) = (Vec::new(), self);
         while let Self::List(list) = at {
@@ -60,7 +60,7 @@ impl Nested {
         shape
     }
 
-    /// Puts the numbers into `values`; whether all lists have the lengths of `shape`.
+    /// Puts the numbers into `values`. Returns true if all lists have the lengths of `shape`.
     fn collect(&self, shape: &[usize], values: &mut Vec<f64>) -> bool {
         match (self, shape) {
             (Self::Number(value), []) => {
@@ -76,11 +76,12 @@ impl Nested {
 }
 
 impl WrittenNetwork {
-    /// The model.
+    /// Checks the parameters and creates the model.
     ///
     /// # Errors
-    /// [`NetworkFileError`] naming the block or the setting, and the fix: lists of different lengths, numbers that are not finite or
-    /// beyond 10⁶, or blocks that do not make a model of the kind.
+    /// [`NetworkFileError`] names the block or the setting, and the fix: lists of different
+    /// lengths, numbers that are not finite or beyond 10⁶, or blocks that do not make a model of
+    /// the kind.
     pub fn restore(self) -> Result<Box<dyn SubModel>, NetworkFileError> {
         if !(1..=MOST_FEATURES).contains(&self.features) {
             let problem = format!("`features` is {}, expected 1 to {MOST_FEATURES}", self.features);

@@ -1,4 +1,5 @@
-//! Serves one party's metrics over plain HTTP. Who may reach the address may read them, so that they hold nothing of records.
+//! The HTTP endpoint of one party's metrics. Anybody who can reach the address can read them, so
+//! they contain nothing about records.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +18,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::monitor::Monitor;
 
-/// Readers at once; further ones wait.
+/// The maximum number of concurrent readers; further ones wait.
 const READERS: usize = 8;
-/// How long one reader may take, from its connection to the last byte of its answer.
+/// The time limit of one reader, from its connection to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The text format that Prometheus and others read.
+/// The text format of Prometheus and other readers.
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Why metrics are not served.
+/// Errors from opening the endpoint.
 #[derive(Debug, thiserror::Error)]
 #[error("[metrics]: cannot listen on {address}: {source}")]
 pub struct EndpointError {
@@ -32,7 +33,7 @@ pub struct EndpointError {
     source: std::io::Error,
 }
 
-/// Metrics, served for as long as this is kept.
+/// The metrics endpoint, which serves until it is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     address: SocketAddr,
@@ -40,10 +41,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Serves what is measured at an address; `None` serves nothing.
+    /// Serves the metrics of `monitor` at an address; for `None` it serves nothing.
     ///
     /// # Errors
-    /// [`EndpointError`] if the address cannot be had.
+    /// [`EndpointError`] if the address cannot be bound.
     pub async fn open(address: Option<SocketAddr>, monitor: &Monitor) -> Result<Option<Self>, EndpointError> {
         let Some(address) = address else { return Ok(None) };
         let failed = |source| EndpointError { address, source };
@@ -54,7 +55,7 @@ impl Endpoint {
         Ok(Some(Self { address, _task: task }))
     }
 
-    /// Where.
+    /// Returns the address that serves the metrics.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -64,7 +65,7 @@ impl Endpoint {
 async fn accept(listener: TcpListener, monitor: Monitor) {
     let readers = Arc::new(Semaphore::new(READERS));
     loop {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let Ok(permit) = readers.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, _)) => {
@@ -82,7 +83,7 @@ async fn accept(listener: TcpListener, monitor: Monitor) {
     }
 }
 
-/// One connection, one answer: readers come every few seconds.
+/// Answers one request of a connection: readers come every few seconds.
 async fn answer(socket: TcpStream, monitor: Monitor) {
     let is_here = socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let service = service_fn(move |request| {
@@ -99,7 +100,8 @@ async fn answer(socket: TcpStream, monitor: Monitor) {
     }
 }
 
-/// Returns `true` if a request names this machine. A page in the operator's browser whose name resolves to a loopback address names itself.
+/// Returns true if a request names this machine. A page in the operator's browser whose host name
+/// resolves to a loopback address sends that name.
 fn names_this_machine(request: &Request<Incoming>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else { return true };
     let authority = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());

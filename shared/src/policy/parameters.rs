@@ -1,5 +1,5 @@
-//! The parameters of a defense as a table of named, typed values: the one way from a policy text, a command line or a message to
-//! a [`DefenseConfig`], and back.
+//! The parameters of a defense as a table of named, typed values. Policy texts, command lines and
+//! messages are all converted to and from [`DefenseConfig`] through it.
 
 use toml::{Table, Value};
 
@@ -7,10 +7,10 @@ use super::config::DefenseConfig;
 use super::defense::Facts;
 use super::facts::{Absent, Parameter, ParameterKind};
 
-/// The most numbers of one list: one for each class.
+/// The largest number of values in one list: one for each class.
 const MAX_NUMBERS: usize = 65_536;
 
-/// Why parameters are none of a defense.
+/// Errors from reading the parameters of a defense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// No defense has this name.
@@ -22,52 +22,52 @@ pub enum ParameterError {
     /// The defense has no such parameter.
     #[error("defense `{defense}` has no parameter `{parameter}`; it takes {takes}")]
     Unknown {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
         /// The name given, cut to 80 characters.
         parameter: String,
-        /// The parameters that there are.
+        /// The parameters that it takes.
         takes: String,
     },
-    /// A parameter that must be given is not.
+    /// A required parameter is missing.
     #[error("defense `{defense}`: `{parameter}` is missing, expected {expected}")]
     Missing {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         parameter: &'static str,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
     /// A value of another type.
     #[error("defense `{defense}`: `{parameter}` is {got}, expected {expected}")]
     Unfit {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         parameter: &'static str,
         /// The value, cut to 80 characters.
         got: String,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
-    /// The defense does not take this table for another reason.
+    /// The defense refuses the table for another reason.
     #[error("defense `{defense}`: {reason}")]
     Refused {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// Why.
+        /// The reason for the refusal.
         reason: String,
     },
 }
 
-/// What came, as far as an error shows it.
+/// Cuts a text to the length that errors show.
 pub(super) fn cut(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
 impl ParameterKind {
-    /// What a value must be, in words.
+    /// Describes the values of this type.
     fn words(self) -> String {
         match self {
             Self::Whole => "a whole number".to_owned(),
@@ -90,8 +90,9 @@ impl ParameterKind {
         }
     }
 
-    /// The value that a text of the command line stands for. A text that is none of this type becomes a string, which
-    /// [`DefenseConfig::from_parameters`] then refuses. One number where a list is wanted stands for both ends.
+    /// Reads a value from a text of the command line. A text that is not of this type becomes a
+    /// string, which [`DefenseConfig::from_parameters`] then refuses. A single number in place of a
+    /// list stands for both ends.
     #[must_use]
     pub fn read(self, text: &str) -> Value {
         let string = || Value::String(text.trim_matches('"').to_owned());
@@ -113,8 +114,8 @@ impl ParameterKind {
 }
 
 impl Parameter {
-    /// What the command line of `coordinator defend` puts where the parameter is not given, for a model of `classes` classes;
-    /// `None` where the defense has a default of its own.
+    /// Returns the value that the command line of `coordinator defend` uses if the parameter is not
+    /// given, for a model of `classes` classes; `None` if the defense has a default of its own.
     #[must_use]
     pub fn command_default(&self, classes: usize) -> Option<Value> {
         let number = match self.absent {
@@ -130,7 +131,7 @@ impl Parameter {
         })
     }
 
-    /// What the parameter takes, and what the command line puts where it is not given.
+    /// Describes the values that the parameter takes, and the command line's default.
     #[must_use]
     pub fn help(&self) -> String {
         let takes = match self.kind {
@@ -150,7 +151,7 @@ impl Parameter {
     }
 }
 
-/// A value as an error shows it.
+/// Formats a value for an error.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("the text \"{}\"", cut(text)),
@@ -168,10 +169,10 @@ fn shown(value: &Value) -> String {
 }
 
 impl Facts {
-    /// The facts of the defense of this name.
+    /// Returns the facts of the defense of this name.
     ///
     /// # Errors
-    /// [`ParameterError::NoDefense`] if there is none, with the names that there are.
+    /// [`ParameterError::NoDefense`], with the known names, if there is none.
     pub fn named(name: &str) -> Result<&'static Self, ParameterError> {
         let found = DefenseConfig::ALL.iter().find(|facts| facts.name == name);
         found.copied().ok_or_else(|| ParameterError::NoDefense { name: cut(name) })
@@ -179,20 +180,21 @@ impl Facts {
 }
 
 impl DefenseConfig {
-    /// The parameters that are not at their default, by name.
+    /// Returns the parameters that are not at their default, by name.
     #[must_use]
     pub fn parameters(&self) -> Table {
-        // Numbers, truth values, words and lists of numbers: nothing that a table does not hold.
+        // A table can hold all of them: numbers, truth values, words and lists of numbers.
         let mut table = Table::try_from(self).unwrap_or_default();
         table.remove("name");
         table
     }
 
-    /// The defense of this name with these parameters. Ranges are not checked here, but by the coordinator that makes the
-    /// defense.
+    /// Creates the defense of this name with these parameters. Ranges are not checked here, but by
+    /// the coordinator when it makes the defense.
     ///
     /// # Errors
-    /// [`ParameterError`] naming the defense and the parameter that is unknown, missing, or of another type.
+    /// [`ParameterError`] names the defense and the parameter that is unknown, missing, or of
+    /// another type.
     pub fn from_parameters(name: &str, mut parameters: Table) -> Result<Self, ParameterError> {
         let facts = Facts::named(name)?;
         let defense = facts.name;
@@ -212,7 +214,7 @@ impl DefenseConfig {
             return Err(ParameterError::Missing { defense, parameter, expected });
         }
         parameters.insert("name".to_owned(), Value::String(defense.to_owned()));
-        // Only what the facts leave out can be refused here.
+        // Only errors that the facts do not cover can occur here.
         parameters.try_into().map_err(|e: toml::de::Error| {
             let reason = e.message().to_owned();
             ParameterError::Refused { defense, reason }

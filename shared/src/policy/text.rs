@@ -7,13 +7,13 @@ use toml::{Table, Value};
 
 use super::{DefenseConfig, Facts, NoiseMode, Policy};
 
-/// Why a text is not a policy.
+/// The error for a text that is not a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a policy: {reason} (written as `rounding (decimals = 2)`; several with `then` between them)")]
 pub struct PolicyTextError {
-    /// What came, cut to 120 characters.
+    /// The text, cut to 120 characters.
     text: String,
-    /// What is wrong with it.
+    /// The problem with it.
     reason: String,
 }
 
@@ -25,7 +25,8 @@ impl PolicyTextError {
 
 impl fmt::Display for DefenseConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The parameters as the config file has them, by name, on one line. Noise is keyed by this text.
+        // The parameters as the config file has them, by name, on one line. Noise is keyed by this
+        // text.
         let shown: Vec<String> = self.parameters().iter().map(|(key, value)| format!("{key} = {value}")).collect();
         match shown.as_slice() {
             [] => f.pad(self.name()),
@@ -46,7 +47,7 @@ impl FromStr for DefenseConfig {
                 None => return Err(PolicyTextError::new(text, "the bracket is not closed")),
             },
         };
-        // An unknown name is said before anything of its parameters.
+        // An unknown name is reported before any problem with its parameters.
         let facts = Facts::named(name).map_err(|e| PolicyTextError::new(text, e))?;
         let parameters = match parameters.trim() {
             "" => Table::new(),
@@ -56,7 +57,7 @@ impl FromStr for DefenseConfig {
     }
 }
 
-/// What stands between the braces of an inline table.
+/// Parses the text between the braces of an inline table.
 fn inline_table(inner: &str) -> Result<Table, String> {
     let mut holder: Table =
         toml::from_str(&format!("parameters = {{ {inner} }}")).map_err(|e| e.message().to_owned())?;
@@ -92,7 +93,7 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut policy = Self::default();
         let mut rest = text.trim();
-        // The options stand last, in any order.
+        // The options come last, in any order.
         loop {
             if let Some(before) = rest.strip_suffix(FRESH).and_then(|b| b.trim_end().strip_suffix(',')) {
                 (policy.noise, rest) = (NoiseMode::Fresh, before.trim_end());

@@ -8,16 +8,16 @@ use crate::rpc::pb::defense::parameter::Value as WireValue;
 use crate::rpc::pb::defense::{Numbers, Parameter};
 use crate::rpc::{WireError, pb};
 
-/// The most defenses of one policy.
+/// The largest number of defenses of one policy.
 const MAX_DEFENSES: usize = 8;
-/// The most parameters of one defense in a message.
+/// The largest number of parameters of one defense in a message.
 const MAX_PARAMETERS: usize = 16;
 
 fn refused(reason: String) -> WireError {
     WireError::Content { field: "policy", reason }
 }
 
-/// The value of a parameter; numbers are finite.
+/// Reads the value of a parameter. Numbers must be finite.
 fn value(defense: &str, parameter: &Parameter) -> Result<Value, WireError> {
     let fault = |what: String| refused(format!("defense `{}`: `{}` {what}", cut(defense), cut(&parameter.name)));
     let finite = |number: f64| match number.is_finite() {

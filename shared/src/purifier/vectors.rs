@@ -1,4 +1,5 @@
-//! Purifiers of given weights against what NumPy makes of them (`scripts/numpy/purifier.py`), with slopes by complex steps.
+//! Purifiers of given weights compared with NumPy (`scripts/numpy/purifier.py`), with slopes by
+//! complex steps.
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Figures by attribute, to messages and back.
+//! Conversions of the figures by attribute from and to messages.
 
 use super::convert::{WireError, require};
 use super::pb::{self, attribute_figures as wire};
@@ -48,7 +48,7 @@ fn event(of: EventFigures) -> wire::Event {
 impl TryFrom<pb::AttributeFigures> for AttributeFigures {
     type Error = WireError;
 
-    /// A number that is not finite is no figure.
+    /// Converts the figures. A number that is not finite becomes a missing figure.
     fn try_from(figures: pb::AttributeFigures) -> Result<Self, WireError> {
         Ok(Self {
             attribute: figures.attribute,

@@ -1,4 +1,5 @@
-//! From wire messages to domain types and back. Every refusal of malformed input that does not need state happens here.
+//! Conversions between wire messages and domain types. All stateless validation of input happens
+//! here.
 
 use std::sync::Arc;
 
@@ -12,93 +13,93 @@ use crate::types::{
     RecordIds, ReleasedScores, ShapeError, SimplexError, all_finite,
 };
 
-/// The most records of one prediction message.
+/// The maximum number of records in one prediction message.
 pub const MAX_PREDICTION_ROWS: usize = 16_384;
 
-/// Why a message was refused. Names the field, never shows a value of a matrix.
+/// Errors from converting a message. They name the field and never show a value of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("field `{field}` is missing")]
     Missing {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// A matrix whose bytes do not match its rows and columns.
+    /// The bytes of a matrix do not match its rows and columns.
     #[error(
         "`{field}` says {rows} × {columns} but holds {bytes} bytes, expected 8 · rows · columns, or 4 for 32-bit numbers"
     )]
     MatrixBytes {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Rows it claims.
+        /// The rows that the message declares.
         rows: u32,
-        /// Columns it claims.
+        /// The columns that the message declares.
         columns: u32,
-        /// Bytes it has.
+        /// The bytes that the message has.
         bytes: usize,
     },
-    /// A matrix, or a list, of the wrong size.
+    /// A matrix or a list has the wrong size.
     #[error("`{field}` has {got} {unit}, expected {expected}")]
     Size {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Rows, columns, entries.
+        /// The unit: rows, columns or entries.
         unit: &'static str,
-        /// What was needed.
+        /// The expected number.
         expected: usize,
-        /// What came.
+        /// The number that was received.
         got: usize,
     },
-    /// A matrix with NaN or infinity.
+    /// A matrix contains NaN or infinity.
     #[error("`{field}` holds a value that is not finite, in row {row}")]
     NotFinite {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Row, from 0.
+        /// The row, from 0.
         row: usize,
     },
-    /// A prediction of no record, or of too many.
+    /// A prediction asks for no record, or for too many.
     #[error("a request takes 1 to {} records, {got} came", MAX_PREDICTION_ROWS)]
     Rows {
-        /// Records asked for.
+        /// The number of records asked for.
         got: usize,
     },
-    /// A bad record id.
+    /// A record id is invalid.
     #[error("`{field}`: {source}")]
     Ids {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Why.
+        /// The error of the ids.
         source: IdError,
     },
-    /// A bad name.
+    /// A name is invalid.
     #[error("`{field}`: {source}")]
     Name {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Why.
+        /// The error of the name.
         source: NameError,
     },
-    /// A number out of its range.
+    /// A number is out of its range.
     #[error("`{field}` is out of range: {reason}")]
     Range {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// What is allowed.
+        /// The allowed range.
         reason: &'static str,
     },
-    /// A matrix that is not what it should be (scores off the simplex, fewer than two classes).
+    /// A matrix has invalid content (scores off the simplex, fewer than two classes).
     #[error("`{field}`: {reason}")]
     Content {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// What is wrong.
+        /// The reason for the error.
         reason: String,
     },
 }
 
-/// Takes a field out of its option.
+/// Returns the value of a required field.
 ///
 /// # Errors
 /// [`WireError::Missing`] with the field's name.
@@ -106,7 +107,8 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
     value.ok_or(WireError::Missing { field })
 }
 
-/// Writes what may leave a party (one record per column) as a wire matrix (one record per row). The memory is the same.
+/// Writes releasable data (one record per column) as a wire matrix (one record per row). The memory
+/// layout is the same.
 ///
 /// ```
 /// use nalgebra::DMatrix;
@@ -119,7 +121,7 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
 /// # Ok::<(), vfl_shared::types::ShapeError>(())
 /// ```
 ///
-/// Features have no wire form, and neither has the matrix that they lie in:
+/// Features have no wire form, and neither has the matrix that holds them:
 ///
 /// ```compile_fail,E0277
 /// use nalgebra::DMatrix;
@@ -134,15 +136,15 @@ pub fn encode_columns(outgoing: &impl Releasable) -> pb::Matrix {
     encode(outgoing.columns())
 }
 
-/// Bytes of a 32-bit number.
+/// The bytes of a 32-bit number.
 const NARROW: usize = 4;
 
-/// Only for [`Releasable`] types and released scores.
+/// Encodes a matrix. Only for [`Releasable`] types and released scores.
 fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
     encode_owned(columns.clone())
 }
 
-/// [`encode`] without a copy of its own: the message has the memory of the numbers.
+/// Like [`encode`], without a copy: the message takes over the memory of the numbers.
 fn encode_owned(columns: DMatrix<f64>) -> pb::Matrix {
     let (rows, width) = (columns.ncols() as u32, columns.nrows() as u32);
     let mut values: Vec<f64> = columns.data.into();
@@ -152,7 +154,7 @@ fn encode_owned(columns: DMatrix<f64>) -> pb::Matrix {
     pb::Matrix { rows, columns: width, values: Bytes::from_owner(Numbers(values)) }
 }
 
-/// Numbers as the bytes that they are, of little-endian order.
+/// Numbers that are read as their little-endian bytes.
 struct Numbers(Vec<f64>);
 
 impl AsRef<[u8]> for Numbers {
@@ -161,8 +163,8 @@ impl AsRef<[u8]> for Numbers {
     }
 }
 
-/// Reads a wire matrix (one record per row) into a block (one record per column), with as many records and, if given,
-/// as many entries per record as the caller expects.
+/// Reads a wire matrix (one record per row) into a block (one record per column), with as many
+/// records and, if given, as many entries per record as the caller expects.
 ///
 /// # Errors
 /// [`WireError`] when the sizes are wrong or contradict the bytes, or a value is not finite.
@@ -180,7 +182,7 @@ pub fn decode_columns(
     Ok(columns)
 }
 
-/// [`decode_columns`] for a type that looks itself whether all values are finite.
+/// Like [`decode_columns`], for a type that checks itself that all values are finite.
 fn read_columns(
     field: &'static str,
     matrix: &pb::Matrix,
@@ -235,7 +237,7 @@ impl From<RecordIds> for pb::RecordIds {
 }
 
 impl WireError {
-    /// A model version from its field.
+    /// Reads a model version.
     ///
     /// # Errors
     /// [`WireError::Name`] if it is empty or malformed.
@@ -243,7 +245,7 @@ impl WireError {
         ModelVersion::new(version).map_err(|source| WireError::Name { field: "model_version", source })
     }
 
-    /// A party's name from its field.
+    /// Reads a party's name from a field.
     ///
     /// # Errors
     /// [`WireError::Name`] if it is empty or malformed.
@@ -284,7 +286,8 @@ from_wire!(LogitShare);
 from_wire!(Logits);
 
 impl LogitShare {
-    /// Checks a share that was read without knowing its size: `records` records of `width` outputs each.
+    /// Checks the size of a share that was read without knowing it: `records` records of `width`
+    /// outputs each.
     ///
     /// # Errors
     /// [`WireError::Size`] naming the field.
@@ -299,8 +302,8 @@ impl LogitShare {
         Ok(())
     }
 
-    /// The wire form: one row per record. If all numbers are 32-bit ones, as those of a residual network are, they travel as such; what is
-    /// read is the same to the bit.
+    /// Returns the wire form: one row per record. If all numbers are 32-bit ones, like those of a
+    /// residual network, they are sent as 32-bit numbers; the reader gets the same bits.
     #[must_use]
     pub fn into_wire(self) -> pb::Matrix {
         let columns = self.into_matrix();
@@ -337,8 +340,8 @@ impl ReleasedScores {
     /// Reads a release with one row, or one label, per record.
     ///
     /// # Errors
-    /// [`WireError`] when the kind is missing, the sizes are wrong, a value is not finite, a probability vector is off the
-    /// simplex or a label is out of range.
+    /// [`WireError`] when the kind is missing, the sizes are wrong, a value is not finite, a
+    /// probability vector is off the simplex or a label is out of range.
     pub fn from_wire(release: Option<&pb::Release>, records: usize, classes: usize) -> Result<Self, WireError> {
         use pb::release::Kind;
         let field = "release";
@@ -383,7 +386,7 @@ impl ReleasedScores {
     }
 }
 
-// A feature block has no wire form on purpose: it cannot leave its owner.
+// A feature block deliberately has no wire form: it cannot leave its owner.
 const _: fn(FeatureBlock) -> DMatrix<f64> = FeatureBlock::into_matrix;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Answers with a status for each row, written by hand: `vfl.v1.PredictResponse` and `vfl.v1.ComputeLogitsResponse`. The bytes are those that
-//! generated code writes. Generated code handles each status separately, where almost all of them are one byte each.
+//! Answers with a status for each row, written by hand: `vfl.v1.PredictResponse` and
+//! `vfl.v1.ComputeLogitsResponse`. The bytes are the same as those of generated code. Generated
+//! code handles each status separately, although almost all of them are one byte each.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{
@@ -10,32 +11,32 @@ use prost::{DecodeError, Message};
 
 use super::pb;
 
-/// The largest number that is one byte of a packed field.
+/// The largest number that takes one byte of a packed field.
 const ONE_BYTE: i32 = 0x7f;
-/// Statuses that are encoded together.
+/// The number of statuses that are encoded together.
 const GROUP: usize = 256;
 
-/// What the coordinator answers to a prediction.
+/// The coordinator's answer to a prediction.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PredictResponse {
     /// The version of the model.
     pub model_version: String,
-    /// One per id, in order.
+    /// The status of each id, in order.
     pub row_status: Vec<i32>,
-    /// What is released.
+    /// The released scores.
     pub release: Option<pb::Release>,
 }
 
-/// What a passive party answers to a question.
+/// A passive party's answer to a question.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ComputeLogitsResponse {
-    /// One per id, in order.
+    /// The status of each id, in order.
     pub row_status: Vec<i32>,
     /// One row for every record whose status is OK.
     pub logit_shares: Option<pb::Matrix>,
     /// The number of the question.
     pub question: u64,
-    /// Why there are no shares.
+    /// The reason, if there are no shares.
     pub refused: Option<pb::ShareRefusal>,
 }
 
@@ -123,7 +124,7 @@ impl Message for ComputeLogitsResponse {
     }
 }
 
-/// Says in which field a message was found malformed.
+/// Adds the message and field to a decoding error.
 fn located(message: &'static str, field: &'static str) -> impl FnOnce(DecodeError) -> DecodeError {
     move |mut error| {
         error.push(message, field);
@@ -162,7 +163,7 @@ fn take_statuses(
     ctx: DecodeContext,
 ) -> Result<(), DecodeError> {
     if wire_type != WireType::LengthDelimited {
-        // Each status as a field of its own.
+        // Unpacked: each status as a field of its own.
         return int32::merge_repeated(wire_type, statuses, buf, ctx);
     }
     let mut bytes = Bytes::new();

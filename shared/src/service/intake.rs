@@ -1,7 +1,8 @@
-//! What a call may send: how large a message, how many, for how long, and how much of it the service holds at once.
+//! Limits on uploads: the size, number and duration of a call's messages, and the bytes that the
+//! service holds at once.
 //!
-//! The bytes of a request are watched on their way to tonic, which would otherwise make room for whatever a message says it
-//! will be, for as long as its sender likes.
+//! The bytes of a request are metered before they reach tonic, which would otherwise reserve
+//! whatever size a message declares, for as long as its sender likes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ use super::budget::{Budget, Charge};
 use super::identity::PeerIdentity;
 use super::limits::Limits;
 
-/// Length of the header of a gRPC message: a flag and the length.
+/// The length of the header of a gRPC message: a flag and the length.
 const HEADER: usize = 5;
 
-/// Bounds what callers send. Stands behind [`super::Authorize`], which says who calls.
+/// A layer that limits uploads. It follows [`super::Authorize`], which identifies the caller.
 #[derive(Debug, Clone)]
 pub(super) struct Intake {
     budget: Arc<Budget>,
@@ -68,13 +69,14 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Some(caller) = request.extensions().get::<PeerIdentity>() else {
-            // Only a fault of the wiring leads here.
+            // Only a wiring fault leads here.
             let refused = Status::unauthenticated("the caller is not known");
             return Box::pin(std::future::ready(Ok(refused.into_http())));
         };
         let upload = upload(request.uri().path());
         let charge = Arc::new(self.intake.budget.open(caller));
-        // The one message of a call is held until the call is answered, those of a stream until they are handed on.
+        // The one message of a call is held until the call is answered, those of a stream until
+        // they are passed on.
         let held = upload.single.then(|| charge.clone());
         let patience = self.intake.patience;
         let answered = self.inner.call(request.map(|body| Body::new(Metered::new(body, upload, charge, patience))));
@@ -90,13 +92,13 @@ where
 #[derive(Debug, Default)]
 struct Frames {
     header: [u8; HEADER],
-    /// Bytes of the header that have come.
+    /// Bytes of the header received.
     have: usize,
-    /// Bytes of the message that have not come.
+    /// Bytes of the message that are still to come.
     left: usize,
-    /// Bytes that have come of the message that is under way, header included.
+    /// Bytes received of the current message, header included.
     current: usize,
-    /// Messages that are complete.
+    /// The number of complete messages.
     complete: usize,
 }
 
@@ -144,7 +146,7 @@ impl Frames {
     }
 }
 
-/// The body of a request, watched.
+/// The metered body of a request.
 struct Metered {
     inner: Body,
     upload: Upload,
@@ -153,9 +155,9 @@ struct Metered {
     /// Bytes of the body so far.
     total: usize,
     patience: Duration,
-    /// When what is under way began: the message of a stream, or a call with one message.
+    /// The start of the current message of a stream, or of a call with one message.
     since: Option<Instant>,
-    /// Made when there is something to wait for.
+    /// Created when there is something to wait for.
     deadline: Option<Pin<Box<Sleep>>>,
     ended: bool,
 }
@@ -225,7 +227,8 @@ impl http_body::Body for Metered {
             }
             Poll::Ready(Some(Err(error))) => Err(error),
             Poll::Ready(None) => self.end().map(|()| None),
-            // Only who waits for bytes is late: time that the service takes for itself does not count while they are there.
+            // Only the wait for bytes counts as late: the service's own delay does not count while
+            // bytes are available.
             Poll::Pending if self.late(cx) => {
                 let seconds = self.patience.as_secs();
                 Err(Status::deadline_exceeded(format!("a message did not come within {seconds} s of its beginning")))
@@ -253,7 +256,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes are cut into pieces, the messages are counted and the rest is what is under way.
+        /// However the bytes are cut into pieces, the messages are counted and the rest is what is
+        /// under way.
         #[test]
         fn frames_do_not_depend_on_the_pieces(
             messages in proptest::collection::vec(0usize..50, 0..6),

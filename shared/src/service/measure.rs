@@ -1,4 +1,4 @@
-//! Counts the calls of a service, by method and outcome, refusals at the door among them.
+//! The metrics of a service's calls, by method and outcome, including refused callers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,10 +13,10 @@ use tower::{Layer, Service};
 use super::authorize::served_method;
 use crate::monitoring::{Calls, Monitor, OpenCall};
 
-/// What stands for all methods that nobody serves: a caller must not be able to make up names.
+/// The label of all methods that are not served: a caller must not be able to add labels.
 const OTHER: &str = "other";
 
-/// The layer.
+/// A layer that counts calls.
 #[derive(Debug, Clone)]
 pub(super) struct Measure {
     calls: Calls,
@@ -67,7 +67,7 @@ where
                 open.end(code);
                 return Ok(response);
             }
-            // Nothing would be read of a body that has ended.
+            // A body that has ended would never be read.
             if http_body::Body::is_end_stream(response.body()) {
                 open.end(Code::Unknown);
                 return Ok(response);
@@ -81,7 +81,7 @@ fn code_of(headers: &HeaderMap) -> Option<Code> {
     headers.get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
 }
 
-/// The body of an answer, watched for the code that ends it.
+/// The body of an answer, which is watched for its final code.
 struct Watched {
     body: Body,
     open: Option<OpenCall>,
@@ -120,7 +120,8 @@ mod tests {
 
     use super::*;
 
-    /// A service whose answer is a stream that ends with a code, or a refusal.
+    /// Calls a service that gives this answer, or none before the caller gives up, and returns the
+    /// metrics.
     async fn text_after(path: &str, answer: Option<Response<Body>>) -> String {
         let monitor = Monitor::new("coordinator", "c");
         let answers = answer.is_some();

@@ -1,6 +1,6 @@
-//! Transport: mutual TLS on every link, the caller's identity from its certificate, one table of RPC × role, and the helpers
-//! that serve and connect. What anybody may hold of a service is bounded here too: connections (`door`), time (`connection`)
-//! and bytes (`intake`).
+//! Transport: mutual TLS on every link, the caller's identity from its certificate, one table of
+//! RPC × role, and the helpers that serve and connect. The resources that a caller may hold are
+//! limited here too: connections (`door`), time (`connection`) and bytes (`intake`).
 //!
 //! There is no plaintext mode: a service without a certificate does not start.
 

@@ -1,5 +1,6 @@
-//! The reflection service of gRPC: clients such as grpcurl ask it which calls there are. It shows the contract, which is public, and
-//! nothing of the party. As any call, it is served to callers with an accepted certificate alone.
+//! The gRPC reflection service, from which clients such as grpcurl read the available calls. It
+//! shows the public contract, and nothing of the party. Like any call, it is served only to callers
+//! with an accepted certificate.
 
 use tonic::service::Routes;
 use tonic_reflection::server::{Builder, Error};
@@ -7,11 +8,11 @@ use tonic_reflection::server::{Builder, Error};
 use super::identity::Role;
 use crate::rpc::DESCRIPTORS;
 
-/// What every party serves beside its own services.
+/// The services that every party serves besides its own.
 const COMMON: &[&str] =
     &["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
 
-/// The services of a party's own.
+/// Returns a party's own services.
 fn own(role: Role) -> &'static [&'static str] {
     match role {
         Role::Coordinator => &["vfl.v1.Coordinator"],
@@ -24,7 +25,7 @@ fn own(role: Role) -> &'static [&'static str] {
 /// Adds both versions of the reflection service of a party.
 ///
 /// # Errors
-/// [`Error`] if the contract that was compiled in cannot be read.
+/// [`Error`] if the compiled-in contract cannot be read.
 pub(super) fn with_reflection(routes: Routes, role: Role) -> Result<Routes, Error> {
     let builder = || {
         let builder = Builder::configure()
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
     use crate::service::ACCESS_TABLE;
 
-    /// What is listed is served to somebody, and what is served is listed.
+    /// Every listed service is served to some role, and every served one is listed.
     #[test]
     fn the_services_listed_are_those_of_the_table() {
         let mut listed: Vec<&str> = Role::ALL.into_iter().flat_map(own).chain(COMMON).copied().collect();

@@ -1,5 +1,5 @@
-//! Checks of models that hold for every kind: gradients by central differences, and outputs that do not depend on the records
-//! beside a record.
+//! Checks for models of every kind: gradients against central differences, and outputs that do not
+//! depend on the neighbouring records.
 
 use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
@@ -9,8 +9,8 @@ use crate::model::contract::Use;
 use crate::model::{Head, LANES, Lanes, SubModel};
 use crate::types::LogitShare;
 
-/// Half the distance of the two points of a difference. The error of a central difference is about this squared; rounding adds
-/// about 1e-16 over it.
+/// Half the distance of the two points of a difference. The error of a central difference is about
+/// the square of this step; rounding adds about 1e-16 over it.
 const STEP: f64 = 1e-5;
 
 fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
@@ -23,11 +23,13 @@ fn compare(what: &str, at: usize, difference: f64, gradient: f64, tolerance: f64
     assert!(off <= tolerance, "{what}, entry {at}: the gradient is {gradient}, a central difference {difference}");
 }
 
-/// Compares the gradients of a sub-model with central differences of a random linear function of its outputs on `block` (d × n): with
-/// respect to every trained parameter and every input. Where the outputs have kinks, choose parameters and inputs away from them.
+/// Compares the gradients of a sub-model with central differences of a random linear function of
+/// its outputs on `block` (d × n): with respect to every trained parameter and every input. Where
+/// the outputs have kinks, choose parameters and inputs away from them.
 ///
 /// # Panics
-/// If a gradient is off by more than `tolerance`, relative to the larger of it, the difference and 1, with the block's name.
+/// If a gradient is off by more than `tolerance`, relative to the larger of it, the difference and
+/// 1; the message has the block's name.
 pub fn check_sub_model(model: &mut dyn SubModel, block: &DMatrix<f64>, tolerance: f64) {
     let direction = random(model.spec().width() as usize, block.ncols(), 1);
     let value = |model: &mut dyn SubModel, block: &DMatrix<f64>| {
@@ -67,7 +69,8 @@ pub fn check_sub_model(model: &mut dyn SubModel, block: &DMatrix<f64>, tolerance
     }
 }
 
-/// The same for a head: with respect to each party's outputs (`w × n`, the active party's first) and to its own parameters.
+/// Compares the gradients of a head with central differences: with respect to each party's outputs
+/// (`w × n`, the active party's first) and to its own parameters.
 ///
 /// # Panics
 /// As [`check_sub_model`].
@@ -111,11 +114,11 @@ pub fn check_head(head: &mut dyn Head, outputs: &[DMatrix<f64>], tolerance: f64)
     }
 }
 
-/// Whether the outputs of every record of `block` (d × n) are the same to the bit alone, with the record after it, and with all
-/// others: the coordinator knows a share by its bits.
+/// Checks that the outputs of every record of `block` (d × n) are the same to the bit alone, with
+/// the next record, and with all others: the coordinator recognises a share by its bits.
 ///
 /// # Panics
-/// If they are not.
+/// If the outputs differ.
 pub fn check_neighbours(model: &dyn SubModel, block: &DMatrix<f64>) {
     let outputs = |block: &DMatrix<f64>| match model.outputs(block) {
         Ok(outputs) => outputs.into_matrix(),
@@ -130,8 +133,8 @@ pub fn check_neighbours(model: &dyn SubModel, block: &DMatrix<f64>) {
     }
 }
 
-/// Whether the pass of a sub-model has the outputs of the sub-model itself, and slopes that are those of central differences of these,
-/// for the records of `block` (d × [`LANES`]).
+/// Checks that the pass of a sub-model has the outputs of the sub-model itself, and that its slopes
+/// are central differences of these, for the records of `block` (d × [`LANES`]).
 ///
 /// # Panics
 /// As [`check_sub_model`], and if the sub-model has no pass.
@@ -154,7 +157,7 @@ pub fn check_pass(model: &dyn SubModel, block: &DMatrix<f64>, tolerance: f64) {
     }
     let direction = random(width, LANES, 3);
     let mut slopes = vec![Lanes::all(0.0); block.nrows()];
-    // Twice: the second must not add to the first.
+    // Called twice, as the second call must not add to the first.
     pass.pull_back(&lanes(&direction), &mut slopes);
     pass.pull_back(&lanes(&direction), &mut slopes);
     for (at, analytic) in matrix(&slopes).iter().enumerate() {

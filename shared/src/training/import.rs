@@ -1,4 +1,5 @@
-//! A party's side of publishing imported parameters: what its operator has staged, for whom, and for which version.
+//! A party's side of publishing imported parameters, which its operator has staged for an active
+//! party.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,40 +8,43 @@ use crate::model::{ImportError, LinearParameters, ShareStore, Staged, Staging, S
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::{ModelVersion, PartyName};
 
-/// What a service answers when it is asked to publish what its operator has staged. Its refusals go to other parties: where
-/// files lie, and for whom else parameters are staged, the log alone says.
+/// The service's answers to requests to publish the staged parameters. Its refusals go to other
+/// parties: only the log has the paths of files and the other active parties for which parameters
+/// are staged.
 #[derive(Debug)]
 pub struct Importer {
     staging: Staging,
     store: ShareStore,
-    /// This party's features, in the order of the weights' columns.
+    /// The party's features, in the order of the weights' columns.
     schema: FeatureSchema,
-    /// Whether models are trained on, and served with, features that went through a map.
+    /// True if models are trained on, and served with, features that went through a map.
     mapped: bool,
-    /// The active party holds the bias.
+    /// True for the active party, which holds the bias.
     bias: bool,
-    /// One publication at a time.
+    /// The lock that serialises publications.
     turn: Mutex<()>,
 }
 
 impl Importer {
-    /// Of the active party.
+    /// Creates the importer of the active party.
     #[must_use]
     pub fn of_active(staging: Staging, store: ShareStore, schema: FeatureSchema) -> Self {
         Self { staging, store, schema, mapped: false, bias: true, turn: Mutex::default() }
     }
 
-    /// Of a passive party; `mapped` says whether its features go through a map before they meet the weights.
+    /// Creates the importer of a passive party; `mapped` is true if its features go through a map
+    /// before they meet the weights.
     #[must_use]
     pub fn of_passive(staging: Staging, store: ShareStore, schema: FeatureSchema, mapped: bool) -> Self {
         Self { staging, store, schema, mapped, bias: false, turn: Mutex::default() }
     }
 
-    /// What is staged for `active_party`, with its share, if it can be published as a model of `classes`.
+    /// Returns the parameters staged for `active_party`, with their share, if they can be published
+    /// as a model of `classes`.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION: nothing is staged, or it is of other classes or features; PERMISSION_DENIED: it is staged for another
-    /// active party; INTERNAL: it cannot be read.
+    /// FAILED_PRECONDITION if nothing is staged, or for other classes or features;
+    /// PERMISSION_DENIED if it is staged for another active party; INTERNAL if it cannot be read.
     pub fn staged(&self, active_party: &PartyName, classes: &[String]) -> Result<(Staged, StoredShare), Refusal> {
         let staged = self.staging.staged().map_err(unreadable)?.ok_or_else(|| {
             let mend = match self.bias {
@@ -80,7 +84,8 @@ impl Importer {
         }
         let fits =
             |linear: &LinearParameters| linear.classes() == classes.len() && linear.bias().is_some() == self.bias;
-        // Outputs of a network may be an embedding; whether they fit the model, the coordinator checks.
+        // The outputs of a network may be an embedding; the coordinator checks that they fit the
+        // model.
         if share.model().linear().is_some_and(|linear| !fits(linear)) {
             let message = "the share staged here is not what was imported; import the parameters again";
             return Err(Refusal::precondition(message));
@@ -88,11 +93,11 @@ impl Importer {
         Ok((staged, share))
     }
 
-    /// Binds what is staged to a version, as often as this party's own operator has it published: the active party's way, whose
-    /// command to publish is its consent.
+    /// Binds the staged parameters to a version, any number of times. This is for the active party,
+    /// whose command to publish is its consent.
     ///
     /// # Errors
-    /// As [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now.
+    /// The errors of [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now.
     pub fn bind(
         &self,
         active_party: &PartyName,
@@ -105,11 +110,12 @@ impl Importer {
         self.store.bind(version, digest).map_err(unreadable)
     }
 
-    /// Binds what is staged to a version: once, for one version. The same version again is no second publication but the
-    /// same one, that did not come to its end.
+    /// Binds the staged parameters to a version: once, for one version. Repeating the same version
+    /// completes a publication that was interrupted.
     ///
     /// # Errors
-    /// As [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now, or if it was published as another version.
+    /// The errors of [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now,
+    /// or if it was published as another version.
     pub fn publish(
         &self,
         active_party: &PartyName,
@@ -119,7 +125,8 @@ impl Importer {
     ) -> Result<(), Refusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let staged = self.still_staged(active_party, classes, digest)?;
-        // Marked first: a crash between the two leaves a staging that is good for this version alone.
+        // The staging is marked first: after a crash between the two it is valid for this version
+        // alone.
         let used = self.staging.use_for(&staged, version).map_err(unreadable)?;
         if used != *version {
             return Err(Refusal::precondition(format!(
@@ -139,7 +146,7 @@ impl Importer {
     }
 }
 
-/// The first way in which two lists of class names differ.
+/// Describes the first difference between two lists of class names.
 fn difference(here: &[String], there: &[String]) -> Option<String> {
     if here.len() != there.len() {
         return Some(format!("{} here, {} at the active party", here.len(), there.len()));

@@ -1,4 +1,4 @@
-//! A party's side of one training: the loop that answers the coordinator's commands.
+//! A party's side of one training: the loop that executes the coordinator's commands.
 
 use std::sync::Arc;
 
@@ -20,58 +20,61 @@ use super::messages::{BatchShares, Begin, Command, Progress, Published, Ready, R
 use super::source::{RecordSource, TrainingRecords};
 use super::wire::{CommandStream, Conversation, ReplySender};
 
-/// The most records of one training.
+/// The maximum number of records in one training.
 const MAX_RECORDS: u32 = 10_000_000;
 
-/// What a participant may tell its user while training runs.
+/// An event of a running training, for the participant's user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrainingEvent {
-    /// The coordinator's word on an epoch (active party alone).
+    /// The coordinator's report on an epoch (active party alone).
     Progress(Progress),
-    /// The coordinator's last word: the version is in service (active party alone).
+    /// The coordinator's last report: the version is in service (active party alone).
     Published(Published),
 }
 
-/// How a training ended at this party.
+/// The result of a training at this party.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingOutcome {
-    /// The version this party can now serve.
+    /// The version that this party can now serve.
     pub version: ModelVersion,
     /// The coordinator's summary (active party alone).
     pub published: Option<Published>,
 }
 
-/// One party's part in one training.
+/// The part of one party in one training.
 pub struct Participant<'a> {
-    /// For messages: "the coordinator `c` at …".
+    /// The coordinator's name for messages: "the coordinator `c` at …".
     pub coordinator: String,
-    /// This party's disk.
+    /// The party's store of model shares.
     pub store: &'a ShareStore,
-    /// Names of its features, in the order of the block's rows.
+    /// The names of its features, in the order of the block's rows.
     pub feature_names: &'a [String],
-    /// The records of an active party, which knows them; a passive party is told.
+    /// The records of an active party, which knows them; a passive party receives them.
     pub known_records: Option<RecordIds>,
-    /// Where features come from.
+    /// The source of the features.
     pub source: &'a dyn RecordSource,
-    /// What this party consents to; `None` for the active party, which asked for the training.
+    /// The consent of this party; `None` for the active party, which requested the training.
     pub gate: Option<Arc<dyn TrainingGate>>,
-    /// How this party keeps its parameters private; `None`: it does not.
+    /// The privacy settings of this party's parameters; `None`: they are trained without privacy.
     pub privacy: Option<PrivacyConfig>,
 }
 
 impl Participant<'_> {
-    /// Whether this party is the active one: it knows the records, learns the bias, and hears of progress.
+    /// Returns true if this party is the active one: it knows the records, learns the bias, and
+    /// receives progress reports.
     fn is_active(&self) -> bool {
         self.known_records.is_some()
     }
 
-    /// Answers commands until the version is published (passive party: confirmed), telling `on_event` on the way.
+    /// Executes commands until the version is published (passive party: confirmed), and reports
+    /// events to `on_event`.
     ///
-    /// Nothing is published by this party unless the coordinator said so: an error anywhere leaves the versions already on
-    /// disk as they were.
+    /// This party publishes nothing unless the coordinator commands it: an error anywhere leaves
+    /// the versions on disk unchanged.
     ///
     /// # Errors
-    /// [`Refusal`] naming the coordinator when it goes away, breaks the protocol, or asks for records that are not here.
+    /// [`Refusal`] that names the coordinator if it disconnects, breaks the protocol, or asks for
+    /// records that are not here.
     pub async fn run(
         mut self,
         commands: impl CommandStream,
@@ -111,7 +114,7 @@ impl Participant<'_> {
         let records = match self.source.open(&ids).await {
             Ok(records) => records,
             Err(refusal) => {
-                // A store that does not answer has said nothing of any record.
+                // A store that does not answer has revealed nothing about any record.
                 if let (Some(admitted), true) = (&admitted, refusal.kind != RefusalKind::Unavailable) {
                     admitted.records_missing().await?;
                 }
@@ -139,7 +142,7 @@ impl Participant<'_> {
         ended
     }
 
-    /// Answers the commands after `ready`. `elsewhere` has the records that are not in memory.
+    /// Executes the commands after `ready`. `elsewhere` has the records that are not in memory.
     async fn obey<S: CommandStream>(
         &self,
         talk: &mut Conversation<'_, S>,
@@ -203,7 +206,7 @@ impl Participant<'_> {
     }
 }
 
-/// What noise is drawn from: never the seed of the training, which all parties know.
+/// Draws the seed of the noise. It is never the seed of the training, which all parties know.
 fn noise_seed() -> Result<Start, Refusal> {
     let mut seed = Start::default();
     SysRng
@@ -234,10 +237,11 @@ async fn receive_records<S: CommandStream>(
     all.finish().map_err(|source| WireError::Ids { field: "records", source }.into())
 }
 
-/// The most records whose logit shares, of `width` numbers each, fit one message.
+/// Returns the maximum number of records whose logit shares, of `width` numbers each, fit into one
+/// message.
 #[must_use]
 pub fn max_batch(width: usize) -> usize {
-    // What is left is for the fields around the matrix.
+    // The rest is for the fields around the matrix.
     (MAX_MESSAGE_BYTES - 4096) / (8 * width.max(1))
 }
 
@@ -272,7 +276,7 @@ fn take_step(
     Ok(Some(BatchShares { step: step.number, share }))
 }
 
-/// The answer must fit a message; memory for one that would not is never asked for.
+/// Checks that the answer will fit into a message, before any memory for it is allocated.
 fn check_batch(learner: &PartyLearner, step: &Step) -> Result<(), Refusal> {
     let width = learner.width();
     let most = max_batch(width);
@@ -292,7 +296,7 @@ fn learner_refusal(error: &LearnerError) -> Refusal {
     match error {
         LearnerError::NoCheckpoint => Refusal::precondition(error.to_string()),
         LearnerError::Privacy(error) => error.clone().into(),
-        // An overflow is the configuration's doing, not the peer's.
+        // An overflow is caused by the configuration, not by the peer.
         LearnerError::Shape(ShapeError::NotFinite { .. }) => {
             Refusal::precondition(format!("training diverged: {error}; lower the learning rate"))
         }
@@ -300,11 +304,12 @@ fn learner_refusal(error: &LearnerError) -> Refusal {
     }
 }
 
-/// What is told of a store that refuses. It says whose it is: the participant's errors reach the active party's user as they are.
+/// Returns the refusal for a failing store. It names the party, since the participant's errors
+/// reach the active party's user unchanged.
 fn store_refusal(error: &StoreError, active: bool) -> Refusal {
     match error {
         StoreError::Digest(_) => Refusal::invalid(error.to_string()),
-        // The error names a file of this party, which is no other's business.
+        // The error names a file of this party, which other parties must not see.
         _ => {
             tracing::error!(%error, "the parameters cannot be stored, so nothing is published");
             let who = if active { "the active party" } else { "the passive party" };

@@ -1,4 +1,4 @@
-//! Messages of training and publishing on the wire, and a party's side of a training stream.
+//! The wire messages of training and publishing, and a party's end of a training stream.
 
 use std::pin::Pin;
 
@@ -16,20 +16,20 @@ use crate::rpc::pb::{self, training_command, training_published, training_reply}
 use crate::rpc::{Refusal, RefusalKind, WireError, decode_columns, encode_columns, peer_failure, require};
 use crate::types::{OutputGradient, PartyName, RecordIds};
 
-/// The most classes of a model.
+/// The maximum number of classes of a model.
 const MAX_CLASSES: u32 = 65_536;
 
-/// The coordinator's commands as they arrive.
+/// The stream of the coordinator's commands.
 pub trait CommandStream: Stream<Item = Result<pb::TrainingCommand, Status>> + Send {}
 
 impl<S: Stream<Item = Result<pb::TrainingCommand, Status>> + Send> CommandStream for S {}
 
-/// Where a party's replies go.
+/// The channel for a party's replies.
 pub type ReplySender = mpsc::Sender<Result<pb::TrainingReply, Status>>;
 
 /// A party's end of a training stream, in domain types.
 pub(super) struct Conversation<'a, S> {
-    /// For messages: "the coordinator `c` at …".
+    /// The coordinator's name for messages: "the coordinator `c` at …".
     coordinator: &'a str,
     commands: Pin<&'a mut S>,
     replies: &'a ReplySender,
@@ -40,7 +40,7 @@ impl<'a, S: CommandStream> Conversation<'a, S> {
         Self { coordinator, commands, replies }
     }
 
-    /// The next command.
+    /// Receives the next command.
     pub(super) async fn next(&mut self) -> Result<Command, Refusal> {
         match self.commands.next().await {
             Some(Ok(message)) => Ok(Command::try_from(message)?),
@@ -52,7 +52,8 @@ impl<'a, S: CommandStream> Conversation<'a, S> {
         }
     }
 
-    /// Answers. When the coordinator takes no answer any more, what it said last tells why.
+    /// Sends a reply. If the coordinator no longer accepts replies, its last message gives the
+    /// reason.
     pub(super) async fn reply(&mut self, reply: Reply) -> Result<(), Refusal> {
         if self.replies.send(Ok(reply.into())).await.is_ok() {
             return Ok(());
@@ -63,7 +64,8 @@ impl<'a, S: CommandStream> Conversation<'a, S> {
     }
 }
 
-/// What the coordinator says of a third party must come through as it is; what stands for its own silence names it.
+/// Converts a failure of the stream. The coordinator's report on a third party is passed on
+/// unchanged; a failure of the coordinator itself names it.
 fn training_failure(coordinator: &str, status: &Status) -> Refusal {
     let relayed = RefusalKind::from_code(status.code());
     let message = status.message();
@@ -208,7 +210,7 @@ impl From<Begin> for pb::TrainingBegin {
 impl TryFrom<pb::TrainingStep> for Step {
     type Error = WireError;
 
-    /// The width of the gradient is for the party to check: it knows its own.
+    /// Converts a step. The party itself checks the width of the gradient: it knows its own.
     fn try_from(message: pb::TrainingStep) -> Result<Self, WireError> {
         let pb::TrainingStep { step, gradient, batch, evaluation, checkpoint, restore } = message;
         let gradient = match gradient {

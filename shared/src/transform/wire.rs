@@ -1,4 +1,4 @@
-//! Transforms, released parameters and what is said of them, on the wire.
+//! Transforms, released parameters and statements about them, on the wire.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -9,7 +9,7 @@ use crate::rpc::pb::transform::{self as wire, Kind};
 use crate::rpc::{WireError, decode_columns, encode_columns, pb, require};
 use crate::types::ReleasedWeights;
 
-/// The most features that `selective` names.
+/// The largest number of features that `selective` names.
 const MAX_SELECTED: usize = 65_536;
 
 impl From<&TransformConfig> for pb::Transform {
@@ -125,10 +125,11 @@ impl From<&Released> for pb::ReleaseParametersResponse {
 }
 
 impl Released {
-    /// Reads the sub-model that is not linear in an answer of a party that holds `features` features.
+    /// Reads a sub-model that is not linear from an answer of a party that holds `features`
+    /// features.
     ///
     /// # Errors
-    /// [`WireError`] if it is not a model of this spec, or if something else stands beside it.
+    /// [`WireError`] if it is not a model of this specification, or if the answer has other fields.
     pub fn model_from_wire(
         answer: &pb::ReleaseParametersResponse,
         spec: &SubModelSpec,
@@ -151,7 +152,8 @@ impl ReleasedParameters {
     /// Reads an answer of a party that holds `features` features, of a model of `classes` classes.
     ///
     /// # Errors
-    /// [`WireError`] when the sizes are not these, a value is not finite, or what is said of the weights contradicts itself.
+    /// [`WireError`] when the sizes are not these, a value is not finite, or the statement about
+    /// the weights contradicts itself.
     pub fn from_wire(
         answer: &pb::ReleaseParametersResponse,
         classes: usize,

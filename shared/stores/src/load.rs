@@ -1,4 +1,4 @@
-//! `load-features`: the rows of a file into a SQLite file, checked on the way.
+//! The import of a file's rows into a SQLite file, with a check of every value (`load-features`).
 
 use std::path::{Path, PathBuf};
 
@@ -13,29 +13,29 @@ use crate::parquet_file::rows_of;
 use crate::sql::quoted;
 use crate::sqlite::SqliteConfig;
 
-/// SQLite's own bound.
+/// SQLite's limit on the columns of a table.
 const MAX_COLUMNS: usize = 2000;
 
-/// Why a file was not loaded.
+/// Errors from loading a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The file that is loaded.
+    /// The source file cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The file that is there.
+    /// The target file already exists.
     #[error("{} is there already; `--replace` puts a new one in its place", .0.display())]
     Exists(PathBuf),
-    /// Too many columns. PostgreSQL takes fewer still: 1600.
+    /// The schema has too many columns. PostgreSQL's limit is lower still: 1600.
     #[error(
         "SQLite takes {MAX_COLUMNS} columns at most, the schema has {0}, with those of the id and the label; use a Parquet file"
     )]
     Columns(usize),
-    /// The disk, or SQLite.
+    /// The disk or SQLite failed.
     #[error("cannot write {}: {reason}", file.display())]
     Write {
-        /// The file.
+        /// The path of the SQLite file.
         file: PathBuf,
-        /// Why.
+        /// The reason for the failure.
         reason: String,
     },
 }
@@ -45,11 +45,12 @@ enum Stored {
     Real(f64),
 }
 
-/// Loads the rows of `from` (`.parquet`, or else CSV), with one check for all the schema says; gives their number. The file is written
-/// beside its place and renamed: a service that has the old one open goes on with it until it is started again.
+/// Loads the rows of `from` (`.parquet`, or else CSV), checks them against the schema, and returns
+/// their number. The file is written beside its place and renamed: a service that has the old one
+/// open continues with it until it is restarted.
 ///
 /// # Errors
-/// [`LoadError`] naming file, row and column; then nothing has changed.
+/// [`LoadError`] that names file, row and column; nothing has changed then.
 pub async fn load_sqlite(
     config: &SqliteConfig,
     schema: &FeatureSchema,
@@ -69,12 +70,13 @@ pub async fn load_sqlite(
     let mut rows = rows_of(from, Some(&wanted))?;
     check_columns(schema, &*rows)?;
     let directory = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Made for this user alone.
+    // Readable by this user alone.
     let beside =
         tempfile::Builder::new().prefix(".features").tempfile_in(directory).map_err(|e| failed(e.to_string()))?;
     let options = SqliteConnectOptions::new()
         .filename(beside.path())
-        // Until the file is renamed nobody looks at it: what is cut off is made again.
+        // Nobody reads the file before it is renamed, and an interrupted load starts again, so
+        // durability is not needed.
         .journal_mode(SqliteJournalMode::Off)
         .synchronous(SqliteSynchronous::Off)
         .disable_statement_logging();
@@ -150,7 +152,7 @@ async fn fill(
     Ok(count)
 }
 
-/// The raw value, once the schema has taken it.
+/// Returns the raw value, after the schema has accepted it.
 fn checked(
     schema: &FeatureSchema,
     column: &SourceColumn,

@@ -1,9 +1,11 @@
 //! Features in a Parquet file that stays on disk.
 //!
-//! The ids are read once, into an index of 12 bytes a row. A look-up goes through the row groups in order. Of a group it reads the
-//! columns that the schema names, and of each column the pages that have a row that was asked for: a page is the least that can be
-//! unpacked. Of the rows of a page those are made features that were asked for, or whole stretches of rows where that pays; stretches are
-//! kept. So neighbours cost little, and a record here and there costs the unpacking of its pages each time.
+//! The ids are read once, into an index of 12 bytes per row. A look-up goes through the row groups
+//! in order. In a group it reads the columns that the schema names, and in each column the pages
+//! that contain a requested row: a page is the smallest unit that can be unpacked. Only the
+//! requested rows of a page are converted to features, or whole stretches of rows where that pays;
+//! stretches are cached. So neighbouring records are cheap, and a scattered record costs the
+//! unpacking of its pages each time.
 
 mod columns;
 mod index;
@@ -27,17 +29,17 @@ use index::RowIndex;
 use layout::Layout;
 use rows::{Kept, Rows};
 
-/// About how many bytes a stretch of rows takes.
+/// The approximate size of a stretch of rows in bytes.
 const STRETCH_BYTES: usize = 1 << 20;
-/// The most rows of a stretch, and the least.
+/// The minimum and maximum number of rows in a stretch.
 const STRETCH_ROWS: (usize, usize) = (64, 8192);
-/// A stretch is read whole where at least one in so many of its rows is asked for,
+/// A stretch is read whole if at least one in this many of its rows is requested.
 const SPARSE: usize = 64;
-/// or where the look-up is about so few stretches.
+/// A stretch is also read whole if the look-up touches at most this many stretches.
 const FEW: usize = 8;
-/// Look-ups that read at the same time, and cursors that are kept open. Each holds a page of every column.
+/// The number of concurrent look-ups, and of open cursors. Each holds a page of every column.
 const READERS: usize = 2;
-/// Ids that are read at once.
+/// The number of ids that are read at once.
 const ID_ROWS: u32 = 8192;
 
 /// Features in a Parquet file that stays on disk.
@@ -51,7 +53,7 @@ struct Reading {
     schema: FeatureSchema,
     layout: Layout,
     index: RowIndex,
-    /// Rows of a stretch.
+    /// The number of rows in a stretch.
     stretch: u32,
     kept: Mutex<Kept>,
     cursors: Mutex<Vec<Cursor>>,
@@ -61,7 +63,8 @@ impl ParquetStore {
     /// Opens a file and reads all of its ids.
     ///
     /// # Errors
-    /// [`DataError::Table`] naming the file, and where it can the row and the column; never a value.
+    /// [`DataError::Table`] that names the file, and the row and the column where possible; never a
+    /// value.
     pub fn open(config: &ParquetConfig, schema: FeatureSchema) -> Result<Self, DataError> {
         let path = &config.file;
         let (layout, index) = contained(path, None, || {
@@ -83,7 +86,7 @@ impl ParquetStore {
         Ok(Self { reading: Arc::new(reading), readers: Arc::new(Semaphore::new(READERS)) })
     }
 
-    /// Does work that reads the file, on a thread that may wait.
+    /// Runs work that reads the file on a thread that may block.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Reading) -> Result<T, StoreError> + Send + 'static,
@@ -92,7 +95,7 @@ impl ParquetStore {
         let gone = || self.reading.damaged(DAMAGED);
         let turn = self.readers.clone().acquire_owned().await.map_err(|_| gone())?;
         let done = tokio::task::spawn_blocking(move || {
-            // A look-up that nobody waits for any more ends before the next begins.
+            // An abandoned look-up ends before the next one begins.
             let _turn = turn;
             reading.unless_changed(work)
         });
@@ -105,7 +108,8 @@ const CHANGED: &str =
 
 /// Reads the ids of a file.
 fn index_of(layout: &Layout, id_column: &str) -> Result<RowIndex, TableError> {
-    // The footer may claim any number of rows. The index grows where a short file has more of them than bytes.
+    // The footer may declare any number of rows. The index grows if a short file has more of them
+    // than bytes.
     let mut index = RowIndex::with_room((layout.rows() as usize).min(layout.bytes()));
     each_id(layout, |row, id| {
         RecordId::new(id).map_err(|e| match e {
@@ -122,7 +126,7 @@ fn index_of(layout: &Layout, id_column: &str) -> Result<RowIndex, TableError> {
     }
     index.sort();
     let mut from = 0;
-    // Two ids may have the same hash, if hardly ever.
+    // Two ids may have the same hash, though rarely.
     while let Some((row, earlier)) = index.repeated(from) {
         if id_at(layout, row)? == id_at(layout, earlier)? {
             return Err(layout.error(Some(row), Some(id_column), TableProblem::RepeatedId));
@@ -132,7 +136,7 @@ fn index_of(layout: &Layout, id_column: &str) -> Result<RowIndex, TableError> {
     Ok(index)
 }
 
-/// Hands over all ids, in the order of the file.
+/// Passes all ids to `take`, in the order of the file.
 fn each_id(layout: &Layout, mut take: impl FnMut(u32, &str) -> Result<(), IdError>) -> Result<(), TableError> {
     let ids = &layout.leaves[..1];
     for group in 0..layout.groups() {
@@ -149,7 +153,7 @@ fn each_id(layout: &Layout, mut take: impl FnMut(u32, &str) -> Result<(), IdErro
     Ok(())
 }
 
-/// The id of a row of the file.
+/// Reads the id of a row of the file.
 fn id_at(layout: &Layout, row: u32) -> Result<String, TableError> {
     let ((group, place), ids) = (layout.place(row), &layout.leaves[..1]);
     let mut id = String::new();
@@ -172,7 +176,7 @@ impl Reading {
         StoreError::failed(&self.words, Failure::Malformed, reason)
     }
 
-    /// Does some work between two looks at whether the file is still the same.
+    /// Runs work between two checks that the file has not changed.
     fn unless_changed<T>(&self, work: impl FnOnce(&Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.layout.has_changed() {
             return Err(self.damaged(CHANGED));
@@ -190,7 +194,7 @@ impl Reading {
         let (n, d) = (ids.len(), self.schema.len());
         let mut come = vec![false; n];
         let (mut values, mut labels) = (vec![0.0; n * d], vec![0; n]);
-        // The rows that may be those of the ids, in the order of the file.
+        // The rows that may belong to the ids, in the order of the file.
         let rows = ids.iter().enumerate().flat_map(|(at, id)| self.index.rows(id).map(move |row| (row, at)));
         let mut wanted: Vec<(u32, usize)> = rows.collect();
         wanted.sort_unstable();
@@ -223,7 +227,7 @@ impl Reading {
             };
             for &(row, at) in part {
                 let place = read.place(row - first);
-                // Another id with the same hash.
+                // Another id has the same hash.
                 if read.rows.id(place) != ids.get(at) {
                     continue;
                 }
@@ -252,14 +256,14 @@ impl Reading {
         StoreError::failed(&self.words, Failure::Value, why)
     }
 
-    /// Reads rows of a group, from where a cursor stands if one is before them.
+    /// Reads rows of a group, from a cursor that stands before them if there is one.
     fn decode(&self, cursor: &mut Option<Cursor>, group: usize, ranges: &[Range<u32>]) -> Result<Rows, StoreError> {
         let first = ranges.first().map_or(0, |range| range.start);
         let here = cursor.take().filter(|cursor| cursor.reaches(group, first));
         let parked = || {
             let mut cursors = locked(&self.cursors);
             let at = cursors.iter().position(|cursor| cursor.reaches(group, first));
-            // In place of the one that was left the longest time ago, so that there are never more of them.
+            // The least recently used cursor is replaced, so that their number stays bounded.
             let taken = at.map(|at| cursors.remove(at));
             if taken.is_none() {
                 cursors.pop();
@@ -280,7 +284,7 @@ impl Reading {
         }
     }
 
-    /// Neither the file's place nor a row: the words name the file.
+    /// Returns an error without the path and the row: the store's name already names the file.
     fn unread(&self, group: usize, first: u32, unread: Unread) -> StoreError {
         let error = self.layout.unread(group, first, unread);
         self.damaged(&error.problem.to_string())
@@ -297,16 +301,16 @@ impl Reading {
     }
 }
 
-/// Rows that were read: a whole stretch, or some of it.
+/// The rows that were read: a whole stretch, or some of it.
 struct Part {
     rows: Arc<Rows>,
-    /// The rows of the group, if it is not all from `from` on.
+    /// The row numbers in the group; `None` if all rows from `from` on were read.
     places: Option<Vec<u32>>,
     from: u32,
 }
 
 impl Part {
-    /// Where a row of the group is among those that were read.
+    /// Returns the position of a row of the group among those that were read.
     fn place(&self, row: u32) -> usize {
         match &self.places {
             None => (row - self.from) as usize,
@@ -315,7 +319,7 @@ impl Part {
     }
 }
 
-/// Increasing rows as ranges.
+/// Converts increasing rows to ranges.
 fn ranges(rows: &[u32]) -> Vec<Range<u32>> {
     let runs = rows.chunk_by(|a, b| a + 1 == *b);
     runs.map(|run| run[0]..run[0] + run.len() as u32).collect()

@@ -14,28 +14,29 @@ use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 use crate::bounds::{Bounds, DataError, connect_timeout_ms, connections, timeout_ms};
 use crate::sql::{Pages, check_table, failed, quoted, within};
 
-/// `[data.postgres]`.
+/// The table `[data.postgres]`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresConfig {
-    /// `postgres://USER@HOST/DATABASE`. A password may stand in it, in `url_file`, in `PGPASSWORD` or in `PGPASSFILE`.
+    /// The URL `postgres://USER@HOST/DATABASE`. A password may be in it, in `url_file`, in
+    /// `PGPASSWORD` or in `PGPASSFILE`.
     pub url: Option<String>,
     /// A file whose only line is the URL.
     pub url_file: Option<PathBuf>,
     /// The table or view, with its schema if it is not in the search path: `bank.customers`.
     pub table: String,
-    /// The most connections. Default 8.
+    /// The maximum number of connections. Default 8.
     #[serde(default = "connections")]
     pub connections: u32,
-    /// How long a look-up may take, in milliseconds. Default 5000.
+    /// The time limit of a look-up, in milliseconds. Default 5000.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
-    /// How long a connection may take, in milliseconds. Default 2000.
+    /// The time limit of a connection attempt, in milliseconds. Default 2000.
     #[serde(default = "connect_timeout_ms")]
     pub connect_timeout_ms: u64,
 }
 
-/// Without the URL, which may hold a password.
+/// Omits the URL, which may hold a password.
 impl fmt::Debug for PostgresConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PostgresConfig(table {:?}, at most {} connections)", self.table, self.connections)
@@ -43,7 +44,7 @@ impl fmt::Debug for PostgresConfig {
 }
 
 impl PostgresConfig {
-    /// A table of the server at this URL.
+    /// Creates the settings of a table on the server at this URL.
     #[must_use]
     pub fn new(url: impl Into<String>, table: impl Into<String>) -> Self {
         Self {
@@ -74,23 +75,23 @@ pub struct PostgresStore {
     ready: OnceCell<Ready>,
 }
 
-/// The connections and the statement, once the table was found to have the columns.
+/// The connections and statements, after the columns of the table were checked.
 struct Ready {
     pool: PgPool,
-    /// Takes the ids as an array.
+    /// The statement that selects rows. It takes the ids as an array.
     select: String,
-    /// The same for the ids alone.
+    /// The statement that selects ids. It takes the ids as an array.
     held: String,
     pages: Pages,
-    /// The type of the id column is a whole number.
+    /// True if the id column is of an integer type.
     whole: bool,
 }
 
 impl PostgresStore {
-    /// A store that connects when it is first asked.
+    /// Creates a store that connects when it is first used.
     ///
     /// # Errors
-    /// [`DataError::Config`] naming the key, never the URL.
+    /// [`DataError::Config`] that names the key, never the URL.
     pub fn new(config: PostgresConfig, schema: FeatureSchema) -> Result<Self, DataError> {
         check_table("postgres", &config.table)?;
         let bounds = Bounds::new("postgres", config.connections, config.timeout_ms, config.connect_timeout_ms)?;
@@ -110,7 +111,7 @@ impl PostgresStore {
 
     async fn open(&self) -> Result<Ready, StoreError> {
         let ms = self.bounds.timeout.as_millis();
-        // A view may do what it likes, but not write, and not for longer than anybody waits.
+        // A view may do anything except write, or run longer than its caller waits.
         let session = format!("SET statement_timeout = {ms}; SET default_transaction_read_only = on");
         let pool = PgPoolOptions::new()
             .max_connections(self.bounds.connections)
@@ -146,12 +147,12 @@ impl PostgresStore {
                 if !integer && category != "S" {
                     return Err(fail(format!("its id column is of type {kind}; make it text, or a whole number")));
                 }
-                // Another kind of text is compared and ordered as text, whatever its own order is.
+                // Other text types are compared and ordered as text, whatever their own order is.
                 let own = integer || matches!(kind.as_str(), "text" | "varchar");
                 by = if own { format!("r.{name}") } else { format!("r.{name}::text") };
             }
             asked.push(match (column.number, category.as_str()) {
-                // Neither has a way to a double of its own.
+                // Neither type has a direct conversion to a double.
                 (true, "N") if kind == "money" => format!("{name}::numeric::float8"),
                 (true, "N") if kind == "oid" => format!("{name}::int8::float8"),
                 (true, "N") => format!("{name}::float8"),
@@ -166,7 +167,7 @@ impl PostgresStore {
             });
         }
         let (table, id) = (self.table(), quoted(self.schema.id_column()));
-        // Whatever keeps a column from being read is told now, with its name, and not at each look-up.
+        // A column that cannot be read is reported now, by name, and not at each look-up.
         let look = async |shown: &str| {
             let look = sqlx::query(AssertSqlSafe(format!("SELECT {shown} FROM {table} LIMIT 0")));
             look.fetch_optional(&pool).await.map(drop)
@@ -191,7 +192,7 @@ impl PostgresStore {
         let id: Option<&str> = row.try_get(0).map_err(|e| self.failed(&e))?;
         let Some(at) = id.map_or(Ok(None), |id| gather.begin(id))? else { return Ok(()) };
         for (place, column) in self.columns.iter().enumerate().skip(1) {
-            // A number comes as a double, or as text where the column is text.
+            // A number arrives as a double, or as text if the column is text.
             let double = column.number.then(|| row.try_get::<Option<f64>, _>(place).ok()).flatten();
             let cell = match double {
                 Some(value) => value.map_or(Cell::Missing, Cell::Real),
@@ -205,11 +206,11 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// The rows that a statement gives of some ids.
+    /// Returns the rows that a statement selects for some ids.
     async fn rows(&self, ready: &Ready, statement: &str, ids: &RecordIds) -> Result<Vec<PgRow>, StoreError> {
         let query = sqlx::query(AssertSqlSafe(statement.to_owned()));
         let rows = if ready.whole {
-            // What is no whole number in its usual form is the id of no row.
+            // Text that is not an integer in its usual form is the id of no row.
             let usual = |id: &str| id.parse::<i64>().ok().filter(|number| number.to_string() == id);
             let whole: Vec<i64> = ids.iter().filter_map(usual).collect();
             query.bind(whole).fetch_all(&ready.pool).await
@@ -276,7 +277,7 @@ impl RemoteStore for PostgresStore {
                 let rows = within(&self.words, self.bounds.timeout, asked).await?;
                 let (n, mut more) = (rows.len(), false);
                 for (id,) in rows {
-                    // NULL is the last of all, and the id of no record.
+                    // NULL is the last of all, and is not an id.
                     more = id.is_some();
                     let Some(id) = id else { break };
                     all.push(&id);
@@ -299,7 +300,8 @@ mod tests {
 
     use super::*;
 
-    /// A plan that is made for any id, as that of a statement that was prepared is after a while: the next page begins in the index.
+    /// A plan that is made for any id, as that of a statement that was prepared is after a while:
+    /// the next page begins in the index.
     #[tokio::test]
     async fn the_next_page_begins_in_the_index() {
         let Ok(url) = std::env::var("CLOISON_POSTGRES_URL") else {

@@ -13,19 +13,19 @@ use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 use crate::bounds::{Bounds, DataError, connections, timeout_ms};
 use crate::sql::{Pages, check_table, failed, quoted, within};
 
-/// `[data.sqlite]`.
+/// The table `[data.sqlite]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SqliteConfig {
-    /// The file. `load-features` makes it.
+    /// The SQLite file, which `load-features` creates.
     pub file: PathBuf,
-    /// The table in it. Default `features`.
+    /// The table in the file. Default `features`.
     #[serde(default = "table")]
     pub table: String,
-    /// Connections to it. Default 8.
+    /// The number of connections to the file. Default 8.
     #[serde(default = "connections")]
     pub connections: u32,
-    /// How long a look-up may take, in milliseconds. Default 5000.
+    /// The time limit of a look-up, in milliseconds. Default 5000.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
 }
@@ -35,7 +35,7 @@ fn table() -> String {
 }
 
 impl SqliteConfig {
-    /// The table `features` of a file.
+    /// Creates the settings of the table `features` of a file.
     #[must_use]
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self { file: file.into(), table: table(), connections: connections(), timeout_ms: timeout_ms() }
@@ -53,11 +53,11 @@ pub struct SqliteStore {
     pool: OnceCell<SqlitePool>,
 }
 
-/// What is asked of the file.
+/// The SQL statements of the store.
 struct Statements {
-    /// Takes ids as a JSON array.
+    /// The statement that selects rows. It takes the ids as a JSON array.
     select: String,
-    /// The same for the ids alone.
+    /// The statement that selects ids. It takes the ids as a JSON array.
     held: String,
     pages: Pages,
 }
@@ -73,10 +73,10 @@ impl Statements {
 }
 
 impl SqliteStore {
-    /// A store that opens its file when it is first asked.
+    /// Creates a store that opens its file when it is first used.
     ///
     /// # Errors
-    /// [`DataError::Config`] naming the key.
+    /// [`DataError::Config`] that names the key.
     pub fn new(config: SqliteConfig, schema: FeatureSchema) -> Result<Self, DataError> {
         check_table("sqlite", &config.table)?;
         let bounds = Bounds::new("sqlite", config.connections, config.timeout_ms, config.timeout_ms)?;
@@ -90,7 +90,7 @@ impl SqliteStore {
         failed(&self.words, error)
     }
 
-    /// The connections, once the table was found to have the columns.
+    /// Returns the connections, after the columns of the table were checked.
     async fn pool(&self) -> Result<&SqlitePool, StoreError> {
         self.pool.get_or_try_init(|| self.open()).await
     }
@@ -107,7 +107,8 @@ impl SqliteStore {
             .read_only(true)
             .busy_timeout(self.bounds.timeout)
             .disable_statement_logging();
-        // All at once and for good: a file that is exchanged is read after a restart, by all connections.
+        // All connections are opened at once and never replaced: after an exchange of the file, all
+        // of them read the old one until a restart.
         let pool = SqlitePoolOptions::new()
             .max_connections(self.bounds.connections)
             .min_connections(self.bounds.connections)
@@ -133,7 +134,7 @@ impl SqliteStore {
         }
     }
 
-    /// The rows that a statement gives of some ids.
+    /// Returns the rows that a statement selects for some ids.
     async fn rows(&self, statement: &str, ids: &RecordIds) -> Result<Vec<SqliteRow>, StoreError> {
         let asked: Vec<&str> = ids.iter().collect();
         let malformed = |_| StoreError::failed(&self.words, Failure::Malformed, "the ids cannot be written");
@@ -142,7 +143,7 @@ impl SqliteStore {
         query.fetch_all(self.pool().await?).await.map_err(|e| self.failed(&e))
     }
 
-    /// The id of a row, if it can be one.
+    /// Returns the id of a row, if its value can be one.
     fn id(&self, row: &SqliteRow) -> Result<Option<String>, StoreError> {
         let id = with_cell(row, 0, |cell| cell.text().map(|text| text.into_owned()).ok());
         id.map_err(|e| self.failed(&e))
@@ -159,7 +160,7 @@ impl SqliteStore {
     }
 }
 
-/// Hands over a value as SQLite holds it, which goes by the value and not by the column.
+/// Passes a value to `take` in SQLite's own type, which depends on the value and not on the column.
 fn with_cell<T>(row: &SqliteRow, place: usize, take: impl FnOnce(Cell<'_>) -> T) -> Result<T, sqlx::Error> {
     let value = row.try_get_raw(place)?;
     if value.is_null() {
@@ -248,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    /// What SQLite means to do for a statement, a step a line.
+    /// Returns SQLite's plan for a statement, one step per line.
     async fn plan(connection: &mut SqliteConnection, statement: &str) -> Vec<String> {
         let query = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
         let query = if statement.contains("$1") { query.bind("[\"r1\"]") } else { query };
@@ -256,7 +257,8 @@ mod tests {
         rows.iter().map(|row| row.get::<String, _>("detail")).collect()
     }
 
-    /// Every statement goes through the index, with a table of `load-features` and with one of somebody else's.
+    /// Every statement goes through the index, with a table of `load-features` and with one of
+    /// somebody else's.
     #[tokio::test]
     async fn no_statement_but_the_first_page_scans_the_table() {
         let schema = FeatureSchema::new(vec![FeatureSpec::numeric("f", 0.0, 1.0)], None).unwrap();

@@ -1,4 +1,5 @@
-//! Fresh noise is averaged away over repeated questions; noise that is keyed by the record is not, and shows itself.
+//! Averaging over repeated questions. It removes noise that is drawn anew, but not noise that is
+//! keyed by the record; the answers show which of the two it is.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -16,11 +17,11 @@ use crate::attack::{
     RecordOutcome, Status,
 };
 
-/// The mean of several releases of the same records, in the same order.
+/// Returns the mean of several releases of the same records, in the same order.
 ///
 /// # Errors
-/// [`AttackError::Releases`] if there is none or they differ in kind or shape; [`AttackError::Unfit`] for labels and ciphertexts,
-/// which have no mean.
+/// [`AttackError::Releases`] if there is none or they differ in kind or shape;
+/// [`AttackError::Unfit`] for labels and ciphertexts, which have no mean.
 pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged), AttackError> {
     let first = releases.first().ok_or(AttackError::Releases { reason: "there is none" })?;
     let mut all = Vec::with_capacity(releases.len());
@@ -60,26 +61,29 @@ pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged)
     Ok((mean, averaged))
 }
 
-/// The likeliest features behind noisy scores: minimum of Σ (ĉ_j − c_j(x))²/s_j² and the squared distance to ½ in units of the
-/// standard deviation of a uniform feature, over the box. s is the noise's, less with the number of questions that were averaged.
-/// For Gaussian noise ĉ is what was released; of PRIVEE the mean of 1 + u σ is divided out first.
+/// The likeliest features behind noisy scores: the minimum over the box of Σ (ĉ_j − c_j(x))²/s_j²
+/// plus the squared distance to ½ in units of the standard deviation of a uniform feature. s is the
+/// standard deviation of the noise, which falls with the number of questions that were averaged.
+/// For Gaussian noise ĉ is the release; for PRIVEE the mean of 1 + u σ is divided out first.
 ///
-/// Gauss-Newton; the likelihood is not convex in x, so that the point is a local optimum from ½.
+/// Gauss-Newton; the likelihood is not convex in x, so the point is a local optimum from ½.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Averaging {
-    /// What is known. σ of Gaussian noise is known, or else read off: a release need not sum to 1.
+    /// The known policy. If σ of Gaussian noise is secret, it is estimated: the sum of a release
+    /// misses 1 by the noise.
     pub known: KnownPolicy,
-    /// How many different answers were averaged into the release; `None` for what the view says, or 1.
+    /// The number of different answers averaged into the release. `None`: the number in the view,
+    /// or 1.
     pub averaged: Option<usize>,
 }
 
-/// Gauss-Newton steps. Seen: some 4 to 10.
+/// The most Gauss-Newton steps. Some 4 to 10 are usual.
 const STEPS: u32 = 30;
 
 const PRIOR: f64 = 0.288_675_134_594_812_9;
 
 impl Averaging {
-    /// ĉ and its standard deviations (k × n).
+    /// Returns ĉ and its standard deviations (k × n).
     fn likely(&self, released: &DMatrix<f64>, averaged: usize) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
         let (k, n) = released.shape();
         let queries = averaged.max(1) as f64;
@@ -97,13 +101,13 @@ impl Averaging {
             let deviation = if self.known.scale_known {
                 sigma / queries.sqrt()
             } else {
-                // Σ c = 1: what sums miss it by has variance k s².
+                // The scores sum to 1, so the deviation of a released sum from 1 has variance k s².
                 (released.column_iter().map(|c| (c.sum() - 1.0).powi(2)).sum::<f64>() / (n * k).max(1) as f64).sqrt()
             };
             return Ok((released.clone(), DMatrix::from_element(k, n, deviation.max(1e-9))));
         }
         match at_scores.as_slice() {
-            // The scores as they are: what double precision leaves.
+            // Scores without a defense: only the round-off of double precision is left.
             [] => Ok((released.clone(), DMatrix::from_element(k, n, 1e-9))),
             [defense] => {
                 let privee = Privee::new(defense, k).filter(|p| p.template != Template::Fisip).ok_or_else(policy)?;
@@ -133,7 +137,6 @@ static AVERAGED: Setting<usize> = Setting {
     read: |value| value.trim().parse().ok().filter(|n| *n > 0),
 };
 
-/// `averaging`.
 pub(in crate::attack) static AVERAGING: Entry = Entry {
     settings: &[KnownPolicy::SETTINGS[0], KnownPolicy::SETTINGS[1], KnownPolicy::SETTINGS[2], &AVERAGED],
     ..Entry::new("averaging", Group::Adaptive, |settings| {
@@ -194,7 +197,7 @@ impl Attack for Averaging {
     }
 }
 
-/// softmax(W x + known)
+/// Returns softmax(W x + known).
 pub(in crate::attack) fn scores_at(w: &DMatrix<f64>, known: &[f64], x: &[f64]) -> Vec<f64> {
     let mut z = known.to_vec();
     for (w, x) in w.column_iter().zip(x) {

@@ -1,13 +1,16 @@
-//! The adversary who does not send its honest logit share.
+//! An adversary that does not send its honest logit share.
 //!
-//! z = p + s with p the passive part that it is after and s its own to choose. Two ways lead to p:
-//! - **Bisection.** With every class but two pushed far down, the predicted class tells the sign of p_i − p_j + s_i − s_j. The
-//!   model's weights bound p_i − p_j over the box; halving takes some 30 questions for each of k − 1 pairs. It works on
-//!   whatever keeps the arg max.
-//! - **Cancelling.** Gaussian noise that is keyed by the record is the same for every question. With one class pushed far up
-//!   the scores are known, 1 and 0, and the release less them is the noise; taken from the honest answer it leaves the scores.
+//! z = p + s, where p is the passive part that the adversary wants and s is its own share, which it
+//! may choose. Two methods find p:
+//! - **Bisection.** Every class but two is pushed far down, so the predicted class tells the sign
+//!   of p_i − p_j + s_i − s_j. The model's weights bound p_i − p_j over the box. Halving takes some
+//!   30 questions for each of k − 1 pairs. It works on every policy that keeps the arg max.
+//! - **Cancelling.** Gaussian noise that is keyed by the record is the same for every question. If
+//!   one class is pushed far up, the scores are known, 1 and 0, and the release less them is the
+//!   noise. Subtracted from the honest answer, it leaves the scores.
 //!
-//! A coordinator that binds the first share refuses the rest: nothing beyond the first answer is gained, and it says so.
+//! A coordinator that binds the first share refuses all others. Then nothing beyond the first
+//! answer is gained, and the result says so.
 
 use std::sync::Arc;
 
@@ -27,41 +30,43 @@ use crate::attack::{
     Reconstruction, Replacement, Settings, ShareOracle,
 };
 
-/// What the questions brought.
+/// The result of the questions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gathered {
-    /// The estimates; for records that were refused, from the first answer alone.
+    /// The estimates. Records that were refused are estimated from the first answer alone.
     pub reconstruction: Reconstruction,
-    /// Questions asked, all records of one question counting once.
+    /// The number of questions asked. All records of one question count once.
     pub questions: usize,
-    /// Rows asked for.
+    /// The number of rows asked for.
     pub asked: usize,
-    /// Rows refused.
+    /// The number of rows refused.
     pub refused: usize,
-    /// Answers about the record that had most.
+    /// The most answers about one record.
     pub most_answers: usize,
-    /// For each record whether anything beyond its first answer was learnt.
+    /// For each record, true if more was learnt than its first answer tells.
     pub gained: Vec<bool>,
-    /// Differences p_j − p_0 of the passive logits as found (k − 1 × n); NaN where they were not.
+    /// Differences p_j − p_0 of the passive logits (k − 1 × n); NaN where none was found.
     pub differences: DMatrix<f64>,
 }
 
 impl Gathered {
-    /// Whether the questions after the first told nothing at all, as a coordinator that binds shares makes sure of.
+    /// Returns true if the questions after the first told nothing, which a coordinator that binds
+    /// shares ensures.
     #[must_use]
     pub fn stopped(&self) -> bool {
         !self.gained.iter().any(|g| *g)
     }
 }
 
-/// The attack.
+/// The attack with logit shares of the adversary's own choice.
 #[derive(Debug, Clone)]
 pub struct ChosenShares {
-    /// The policy, as known.
+    /// The known policy.
     pub known: KnownPolicy,
-    /// How closely each difference of logits is wanted, in nats.
+    /// The width, in nats, at which the bisection of a difference of logits stops.
     pub precision: f64,
-    /// The attack on records of which no more than the first answer is learnt: the strongest on one release under the policy.
+    /// The attack on records of which only the first answer is known: the strongest on one release
+    /// under the policy.
     pub fall_back: Arc<dyn Attack>,
 }
 
@@ -71,7 +76,6 @@ impl Default for ChosenShares {
     }
 }
 
-/// `chosen_shares`.
 pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::upon(
@@ -84,7 +88,8 @@ pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
     )
 };
 
-/// The strongest attack on one release under the policy that is known.
+/// Returns the name of the strongest attack on one release under the known policy; `rcc2` if there
+/// is none.
 fn fall_back(settings: &Settings) -> &'static str {
     let policy = Policy { unbound_shares: false, ..KnownPolicy::from(settings).policy };
     strongest_on(&policy).unwrap_or("rcc2")
@@ -110,16 +115,16 @@ impl Attack for ChosenShares {
     }
 }
 
-/// How far classes out of question are pushed beyond what the passive part can be.
+/// The margin by which the other classes are pushed below the range of the passive part.
 const PUSH: f64 = 1e3;
 
-/// The oracle, with what it was asked.
+/// An oracle that counts what it is asked.
 struct Asking<'a> {
     oracle: &'a dyn ShareOracle,
     questions: usize,
     asked: usize,
     refused: usize,
-    /// Answers about each record.
+    /// The number of answers about each record.
     answered: Vec<usize>,
 }
 
@@ -143,8 +148,9 @@ impl ChosenShares {
     /// Asks honestly first, then with chosen shares, and estimates the features.
     ///
     /// # Errors
-    /// [`AttackError::Oracle`] if a question does not get through; [`AttackError::NeedsParameters`] in the black box;
-    /// [`AttackError::Refused`] if even the honest question is refused for every record.
+    /// [`AttackError::Oracle`] if a question does not get through; [`AttackError::NeedsParameters`]
+    /// in the black box; [`AttackError::Refused`] if even the honest question is refused for every
+    /// record.
     pub fn gather(
         &self,
         model: &KnownModel,
@@ -194,7 +200,8 @@ impl ChosenShares {
         gaussian && at_logits.is_empty() && self.known.policy.noise == NoiseMode::Keyed
     }
 
-    /// Records of which nothing more was learnt get the strongest attack on their first answer.
+    /// Runs the fall-back attack on the first answer about records of which nothing more was
+    /// learnt.
     fn fall_back(
         &self,
         model: &KnownModel,
@@ -233,7 +240,7 @@ impl ChosenShares {
         Ok(())
     }
 
-    /// Halves the range of p_j − p_0 for every j, all records at once.
+    /// Bisects the range of p_j − p_0 for every j, all records at once.
     #[allow(clippy::too_many_arguments, reason = "one private step of the attack")]
     fn bisect(
         &self,
@@ -256,7 +263,7 @@ impl ChosenShares {
         let mut alive: Vec<usize> = (0..n).filter(|&r| first[r] != Answer::Refused).collect();
         for j in 1..k {
             let (low, high) = range(j, 0);
-            // Somewhat beyond, so that round-off in the weights' sums does not shut the truth out.
+            // Slightly wider, so that round-off in the sums of weights does not exclude the truth.
             let slack = 1e-9 * (1.0 + widest);
             let mut ends = vec![(low - slack, high + slack); n];
             while !alive.is_empty() && alive.iter().any(|&r| ends[r].1 - ends[r].0 > self.precision) {
@@ -285,7 +292,7 @@ impl ChosenShares {
                     differences[(j - 1, r)] = 0.5 * (ends[r].0 + ends[r].1);
                 }
                 if gained[r] {
-                    // In terms of all of z, as the honest question has it.
+                    // As a bound on z of the honest question.
                     let by = honest[(j, r)] - honest[(0, r)];
                     cells[r].certain(j, 0, ends[r].0 + by, ends[r].1 + by);
                 }
@@ -294,7 +301,7 @@ impl ChosenShares {
         Ok(())
     }
 
-    /// Reads the noise off where the scores are known, and takes it from the honest answer.
+    /// Measures the noise where the scores are known, and subtracts it from the honest answer.
     fn cancel(
         &self,
         questions: &mut Asking<'_>,
@@ -319,12 +326,12 @@ impl ChosenShares {
             }
             let noise = |j: usize| at_corner[j] - f64::from(j == 0);
             let scores: Vec<f64> = (0..k).map(|j| noisy[j] - noise(j)).collect();
-            // With the noise drawn anew the sum would miss 1 by it, twice over.
+            // If the noise is drawn anew, both draws are left in the sum, which then misses 1.
             if (scores.iter().sum::<f64>() - 1.0).abs() > 1e-9 || scores.iter().any(|c| *c < -1e-9) {
                 continue;
             }
             gained[r] = true;
-            // The difference of two doubles of the noise's size.
+            // The round-off of a difference of two doubles of the noise's size.
             let size = 1.0 + (0..k).map(|j| noisy[j].abs().max(noise(j).abs())).fold(0.0, f64::max);
             let slack = 4.0 * f64::EPSILON * size;
             let top = arg_max(&scores);

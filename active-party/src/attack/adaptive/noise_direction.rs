@@ -1,14 +1,16 @@
-//! Noise at the logits, known (R section VII-B): it lies along one direction for each predicted class, and what lies along it
-//! is all that it can hide.
+//! Known noise at the logits (R section VII-B). It lies along one direction for each predicted
+//! class, and hides only the component along this direction.
 //!
-//! - Scheme 1: n = t ñ/‖ñ‖ with ñ = v₁ but max v₁ at the predicted class i*, t = √α. The scheme keeps i*, so ñ is known: with α
-//!   known so is n, and the scores come back exactly.
-//! - Scheme 2: n = t v₁, and then z̃_{i*} is raised to the maximum. Without a tie at the top nothing was raised, and n is known.
-//!   With a tie i* is the one of the two with the smaller entry of v₁ (noise took it below the other), and all that is hidden
-//!   is how far: z_{i*} ≥ z_j for all j, and z'_{i*} ≤ z'_{j*}.
-//! - Temperature and scheme 3 only stretch differences of logits, and are undone.
+//! - Scheme 1: n = t ñ/‖ñ‖ with t = √α, where ñ is v₁ with max v₁ at the predicted class i*. The
+//!   scheme keeps i*, so ñ is known. If α is known, so is n, and the scores are recovered exactly.
+//! - Scheme 2: n = t v₁, and then z̃_{i*} is raised to the maximum. Without a tie at the top
+//!   nothing was raised, and n is known. With a tie, i* is the one of the two classes with the
+//!   smaller entry of v₁ (noise took it below the other). Only the amount of the raise is hidden:
+//!   z_{i*} ≥ z_j for all j, and z'_{i*} ≤ z'_{j*}.
+//! - Temperature and scheme 3 only stretch differences of logits. The attack undoes them.
 //!
-//! Where α is secret t is one unknown more, common to all records: each confines it, and what they leave together stays in.
+//! If α is secret, t is one more unknown, common to all records. Each record confines it, and t
+//! stays in the intersection of these ranges.
 
 use nalgebra::{DMatrix, SymmetricEigen};
 use rand::Rng;
@@ -26,10 +28,10 @@ use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 /// Logits closer than this are tied: scheme 2 sets them equal, or apart by a margin.
 const TIED: f64 = 1e-9;
 
-/// The known direction taken out.
+/// The attack that removes noise along a known direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoiseDirection {
-    /// What is known.
+    /// The known policy.
     pub known: KnownPolicy,
 }
 
@@ -60,12 +62,12 @@ impl NoiseDirection {
         Ok(cells)
     }
 
-    /// The set of features that each record's release leaves, and the length of the noise as the last unknown where that is
-    /// secret.
+    /// Returns the set of features that each record's release allows. If the length of the noise is
+    /// secret, it is the last unknown.
     ///
     /// # Errors
-    /// [`AttackError::Policy`] if the policy is not one noise at the logits; [`AttackError::Unfit`] for labels and ciphertexts;
-    /// [`AttackError::NeedsParameters`] in the black box.
+    /// [`AttackError::Policy`] if the policy is not one noise at the logits; [`AttackError::Unfit`]
+    /// for labels and ciphertexts; [`AttackError::NeedsParameters`] in the black box.
     pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
         match self.scheme(view)? {
             None => Interval { known: self.known.clone() }.polytopes(view),
@@ -76,7 +78,7 @@ impl NoiseDirection {
         }
     }
 
-    /// Scheme and α; `None` where the policy only stretches.
+    /// Returns the scheme and α; `None` if the policy only stretches the logits.
     fn scheme(&self, view: &AdversaryView<'_>) -> Result<Option<(u32, f64)>, AttackError> {
         view.weights()?;
         let (at_logits, at_scores) = self.known.stages();
@@ -96,7 +98,6 @@ impl NoiseDirection {
     }
 }
 
-/// `noise_direction`.
 pub(in crate::attack) static NOISE_DIRECTION: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("noise_direction", Group::Adaptive, |settings| Box::new(NoiseDirection { known: settings.into() }))
@@ -118,7 +119,7 @@ impl Attack for NoiseDirection {
     }
 }
 
-/// Differences to the class of the largest score, but for those in `left_out`.
+/// Returns bounds on the differences of class `reference` to all classes but `left_out`.
 fn differences(logs: &[f64], zero: &[bool], reference: usize, left_out: Option<usize>) -> Vec<Bound> {
     (0..logs.len())
         .filter(|&j| j != reference && Some(j) != left_out)
@@ -139,7 +140,7 @@ fn first(logs: &[f64], zero: &[bool], v: &[f64], ends: (f64, f64)) -> Cell {
         direction.iter_mut().for_each(|n| *n /= norm);
     }
     let mut bounds = differences(logs, zero, top, None);
-    // The class is kept.
+    // The scheme keeps the predicted class.
     bounds.extend((0..v.len()).filter(|&j| j != top).map(|j| order(top, j)));
     Cell { bounds, noise: Some(Noise { direction, ends }), ..Cell::default() }
 }
@@ -162,15 +163,15 @@ fn second(logs: &[f64], zero: &[bool], v: &[f64], ends: (f64, f64)) -> Cell {
     Cell { bounds, noise, ..Cell::default() }
 }
 
-/// z_i ≥ z_j
+/// Returns the bound z_i ≥ z_j.
 fn order(i: usize, j: usize) -> Bound {
     Bound { i, j, lower: 0.0, upper: f64::INFINITY, noisy: false }
 }
 
-/// The lengths of noise that all records allow.
+/// Returns the range of noise lengths that all records allow.
 fn common_length(cells: &Cells) -> (f64, f64) {
-    /// From how far off the least or greatest length is sought: the distance of the features to ½ then counts for next to
-    /// nothing.
+    /// The distance from which the least or greatest length is searched. From there the distance of
+    /// the features to ½ counts for next to nothing.
     const FAR: f64 = 1e6;
     let n = cells.cells.len();
     let ranges: Vec<(f64, f64)> = (0..n)
@@ -178,7 +179,7 @@ fn common_length(cells: &Cells) -> (f64, f64) {
         .map_init(ActiveSet::default, |work, record| {
             let set = cells.polytope(record);
             let unknowns = set.unknowns();
-            // What the distance of the features to ½, at most d/8, can cost.
+            // The most that the distance of the features to ½, at most d/8, can cost.
             let margin = Noise::SCALE * unknowns as f64 / (8.0 * FAR);
             let mut x = vec![0.5; unknowns];
             let mut end = |from: f64| {
@@ -197,7 +198,8 @@ fn common_length(cells: &Cells) -> (f64, f64) {
     if lower <= upper { (lower, upper) } else { (0.5 * (lower + upper), 0.5 * (lower + upper)) }
 }
 
-/// v₁, the right singular vector of A⁺J of the largest singular value; its entry of largest magnitude is positive (errata R8).
+/// Returns v₁, the right singular vector of A⁺J of the largest singular value. Its entry of largest
+/// magnitude is positive (errata R8).
 fn worst_direction(view: &AdversaryView<'_>) -> Result<Vec<f64>, AttackError> {
     let inverse = view.linear()?.pseudo_inverse();
     let (d, k) = (inverse.nrows(), view.model().classes());

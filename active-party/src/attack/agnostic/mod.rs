@@ -1,9 +1,10 @@
 //! Agnostic attacks: on records that the adversary has no score of (V section IV).
 //!
-//! The active party has labelled records of its own, those of the training among them. A model fitted to its own features and
-//! those labels estimates the scores of any record, asked about or not; the estimate takes the scores' place in an attack of
-//! the white box. Scores of *other* records, which it did ask for, refine the model. No defense of the scores touches the
-//! attack on records that are never asked about.
+//! The active party has labelled records of its own, the training records among them. A model
+//! fitted to its own features and those labels estimates the scores of any record, asked about or
+//! not. A white-box attack then takes the estimates for scores. Scores of *other* records, which
+//! the adversary did ask for, refine the model. No defense of the scores touches the attack on
+//! records that are never asked about.
 
 mod adversary_model;
 mod objective;
@@ -30,10 +31,9 @@ pub use objective::AgnosticObjective;
 pub use out_of_range::OutOfRange;
 pub use settings::AgnosticSettings;
 
-/// `agnostic`.
 pub(super) static AGNOSTIC: Entry = Entry {
     settings: AgnosticSettings::SETTINGS,
-    // The rule takes the place of the base's own clipping.
+    // The rule for estimates out of range replaces the base's own clipping.
     ..Entry::upon("agnostic", Group::Helped, Base { unclipped: true, ..Base::CHOSEN }, |settings, base| {
         Box::new(Agnostic {
             settings: settings.into(),
@@ -45,26 +45,28 @@ pub(super) static AGNOSTIC: Entry = Entry {
     })
 };
 
-/// The attack.
+/// The agnostic attack.
 #[derive(Debug, Clone)]
 pub struct Agnostic {
-    /// Its own settings.
+    /// The settings of the attack.
     pub settings: AgnosticSettings,
-    /// The attack of the white box that the estimated scores go to. The rule for estimates out of range takes the place of its
-    /// clipping. The release it sees is one of scores as they are, whatever was released of other records.
+    /// The white-box attack on the estimated scores. The rule for estimates out of range replaces
+    /// its clipping. It sees the release as one of undefended scores, whatever was released of
+    /// other records.
     pub base: Arc<dyn Attack>,
-    /// What is known of the features.
+    /// The knowledge of the features.
     pub knowledge: StatedKnowledge,
-    /// How the joint model was trained, if it is known; the defaults of [`TrainingConfig`] stand for it if not.
-    /// [`SideInformation::recipe`](super::SideInformation::recipe) takes its place.
+    /// The training configuration of the joint model, if it is known; otherwise the defaults of
+    /// [`TrainingConfig`] are used. [`SideInformation::recipe`](super::SideInformation::recipe)
+    /// takes precedence.
     pub recipe: Option<TrainingConfig>,
-    /// Whether the records seen are the first of the targets. Their released scores are then attacked instead of ĉ; of labels and
-    /// ciphertexts, ĉ is.
+    /// True if the records seen are the first of the targets. Then their released scores are
+    /// attacked instead of ĉ, unless they are labels or ciphertexts.
     pub seen_are_targets: bool,
 }
 
 impl Default for Agnostic {
-    /// Upon `half_star`.
+    /// Returns the attack on the base `half_star`.
     fn default() -> Self {
         Self {
             settings: AgnosticSettings::default(),
@@ -76,16 +78,16 @@ impl Default for Agnostic {
     }
 }
 
-/// What the attack found. `Debug` shows shapes only.
+/// The result of the attack. `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
 pub struct AgnosticFound {
     /// The estimates of the targets.
     pub reconstruction: Reconstruction,
-    /// ĉ of the targets, k × n, for those that were seen too.
+    /// ĉ of the targets, k × n, including those that were seen.
     pub scores: DMatrix<f64>,
     /// The adversary model.
     pub model: AdversaryModel,
-    /// How its fit ended.
+    /// The result of its fit.
     pub fit: AdversaryFit,
 }
 
@@ -96,12 +98,13 @@ impl std::fmt::Debug for AgnosticFound {
 }
 
 impl Agnostic {
-    /// Fits an adversary model to the labelled records and what was seen, estimates the scores of the `targets` (own features,
-    /// d_act × n), and attacks them with the base. Nothing that was released of the targets comes in, unless they are
-    /// [the ones seen](Self::seen_are_targets).
+    /// Fits an adversary model to the labelled records and the records seen, estimates the scores
+    /// of the `targets` (own features, d_act × n), and attacks them with the base. It uses no
+    /// release of the targets, unless they are [the records seen](Self::seen_are_targets).
     ///
     /// # Errors
-    /// As [`AdversaryModel::fit`]; [`AttackError::View`] if the parts differ in features; [`AttackError::NeedsParameters`] in the black box; those of the base.
+    /// As [`AdversaryModel::fit`]; [`AttackError::View`] if the parts differ in features;
+    /// [`AttackError::NeedsParameters`] in the black box; those of the base.
     pub fn attack(
         &self,
         known: &KnownModel,
@@ -128,7 +131,8 @@ impl Agnostic {
         Ok(AgnosticFound { reconstruction, scores, model, fit })
     }
 
-    /// What the base attacks: ĉ, with the scores of targets that were seen in place of their own ĉ.
+    /// Returns the scores that the base attacks: ĉ, and for targets that were seen their released
+    /// scores.
     fn attacked(&self, scores: &DMatrix<f64>, seen: Option<Seen<'_>>) -> Result<ReleasedScores, AttackError> {
         let mut scores = scores.clone();
         let Some(Seen { released, .. }) = seen.filter(|_| self.seen_are_targets) else {
@@ -150,7 +154,7 @@ impl Agnostic {
         })
     }
 
-    /// The base attack with the rule in place of its clipping, in the ranges stated.
+    /// Returns the base attack in the stated ranges, with the rule in place of its clipping.
     fn ruled(&self) -> Box<dyn Attack> {
         let ruled = out_of_range::Ruled { inner: self.base.clone(), rule: self.settings.out_of_range };
         self.knowledge.wrap(Box::new(ruled))

@@ -1,8 +1,9 @@
-//! Training of an adversary model as the joint model was trained: same optimiser, penalty, batches and early stop.
+//! Training of an adversary model as the joint model was trained: same optimiser, penalty, batches
+//! and early stop.
 //!
-//! Logits grow with the number of steps. A model of the same accuracy that stopped elsewhere is more or less sure of itself than
-//! the joint one, and its log-ratios are wrong by as much: on satellite, d = 1, a model fitted to convergence with l2 = 1e-3
-//! gave errors 18 times as large.
+//! Logits grow with the number of steps. A model of the same accuracy that stopped elsewhere has
+//! larger or smaller logits than the joint one, and its log-ratios are wrong by as much: on
+//! satellite, d = 1, a model fitted to convergence with l2 = 1e-3 gave errors 18 times as large.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::model::contract::{Tensor, Use};
@@ -13,20 +14,22 @@ use super::super::affine::affine;
 use super::super::{AttackError, LabelledRecords};
 use super::AgnosticObjective;
 
-/// What a training ended with.
+/// The result of a training.
 pub(super) struct Trained {
-    /// k × d_act.
+    /// The weights, k × d_act.
     pub(super) weights: DMatrix<f64>,
-    /// k.
+    /// The bias, k entries.
     pub(super) bias: DVector<f64>,
-    /// Epochs run.
+    /// The number of epochs run.
     pub(super) epochs: u32,
-    /// Whether it stopped because the loss on the validation records no longer fell. Without such records all epochs are the end.
+    /// True if the loss on the validation records stopped falling. Without such records it is
+    /// always true.
     pub(super) stopped: bool,
 }
 
-/// Trains from W = 0, b = 0 on mini-batches of `own`. To each batch's mean cross-entropy the terms of the records seen are added
-/// whole, weighted as in the objective. Without records seen it is the training of the joint model on the adversary's features.
+/// Trains from W = 0, b = 0 on mini-batches of `own`. The terms of all records seen are added to
+/// each batch's mean cross-entropy, weighted as in the objective. Without records seen it is the
+/// training of the joint model on the adversary's features.
 ///
 /// # Errors
 /// [`AttackError::NotFinite`] if it runs away.
@@ -101,7 +104,7 @@ mod tests {
 
     struct World {
         own: LabelledRecords,
-        /// What was seen: other records, with the scores of a model of its own.
+        /// The records seen: other records, with the scores of a model of its own.
         y: FeatureBlock,
         released: ReleasedScores,
     }
@@ -130,7 +133,8 @@ mod tests {
         .unwrap()
     }
 
-    /// Without records seen it is the joint model's own training on these features, with early stop and without.
+    /// Without records seen it is the joint model's own training on these features, with early stop
+    /// and without.
     #[test]
     fn without_records_seen_it_is_central_training() {
         let World { own, .. } = world();
@@ -146,7 +150,8 @@ mod tests {
         }
     }
 
-    /// With them it comes close to the minimum of V (9), closer than it started, and far below the model that saw nothing.
+    /// With them it comes close to the minimum of V (9), closer than it started, and far below the
+    /// model that saw nothing.
     #[test]
     fn with_records_seen_it_descends_to_the_minimum_of_the_whole_objective() {
         let World { own, y, released } = world();

@@ -1,10 +1,10 @@
-//! Gradient inversion: descent, record by record, towards features whose scores are the released ones (J section 4.3.1,
-//! algorithm 1; R remark 7).
+//! Gradient inversion: descent, record by record, towards features whose scores are the released
+//! ones (J section 4.3.1, algorithm 1; R remark 7).
 //!
-//! x̂ = argmin D(c, softmax(W_pas x + W_act y + b)) by Adam (β 0.9 and 0.999, ε 1e-8 added to √v̂), with the gradient in
-//! closed form. On exact scores every solution of A x = b' is a minimum, so that the estimate depends on the start as much
-//! as on the scores. Every record is kept as it ends: none is drawn again because its descent went badly, which the code
-//! of R's authors does.
+//! x̂ = argmin D(c, softmax(W_pas x + W_act y + b)) by Adam (β 0.9 and 0.999, ε 1e-8 added to √v̂),
+//! with the gradient in closed form. On exact scores every solution of A x = b' is a minimum, so
+//! the estimate depends on the start as much as on the scores. Every record is kept as it ends. The
+//! code of R's authors draws a record again if its descent went badly; this attack does not.
 
 mod descent;
 pub(super) mod loss;
@@ -23,10 +23,10 @@ use super::{
     AdversaryView, Attack, AttackError, Differentiable, Ended, Needs, Parameters, Reconstruction, RecordOutcome, Status,
 };
 
-/// The most multiplications of all descents of an attack, forwards: an hour or less on one core of 2020.
+/// The most multiplications of all descents of an attack, forwards: an hour or less on one core
+/// of 2020.
 const MOST_WORK: u64 = 4_000_000_000_000;
 
-/// `gradient_inversion`.
 pub(super) static GRADIENT_INVERSION: Entry = Entry {
     settings: GradientInversion::SETTINGS,
     ..Entry::new("gradient_inversion", Group::General, |settings| Box::new(GradientInversion::from(settings)))
@@ -37,8 +37,9 @@ impl Attack for GradientInversion {
         Needs { parameters: Parameters::Differentiable, ..Needs::RELEASE }
     }
 
-    /// Each outcome's objective is the loss at the estimate. With a `stop_loss`, a record that has not reached it ends at
-    /// the step limit; without, taking all steps is what was asked for.
+    /// Reports the loss at the estimate as each outcome's objective. With a `stop_loss`, a record
+    /// that has not reached it ends at the step limit. Without one, a record ends as solved after
+    /// all steps.
     fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
         let (estimates, outcomes) = self.descend(view, &*view.differentiable()?, 0.0, rng)?;
         let status = Status::Descent;
@@ -51,8 +52,9 @@ impl Attack for GradientInversion {
 }
 
 impl GradientInversion {
-    /// The estimates (d × n) of a view's records under `model`, which may be more than the view's own: what is done to the logits can
-    /// stand in it. `pull` times the squared distance to ½ is added to the loss of each record.
+    /// Returns the estimates (d × n) of a view's records under `model`. It may be more than the
+    /// view's own model, such as one with a change of the logits. `pull` times the squared distance
+    /// to ½ is added to the loss of each record.
     pub(in crate::attack) fn descend(
         &self,
         view: &AdversaryView<'_>,

@@ -6,20 +6,21 @@ use super::axes::Axes;
 use super::precision::{Precision, arithmetic, half_width};
 use crate::attack::{AdversaryView, AttackError};
 
-/// Estimated parameters miss the scores of the known records by a spread; the others by at most so
-/// many of these.
+/// The width of the equations of estimated parameters, in spreads. The spread is that by which they
+/// miss the scores of the known records; others miss by at most so many spreads.
 const SPREADS: f64 = 4.0;
-/// A fit of few records hides so much of the square of what it misses, at most.
+/// The largest factor of the correction for a fit of few records, which hides part of the squared
+/// misfit.
 const MOST_CORRECTED: f64 = 4.5;
-/// Scores of one class are as precise as those of another record if their widths differ by no more
-/// than this factor.
+/// The largest ratio of their widths at which scores of one class in two records count as equally
+/// precise.
 const ALIKE: f64 = 4.0;
 
-/// A t = b for each record, and how far b may be from what it would be without rounding.
+/// A t = b for each record, and the largest error of b by rounding.
 pub(super) struct ScoreEquations {
-    /// (k − 1) × p.
+    /// The matrix A, (k − 1) × p.
     pub(super) a: DMatrix<f64>,
-    /// (k − 1) × n.
+    /// The right sides b, (k − 1) × n.
     pub(super) b: DMatrix<f64>,
     /// Half the width of each logarithm of a score, k × n, in units of the logits.
     widths: DMatrix<f64>,
@@ -28,17 +29,17 @@ pub(super) struct ScoreEquations {
 /// The release as the adversary reads it.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'a> {
-    /// k × n.
+    /// The scores, k × n.
     pub(super) scores: &'a DMatrix<f64>,
     /// The factor from differences of logarithms to those of logits.
     pub(super) stretch: f64,
-    /// Decimals that the policy states.
+    /// The number of decimals that the policy states.
     pub(super) decimals: Option<i32>,
 }
 
 impl Reading<'_> {
-    /// Logarithms of the scores and half their widths, k × n. A single score that is missing is what
-    /// the others leave of 1.
+    /// Returns the logarithms of the scores and half their widths, k × n. A single missing score is
+    /// computed as 1 less the sum of the others.
     fn logarithms(&self, floor: impl Fn(f64) -> f64) -> (DMatrix<f64>, DMatrix<f64>) {
         let forms = Precision::of(self.scores, self.decimals);
         let mut logs = self.scores.map(|c| floor(c).ln());
@@ -55,7 +56,8 @@ impl Reading<'_> {
         (logs, widths)
     }
 
-    /// b' of each record, (k − 1) × n, and half the width of each logarithm in units of the logits.
+    /// Returns b' of each record, (k − 1) × n, and half the width of each logarithm in units of the
+    /// logits.
     fn right_sides(&self, view: &AdversaryView<'_>) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
         let replaced = |c: f64| view.replacement().of(c);
         let (logs, rounding) = self.logarithms(replaced);
@@ -76,8 +78,9 @@ impl Reading<'_> {
         Ok((b, widths))
     }
 
-    /// By how much wider the equations are than their rounding, where the parameters are estimates:
-    /// as records with known features `x` (d × n) show, with degrees of freedom spent.
+    /// Returns the factor by which equations with estimated parameters are wider than their
+    /// rounding. Records with known features `x` (d × n) show it; the degrees of freedom that their
+    /// fit spent are corrected for.
     pub(super) fn misfit(&self, known: &AdversaryView<'_>, x: &DMatrix<f64>) -> Result<f64, AttackError> {
         let (b, widths) = self.right_sides(known)?;
         let residual = known.linear()?.matrix() * x - b;
@@ -98,7 +101,8 @@ impl Reading<'_> {
 }
 
 impl ScoreEquations {
-    /// The equations on a grid; `wider` is the factor by which they are wider than their rounding.
+    /// Builds the equations on a grid; `wider` is the factor by which they are wider than their
+    /// rounding.
     pub(super) fn new(
         view: &AdversaryView<'_>,
         reading: Reading<'_>,
@@ -113,18 +117,19 @@ impl ScoreEquations {
         Ok(Self { a: system * slopes, b, widths: widths * wider })
     }
 
-    /// How far the entries of b of a record may be off.
+    /// Returns the largest errors of the entries of a record's b.
     pub(super) fn off(&self, record: usize) -> Vec<f64> {
         let w = self.widths.column(record);
         (0..self.a.nrows()).map(|m| w[m] + w[m + 1]).collect()
     }
 
-    /// The least ‖D (A t − b)‖² that the true t of a record may have is 0, the largest is this.
+    /// Returns the largest ‖D (A t − b)‖² that the true t of a record may have. The least is 0.
     pub(super) fn reach(&self) -> f64 {
         3.0 * self.widths.nrows() as f64 * 1.05
     }
 
-    /// The weights of the equations if all records are alike, those of the least precise.
+    /// Returns weights of the equations, and true if all records are alike. Then the weights are
+    /// those of the least precise record; otherwise those of a typical one.
     pub(super) fn common_weights(&self) -> (DMatrix<f64>, bool) {
         let most = DVector::from_iterator(self.widths.nrows(), self.widths.row_iter().map(|row| row.max()));
         let least = self.widths.row_iter().map(|row| row.min());
@@ -132,7 +137,7 @@ impl ScoreEquations {
         if alike {
             return (weights(&most), true);
         }
-        // A typical record, to reduce from.
+        // A typical record, from which lattices are reduced.
         let typical = self.widths.row_iter().map(|row| {
             let logs: f64 = row.iter().map(|w| w.ln()).sum();
             (logs / row.len().max(1) as f64).exp()
@@ -140,18 +145,18 @@ impl ScoreEquations {
         (weights(&DVector::from_iterator(self.widths.nrows(), typical)), false)
     }
 
-    /// The weights of the equations of a record.
+    /// Returns the weights of the equations of a record.
     pub(super) fn weights(&self, record: usize) -> DMatrix<f64> {
         weights(&self.widths.column(record).into_owned())
     }
 }
 
-/// D for differences of neighbouring logarithms with independent errors of these half widths, as
-/// uniform ones: ‖D J δ‖² ≤ Σ 3 (δ/w)².
+/// Returns D for differences of neighbouring logarithms whose errors are independent and uniform
+/// with these half widths: ‖D J δ‖² ≤ Σ 3 (δ/w)².
 ///
-/// The differences are taken to those from the most precise logarithm first, whose covariance
-/// diag(s²) + s_r² 1 1ᵀ has a stable factor; that of neighbours loses the precise ones behind an
-/// imprecise one.
+/// The differences are first converted to those from the most precise logarithm, whose covariance
+/// diag(s²) + s_r² 1 1ᵀ has a stable factor. The covariance of neighbours loses the precise ones
+/// behind an imprecise one.
 fn weights(widths: &DVector<f64>) -> DMatrix<f64> {
     let k = widths.len();
     let deviation = |m: usize| widths[m] / 3f64.sqrt();

@@ -1,4 +1,4 @@
-//! The grids that are tried where the schema does not say which one it is.
+//! The grids that are tried if the schema does not state one.
 
 use super::axes::Axes;
 use super::decoder::Decoded;
@@ -6,14 +6,15 @@ use crate::attack::FeatureKnowledge;
 
 /// The steps that are tried, in the features' own units, coarsest first.
 const STEPS: [f64; 6] = [1.0, 0.5, 0.1, 0.01, 0.001, 0.0001];
-/// Records on which a grid is tried.
+/// The number of records on which a grid is tried.
 const TRIED: usize = 40;
-/// The features with unknown steps up to which each may have another step.
+/// The most features with unknown steps for which each may have another step.
 const MOST_APART: usize = 3;
 
-/// Decodes on the grid that is known, or on the first of those tried on which most records become
-/// certain: a common step first, and a step for each feature where these are few. `decode` gets the grid, the number of grids tried, and how many of the first records it
-/// is to decode (`None`: all).
+/// Decodes on the known grid, or on the first of those tried on which most records become certain.
+/// A common step is tried and, if few steps are unknown, also a step for each feature. `decode`
+/// gets the grid, the number of grids tried, and the number of first records to decode (`None`:
+/// all).
 ///
 /// # Errors
 /// The reason why there is no grid, in words.
@@ -53,7 +54,7 @@ fn certain(decoded: &[Decoded]) -> usize {
     decoded.iter().filter(|d| d.certain).count()
 }
 
-/// The steps of each feature with an unknown one, for every grid to be tried.
+/// Returns the steps of each feature with an unknown one, for every grid to be tried.
 fn candidates(unknown: &[usize], widths: &[Option<f64>]) -> Vec<Vec<f64>> {
     let mut grids: Vec<Vec<f64>> = STEPS.iter().map(|step| vec![*step; unknown.len()]).collect();
     if unknown.len() <= MOST_APART {
@@ -73,7 +74,7 @@ fn candidates(unknown: &[usize], widths: &[Option<f64>]) -> Vec<Vec<f64>> {
     grids
 }
 
-/// The grid with these steps; `None` if a step does not divide its range.
+/// Returns the grid with these steps; `None` if a step does not divide its range.
 fn on(knowledge: &FeatureKnowledge, unknown: &[usize], widths: &[Option<f64>], steps: &[f64]) -> Option<Axes> {
     let mut shares = vec![None; knowledge.features()];
     for (&feature, step) in unknown.iter().zip(steps) {

@@ -1,8 +1,8 @@
-//! The adversary that can count: exact scores of a linear model fix features that lie on a grid.
+//! The lattice attack: exact scores of a linear model determine features that lie on a grid.
 //!
-//! A score that is released as a double tells some 45 to 50 bits in each of k − 1 equations
-//! A x = b'. Ages, amounts, pixels and categories lie on a known grid, so that few grid points
-//! satisfy the equations, often a single one. `docs/lattice.md` has the method and its limits.
+//! A score that is released as a double carries some 45 to 50 bits in each of k − 1 equations A x =
+//! b'. Ages, amounts, pixels and categories lie on a known grid, so few grid points satisfy the
+//! equations, often a single one. `docs/lattice.md` has the method and its limits.
 
 mod axes;
 mod decoder;
@@ -26,34 +26,33 @@ use super::{
     Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
 };
 
-/// The most coordinates of a grid. Beyond, the reduction takes minutes.
+/// The most coordinates of a grid. With more, the reduction takes minutes.
 const MOST_COORDINATES: usize = 128;
-/// A point that is at least so likely stands for the record; otherwise the mean of all that fit does.
+/// The least probability of a point that stands for its record. Below it, the mean of all points
+/// that fit does.
 const LIKELY: f64 = 0.5;
 
-/// Decodes records to points of the grid that their features lie on. Records that no point or too
-/// many points fit get the estimate of another attack.
+/// The attack that decodes records to points of the grid that their features lie on. Records that
+/// no point or too many points fit get the estimate of another attack.
 #[derive(Debug)]
 pub struct Lattice {
     /// The grid, as far as it is known.
     pub knowledge: StatedKnowledge,
-    /// What is known of the policy.
+    /// The known policy.
     pub policy: KnownPolicy,
-    /// Estimates the records that are not decoded.
+    /// The attack on the records that are not decoded.
     pub other: Box<dyn Attack>,
     /// The same for an adversary that knows moments of the features.
     pub informed: Box<dyn Attack>,
-    /// Whether it does not run without moments.
+    /// True if it does not run without moments.
     pub needs_moments: bool,
 }
 
-/// `lattice`.
 pub(super) static LATTICE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("lattice", Group::General, |settings| Box::new(Lattice::new(settings, false)))
 };
 
-/// `informed_lattice`.
 pub(super) static INFORMED_LATTICE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("informed_lattice", Group::Informed, |settings| Box::new(Lattice::new(settings, true)))
@@ -72,8 +71,8 @@ impl Lattice {
         Self { other: evidence(), informed: Box::new(posterior), knowledge, policy, needs_moments }
     }
 
-    /// The released scores and how they are read, where the policy leaves equations; `Err` says why
-    /// it does not.
+    /// Returns the released scores and how they are read, if the policy leaves equations; otherwise
+    /// the reason why not.
     fn reading<'a>(&self, view: &AdversaryView<'a>) -> Result<Reading<'a>, String> {
         let scores = match view.released() {
             Ok(ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) => scores,
@@ -91,8 +90,8 @@ impl Lattice {
         Ok(Reading { scores, stretch, decimals })
     }
 
-    /// What is known of the features in units of their ranges: the register puts the attack on these,
-    /// and leaves out features that are the same in all records.
+    /// Returns the knowledge of the features in units of their ranges. The register scales the
+    /// attack to these, and leaves out features that are the same in all records.
     fn known(&self, view: &AdversaryView<'_>) -> Result<FeatureKnowledge, AttackError> {
         let d = view.target_features();
         let stated = self.knowledge.lower.len().max(self.knowledge.upper.len());
@@ -101,8 +100,8 @@ impl Lattice {
         Ok(known)
     }
 
-    /// By how much wider the equations are than their rounding: parameters that are estimates miss
-    /// the scores of the records that are known.
+    /// Returns the factor by which the equations are wider than their rounding. Estimated
+    /// parameters miss the scores of the known records, which shows it.
     fn wider(view: &AdversaryView<'_>, reading: Reading<'_>) -> Result<f64, AttackError> {
         let Some(auxiliary) = view.side_information().auxiliary else { return Ok(1.0) };
         let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) = auxiliary.released() else {
@@ -112,7 +111,7 @@ impl Lattice {
         Reading { scores, ..reading }.misfit(&known, auxiliary.passive().matrix())
     }
 
-    /// Moments of the coordinates of each record.
+    /// Returns the moments of the coordinates of each record.
     fn moments(
         prior: Option<&Prior>,
         view: &AdversaryView<'_>,
@@ -125,7 +124,7 @@ impl Lattice {
         Ok(Some(CoordinateMoments { means, covariance }))
     }
 
-    /// The other attack's estimates, with the reason in words.
+    /// Returns the other attack's estimates, with the reason in words.
     fn instead(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng, why: String) -> Result<Reconstruction, AttackError> {
         let mut found = self.otherwise(view).reconstruct(view, rng)?;
         found.remarks.push(format!("no record was decoded: {why}"));
@@ -144,6 +143,8 @@ impl Attack for Lattice {
         Needs { prior, ..Needs::WHITE_BOX }
     }
 
+    /// Decodes the records, and runs another attack on the rest.
+    ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box, [`AttackError::NotLinear`] for networks,
     /// [`AttackError::Knowledge`] if the grid is of other features, and those of the other attacks.
@@ -215,7 +216,7 @@ impl Lattice {
             "of {} records {sure} decode to one grid point for certain, {likely} more likely",
             decoded.len()
         ));
-        // Of a record that was not decoded the other attack's outcome is told, if it says one.
+        // A record that was not decoded has the other attack's outcome, if there is one.
         let outcome = |(j, d): (usize, &Decoded)| match (of(d).is_some(), otherwise.get(j)) {
             (false, Some(outcome)) => *outcome,
             _ => RecordOutcome {

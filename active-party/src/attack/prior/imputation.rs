@@ -1,5 +1,6 @@
-//! What the prior says without any score: the control of every attack with the same prior. An error of the attack above that of
-//! its control is not the release's doing (Jayaraman and Evans, CCS 2022).
+//! The estimate from the prior without any score: the control of every attack with the same prior.
+//! If the error of the attack is above that of its control, the release is not the cause (Jayaraman
+//! and Evans, CCS 2022).
 
 use rand::Rng;
 
@@ -11,11 +12,10 @@ use crate::attack::{AdversaryView, Attack, AttackError, Need, Needs, Reconstruct
 /// The mean of the prior given the active features, clipped to [0, 1].
 #[derive(Debug, Clone, Copy)]
 pub struct Imputation {
-    /// The moments it uses. With those of the passive features alone it is their mean.
+    /// The moments that it uses. With those of the passive features alone it is their mean.
     pub moments: Moments,
 }
 
-/// `imputation`.
 pub(in crate::attack) static IMPUTATION: Entry = Entry {
     settings: &[&MOMENTS],
     ..Entry::new("imputation", Group::Informed, |settings| Box::new(Imputation { moments: settings.into() }))

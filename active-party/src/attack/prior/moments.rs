@@ -1,4 +1,4 @@
-//! What an adversary knows of the passive features beforehand: their moments.
+//! The adversary's prior knowledge of the passive features: their moments.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::{PseudoInverse, SampleMoments};
@@ -7,8 +7,8 @@ use super::PriorError;
 use crate::attack::AttackError;
 use crate::attack::sizes::same;
 
-/// Mean and covariance of the passive features (d), and, if known, their moments with features that the adversary has of
-/// each record. `Debug` shows shapes only.
+/// Mean and covariance of the passive features (d), and, if known, their moments with features that
+/// the adversary has of each record. `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
 pub struct Prior {
     mean: DVector<f64>,
@@ -19,11 +19,11 @@ pub struct Prior {
 /// Moments with the adversary's features.
 #[derive(Clone, PartialEq)]
 struct Joint {
-    /// The adversary's features before this one are not part of it.
+    /// The first of the adversary's features that is part of it.
     first: usize,
     mean: DVector<f64>,
     covariance: DMatrix<f64>,
-    /// d × the features that are part of it.
+    /// The covariance of passive features with these, d × the features that are part of it.
     cross: DMatrix<f64>,
 }
 
@@ -49,18 +49,19 @@ fn covariance(what: &'static str, m: &DMatrix<f64>, features: usize) -> Result<(
 }
 
 impl Prior {
-    /// Mean (d) and covariance (d × d) of the passive features.
+    /// Creates a prior from mean (d) and covariance (d × d) of the passive features.
     ///
     /// # Errors
-    /// [`PriorError`] for shapes that do not fit, values that are not finite, or a matrix that is not symmetric.
+    /// [`PriorError`] for shapes that do not fit, values that are not finite, or a matrix that is
+    /// not symmetric.
     pub fn new(mean: DVector<f64>, covariances: DMatrix<f64>) -> Result<Self, PriorError> {
         shape("mean", &DMatrix::from_column_slice(mean.len(), 1, mean.as_slice()), mean.len(), 1)?;
         covariance("covariance", &covariances, mean.len())?;
         Ok(Self { mean, covariance: covariances, joint: None })
     }
 
-    /// The same with the mean (d_act) and covariance (d_act × d_act) of the active features, and the covariance of passive with active
-    /// ones (d × d_act).
+    /// Returns the same prior with the mean (d_act) and covariance (d_act × d_act) of the active
+    /// features, and the covariance of passive with active ones (d × d_act).
     ///
     /// # Errors
     /// As [`Prior::new`].
@@ -77,8 +78,8 @@ impl Prior {
         Ok(Self { joint: Some(Joint { first: 0, mean, covariance: covariances, cross }), ..self })
     }
 
-    /// Joint moments of records that the adversary has whole: passive features `x` (d × n) and active ones `y` (d_act × n),
-    /// with [shrunk](SampleMoments::shrunk) correlations.
+    /// Computes the joint moments of records that the adversary has whole: passive features `x` (d
+    /// × n) and active ones `y` (d_act × n), with [shrunk](SampleMoments::shrunk) correlations.
     ///
     /// # Errors
     /// [`PriorError`] if the numbers of records differ, or a value is not finite.
@@ -98,32 +99,33 @@ impl Prior {
         )
     }
 
-    /// The moments of the passive features alone.
+    /// Returns the moments of the passive features alone.
     #[must_use]
     pub fn own(&self) -> Self {
         Self { joint: None, ..self.clone() }
     }
 
-    /// Number of passive features.
+    /// Returns the number of passive features.
     #[must_use]
     pub fn features(&self) -> usize {
         self.mean.len()
     }
 
-    /// Whether it says something of each record from the adversary's own features of it.
+    /// Returns true if the prior includes the adversary's own features of each record.
     #[must_use]
     pub fn is_joint(&self) -> bool {
         self.joint.is_some()
     }
 
-    /// Mean of the passive features, d.
+    /// Returns the mean of the passive features, d.
     #[must_use]
     pub fn mean(&self) -> &DVector<f64> {
         &self.mean
     }
 
-    /// What is known of records with these active features (d_act × n) before any score: the mean of each, d × n, and the
-    /// covariance of all, d × d. m = μ + C Σ_yy⁺ (y − μ_y), S = Σ − C Σ_yy⁺ Cᵀ; μ and Σ where the moments are not joint.
+    /// Returns the prior of records with these active features (d_act × n), before any score: the
+    /// mean of each, d × n, and the covariance of all, d × d. m = μ + C Σ_yy⁺ (y − μ_y), S = Σ − C
+    /// Σ_yy⁺ Cᵀ; μ and Σ if the moments are not joint.
     ///
     /// # Errors
     /// [`AttackError::View`] if the active features are others than those of the moments.
@@ -142,7 +144,7 @@ impl Prior {
         Ok((means, 0.5 * (&left + left.transpose())))
     }
 
-    /// What is known of u = (x − lower) / width of the features `open`; the others are known.
+    /// Returns the prior of u = (x − lower) / width for the features `open`; the others are known.
     pub(in crate::attack) fn in_ranges(&self, open: &[usize], ranges: &[(f64, f64)]) -> Self {
         let width = |i: usize| ranges[i].1 - ranges[i].0;
         let mean = DVector::from_iterator(open.len(), open.iter().map(|&i| (self.mean[i] - ranges[i].0) / width(i)));
@@ -157,8 +159,8 @@ impl Prior {
         Self { mean, covariance, joint }
     }
 
-    /// What is known of the features `others` by somebody who also has `map` x_known (r × the features `known`) of each
-    /// record, behind `active` features of its own.
+    /// Returns the prior of the features `others` for an adversary that also has `map` x_known (r ×
+    /// the features `known`) of each record, behind `active` features of its own.
     pub(in crate::attack) fn learning(
         &self,
         others: &[usize],

@@ -1,5 +1,5 @@
-//! Attacks of an adversary that knows moments: another attack works out what the scores say, and its evidence is put together with
-//! the Gaussian of these moments.
+//! Attacks of an adversary that knows moments. Another attack derives evidence from the scores,
+//! which is combined with the Gaussian of these moments.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -19,18 +19,18 @@ use crate::attack::{
     RecordOutcome, Settings, Status,
 };
 
-/// An attack whose evidence is put together with the prior of the view.
+/// An attack that combines the evidence of another attack with the prior of the view.
 #[derive(Debug)]
 pub struct Posterior {
-    /// The attack that works out the evidence.
+    /// The attack that gives the evidence.
     pub evidence: Box<dyn Attack>,
-    /// The estimate.
+    /// The point that is the estimate.
     pub point: Point,
-    /// The moments it uses.
+    /// The moments that it uses.
     pub moments: Moments,
 }
 
-/// The evidence of the strongest attack on the policy that is known, or the equations of the scores as they are.
+/// The evidence of the strongest attack on the known policy, or the equations of undefended scores.
 const EVIDENCE: Base = Base { name: evidence, chosen: Chosen::Evidence, unclipped: false };
 
 fn evidence(settings: &Settings) -> &'static str {
@@ -40,21 +40,18 @@ fn evidence(settings: &Settings) -> &'static str {
 static SETTINGS: [&dyn AnySetting; 1] = [&MOMENTS];
 
 const fn entry(name: &'static str, build: fn(&Settings, Box<dyn Attack>) -> Box<dyn Attack>) -> Entry {
-    // The register puts ranges on [0, 1], the prior with them.
+    // The register scales ranges to [0, 1], and the prior with them.
     Entry { informed: false, settings: &SETTINGS, ..Entry::upon(name, Group::Informed, EVIDENCE, build) }
 }
 
-/// `conditional_mean`.
 pub(in crate::attack) static CONDITIONAL_MEAN: Entry = entry("conditional_mean", |settings, evidence| {
     Box::new(Posterior { evidence, point: Point::Unconfined, moments: settings.into() })
 });
 
-/// `gaussian`.
 pub(in crate::attack) static GAUSSIAN: Entry = entry("gaussian", |settings, evidence| {
     Box::new(Posterior { evidence, point: Point::Likeliest, moments: settings.into() })
 });
 
-/// `posterior_mean`.
 pub(in crate::attack) static POSTERIOR_MEAN: Entry = entry("posterior_mean", |settings, evidence| {
     Box::new(Posterior { evidence, point: Point::Mean, moments: settings.into() })
 });
@@ -62,7 +59,7 @@ pub(in crate::attack) static POSTERIOR_MEAN: Entry = entry("posterior_mean", |se
 impl Attack for Posterior {
     fn needs(&self) -> Needs {
         let evidence = self.evidence.needs();
-        // Of networks the equations are those of tangents.
+        // For networks the equations are those of tangents.
         let parameters = match evidence.parameters {
             Parameters::Hidden => Parameters::Hidden,
             Parameters::Linear | Parameters::Differentiable => Parameters::Differentiable,
@@ -99,7 +96,7 @@ impl Attack for Posterior {
 }
 
 impl Posterior {
-    /// On a network: the scores are taken for exact, whatever the policy.
+    /// Reconstructs on a network. The scores are taken for exact, whatever the policy.
     fn through_network(
         &self,
         view: &AdversaryView<'_>,
@@ -141,7 +138,7 @@ impl Posterior {
         (x, outcomes.iter().map(RecordOutcome::from).collect())
     }
 
-    /// One record after the other, with room to work in for each thread.
+    /// Runs `one` on every record, with working memory for each thread.
     fn by_record(
         &self,
         means: &DMatrix<f64>,
@@ -162,8 +159,9 @@ impl Posterior {
         Ok((estimates, outcomes))
     }
 
-    /// The posterior in the cell of one record. Bounds count, and nothing else: what a cell calls likely within them comes from features
-    /// that are uniform, and the prior knows better. (On satellite, behind two decimals, it made the attack worse than its control.)
+    /// Estimates one record from the posterior in its cell. Only the bounds count: the likelihood
+    /// in a cell assumes uniform features, and the prior knows better. (On satellite, with rounding
+    /// to two decimals, it made the attack worse than its control.)
     fn in_cell(
         &self,
         cells: &Cells,
@@ -180,7 +178,7 @@ impl Posterior {
         let set = cells.polytope(record);
         let mut confined = ConfinedGaussian::new(mean, covariance.clone());
         if set.unknowns() > d {
-            // The length of the noise: anything in its range.
+            // The length of the noise may be anything in its range.
             let (least, most) = set.bounds().nth(d).map_or((0.0, 0.0), |(_, ends)| ends);
             let width = if most.is_finite() { most - least } else { 1e3 / Noise::SCALE * (1.0 + least.abs()) };
             confined = confined.with_unknown(least + 0.5 * width, width);

@@ -13,23 +13,26 @@ use super::settings::{Architecture, NetworkTraining};
 use crate::attack::sizes::same;
 use crate::attack::{AdversaryView, AttackError, AuxiliaryRecords, KnownModel, ShadowBias, ShadowFit};
 
-/// The most multiplications of all starts, forwards and backwards: some minutes on one core of 2020.
+/// The most multiplications of all starts, forwards and backwards: some minutes on one core
+/// of 2020.
 const MOST_WORK: u64 = 400_000_000_000;
 
-/// Rates of a training, as shares of the first one, each with its share of the steps.
+/// Learning rates of a training, as shares of the first one, each with its share of the steps.
 const PHASES: [(f64, f64); 3] = [(1.0, 0.6), (0.1, 0.3), (0.01, 0.1)];
 
-/// What a shadow f is fitted to: (1/n) Σ D + l2 Σ w², over n records with passive features x, released scores c, and the part z of their
-/// logits that the adversary knows. Biases are not penalised. `Debug` shows shapes only.
+/// The loss of a shadow f: (1/n) Σ D + l2 Σ w², over n records with passive features x, released
+/// scores c, and the part z of their logits that the adversary knows. Biases are not penalised.
+/// `Debug` shows shapes only.
 ///
-/// With [`ShadowFit::Gradient`] D = KL(c ‖ softmax(z + f(x))), as J took it. With [`ShadowFit::LeastSquares`]
-/// D = ‖ln c − z − f(x)‖², each difference less its mean over the classes: on exact scores improbable classes say as much as others.
+/// With [`ShadowFit::Gradient`] D = KL(c ‖ softmax(z + f(x))), as in J. With
+/// [`ShadowFit::LeastSquares`] D = ‖ln c − z − f(x)‖², each difference less its mean over the
+/// classes: on exact scores improbable classes say as much as others.
 pub struct ShadowLoss {
-    /// d × n.
+    /// The passive features x, d × n.
     x: DMatrix<f64>,
-    /// z, k × n.
+    /// The known part z of the logits, k × n.
     known: DMatrix<f64>,
-    /// c, k × n, of sum 1.
+    /// The released scores c, k × n, of sum 1.
     scores: DMatrix<f64>,
     l2: f64,
     least_squares: bool,
@@ -43,11 +46,12 @@ impl fmt::Debug for ShadowLoss {
 }
 
 impl ShadowLoss {
-    /// Of the records that the adversary knows, under a model whose passive parameters are not looked at.
+    /// Creates the loss on the records that the adversary knows, under a model whose passive
+    /// parameters are ignored.
     ///
     /// # Errors
-    /// [`AttackError::View`] if records and model differ in classes or features, or the known part of a logit is not finite;
-    /// [`AttackError::Floor`].
+    /// [`AttackError::View`] if records and model differ in classes or features, or the known part
+    /// of a logit is not finite; [`AttackError::Floor`].
     pub fn new(model: &KnownModel, auxiliary: &AuxiliaryRecords, fit: ShadowFit, l2: f64) -> Result<Self, AttackError> {
         let least_squares = matches!(fit, ShadowFit::LeastSquares);
         let view = AdversaryView::of_auxiliary(model, auxiliary)?;
@@ -64,7 +68,8 @@ impl ShadowLoss {
         Ok(Self { x: auxiliary.passive().matrix().clone(), known, scores, l2, least_squares })
     }
 
-    /// The mean divergence for the outputs of a shadow (k × n), in nats, and its gradient in them, (ĉ − c) / n.
+    /// Returns the mean divergence for the outputs of a shadow (k × n), in nats, and its gradient
+    /// in them, (ĉ − c) / n.
     fn of_outputs(&self, outputs: &DMatrix<f64>) -> (f64, DMatrix<f64>) {
         let n = self.x.ncols().max(1) as f64;
         let mut slopes = &self.known + outputs;
@@ -80,7 +85,7 @@ impl ShadowLoss {
         (divergence / n, slopes)
     }
 
-    /// The mean squared log-ratio of each record, and its gradient in the outputs.
+    /// Returns the mean squared log-ratio of each record, and its gradient in the outputs.
     fn of_ratios(&self, outputs: &DMatrix<f64>) -> (f64, DMatrix<f64>) {
         let n = self.x.ncols().max(1) as f64;
         let mut off = &self.known + outputs - self.scores.map(f64::ln);
@@ -91,15 +96,17 @@ impl ShadowLoss {
         (off.norm_squared() / n, off * (2.0 / n))
     }
 
-    /// The mean divergence of a shadow, without the penalty.
+    /// Returns the mean divergence of a shadow, without the penalty.
     fn divergence(&self, shadow: &dyn SubModel) -> Result<f64, AttackError> {
         Ok(self.of_outputs(shadow.outputs(&self.x)?.matrix()).0)
     }
 
-    /// The loss at a shadow with d inputs and k outputs, and its gradient: one vector for each of its blocks.
+    /// Returns the loss at a shadow with d inputs and k outputs, and its gradient: one vector for
+    /// each of its blocks.
     ///
     /// # Errors
-    /// [`AttackError::View`] for a shadow of other features or classes, [`AttackError::NotFinite`] if an output is not finite.
+    /// [`AttackError::View`] for a shadow of other features or classes, [`AttackError::NotFinite`]
+    /// if an output is not finite.
     pub fn at(&self, shadow: &mut dyn SubModel) -> Result<(f64, Vec<Vec<f64>>), AttackError> {
         let (mut loss, mut gradient) = self.without_penalty(shadow)?;
         for (tensor, slopes) in shadow.tensors().iter().zip(&mut gradient) {
@@ -129,11 +136,12 @@ fn overflow() -> AttackError {
 
 /// A fitted shadow.
 pub struct FittedShadow {
-    /// Outputs are what is added to the known part of the logits.
+    /// The sub-model. Its outputs are added to the known part of the logits.
     pub model: Box<dyn SubModel>,
-    /// Number of parameters.
+    /// The number of its parameters.
     pub parameters: usize,
-    /// Mean KL(c ‖ ĉ) per record before the first step of the start that was kept, and at the end, in nats.
+    /// The mean KL(c ‖ ĉ) per record, in nats, before the first step of the start that was kept and
+    /// at the end.
     pub divergence: (f64, f64),
 }
 
@@ -143,13 +151,14 @@ impl fmt::Debug for FittedShadow {
     }
 }
 
-/// Trains a shadow of an architecture on the records of `auxiliary` under `model`, whose passive parameters are not looked at: of all starts
-/// the one of least loss. With [`ShadowBias::Unknown`] the last layer has a bias. Of a [`ShadowFit::Gradient`] the numbers are those of
-/// `training`.
+/// Trains a shadow of an architecture on the records of `auxiliary` under `model`, whose passive
+/// parameters are ignored. Of all starts it keeps the one of least loss. With
+/// [`ShadowBias::Unknown`] the last layer has a bias. The numbers of a [`ShadowFit::Gradient`] are
+/// ignored: those of `training` count.
 ///
 /// # Errors
-/// As [`ShadowLoss::new`]; [`AttackError::Shadow`] for an architecture that cannot be built; [`AttackError::Steps`] for too much work;
-/// [`AttackError::NotFinite`] if the training overflows.
+/// As [`ShadowLoss::new`]; [`AttackError::Shadow`] for an architecture that cannot be built;
+/// [`AttackError::Steps`] for too much work; [`AttackError::NotFinite`] if the training overflows.
 pub fn fit_shadow(
     model: &KnownModel,
     auxiliary: &AuxiliaryRecords,
@@ -187,7 +196,7 @@ pub fn fit_shadow(
     best.map(|(_, fitted)| fitted).ok_or(AttackError::NotFinite { what: "the loss of every shadow model" })
 }
 
-/// Trains from the parameters as they are; the loss at the end.
+/// Trains from the current parameters. Returns the loss at the end.
 fn train(loss: &ShadowLoss, shadow: &mut dyn SubModel, training: &NetworkTraining) -> Result<f64, AttackError> {
     for (rate, share) in PHASES {
         let mut adam = Adam::at(training.learning_rate * rate).with_penalty(training.l2);

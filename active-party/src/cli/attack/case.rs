@@ -1,22 +1,22 @@
-//! What case files of all kinds have in common: the kind, and matrices and records as JSON writes them.
+//! The parts that case files of all kinds share: the kind, and matrices and records in JSON.
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
 
 use crate::attack::Method;
 
-/// What a case is about.
+/// The kind of a case, which says what there is to attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Records of a model whose parameters are known.
     Attack,
-    /// The values of one feature of a model whose parameters are not.
+    /// The values of one feature of a model whose parameters are unknown.
     OneFeature,
-    /// Auxiliary records, to estimate the parameters from.
+    /// Auxiliary records from which the parameters are estimated.
     ShadowModel,
 }
 
-/// The part of a case that says how to read the rest.
+/// The fields of a case that say how to read the rest.
 #[derive(Deserialize)]
 struct Head {
     schema: u32,
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a case file's text.
+    /// Reads the kind from the text of a case file.
     pub(super) fn of(text: &str) -> Result<Self, String> {
         let head: Head = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
         if head.schema != 1 {
@@ -46,12 +46,12 @@ impl Kind {
         })
     }
 
-    /// The kind whose own method has this name, if it is not any method's.
+    /// Returns the kind whose own method has this name; `None` for the names of attacks.
     pub(super) fn named(name: &str) -> Option<Self> {
         [Self::OneFeature, Self::ShadowModel].into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// The attacks to run on records, at least one.
+    /// Parses the names of the attacks to run on records. There must be at least one.
     pub(super) fn methods(self, names: &[impl AsRef<str>]) -> Result<Vec<Method>, String> {
         if names.is_empty() {
             let all =
@@ -69,7 +69,7 @@ impl Kind {
         names.iter().map(|name| method(name.as_ref())).collect()
     }
 
-    /// Checks that no method but the kind's own was asked for.
+    /// Checks that no method is named except the kind's own.
     pub(super) fn own_method(self, names: &[impl AsRef<str>]) -> Result<(), String> {
         let own = self.as_str();
         match names.iter().map(AsRef::as_ref).find(|name| *name != own) {
@@ -82,7 +82,8 @@ impl Kind {
     }
 }
 
-/// W_act (k × d_act) and b (k): the part of a model that the adversary holds. k is at least 2, all is finite.
+/// Reads the adversary's part of a model: W_act (k × d_act) and b (k). k is at least 2, and all
+/// values are finite.
 pub(super) fn own_parameters(w_act: &[Vec<f64>], b: Vec<f64>) -> Result<(DMatrix<f64>, DVector<f64>), String> {
     if b.len() < 2 {
         return Err(format!("`b` has {} entries, a model has at least 2 classes (binary is k = 2)", b.len()));
@@ -93,7 +94,7 @@ pub(super) fn own_parameters(w_act: &[Vec<f64>], b: Vec<f64>) -> Result<(DMatrix
     Ok((weights("w_act", b.len(), w_act)?, DVector::from_vec(b)))
 }
 
-/// A matrix of k rows, one per class.
+/// Reads a matrix of k rows, one per class.
 pub(super) fn weights(name: &str, k: usize, rows: &[Vec<f64>]) -> Result<DMatrix<f64>, String> {
     if rows.len() != k {
         return Err(format!("`{name}` has {} rows, `b` says there are {k} classes", rows.len()));
@@ -108,7 +109,7 @@ pub(super) fn weights(name: &str, k: usize, rows: &[Vec<f64>]) -> Result<DMatrix
     Ok(DMatrix::from_row_iterator(k, d, rows.iter().flatten().copied()))
 }
 
-/// One column of d values per record.
+/// Reads a matrix with one column of d values per record.
 pub(super) fn columns<'a>(
     name: &str,
     d: usize,

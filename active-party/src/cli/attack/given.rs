@@ -1,4 +1,5 @@
-//! A case of kind `attack` as it is read: the model, the adversary's records, what it has beside them, and an attack on all of it.
+//! Reads and checks a case of kind `attack`: the model, the records and the adversary's side
+//! information. Runs attacks on it.
 
 use nalgebra::DMatrix;
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use crate::attack::{
     Method, Need, Prior, Reconstruction, Seen, Settings, SideInformation,
 };
 
-/// A case file.
+/// A case file of kind `attack`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Case {
@@ -26,34 +27,34 @@ pub(super) struct Case {
     w_pas: Option<Vec<Vec<f64>>>,
     #[serde(default)]
     b: Option<Vec<f64>>,
-    /// In place of the three above.
+    /// Replaces the three fields above.
     #[serde(default)]
     networks: Option<Networks>,
     records: Vec<CaseRecord>,
-    /// For `agnostic`: labelled records of the adversary's own.
+    /// For `agnostic`: the adversary's own labelled records.
     #[serde(default)]
     training: Vec<Labelled>,
-    /// For `agnostic`: records asked about before.
+    /// For `agnostic`: records with scores from earlier requests.
     #[serde(default)]
     observed: Vec<Observed>,
-    /// For `coalition`: positions of the passive features, from 0, that colluding parties hold. Each record has their values in
-    /// `x_colluders`.
+    /// For `coalition`: the positions of the passive features, from 0, that colluding parties hold.
+    /// Each record has their values in `x_colluders`.
     #[serde(default)]
     colluders: Vec<usize>,
     /// For `undo_transform` and `shadow_model`: records whose passive features are known.
     #[serde(default)]
     auxiliary: Vec<Auxiliary>,
-    /// For `imputation`, `conditional_mean`, `gaussian` and `posterior_mean`: moments of the features. Without them those of the
-    /// `auxiliary` records count.
+    /// For `imputation`, `conditional_mean`, `gaussian` and `posterior_mean`: moments of the
+    /// features. Default: the moments of the `auxiliary` records.
     #[serde(default)]
     prior: Option<Moments>,
     /// The grid that the passive features lie on, in units of their ranges.
     #[serde(default)]
     grid: Option<Grid>,
-    /// Passive columns of which exactly one is 1, side by side.
+    /// Groups of adjacent passive columns of which exactly one is 1.
     #[serde(default)]
     groups: Vec<Vec<usize>>,
-    /// For scoring. [`Case::split`] takes it away before an attack is run.
+    /// For scoring. [`Case::split`] removes it before an attack runs.
     #[serde(default)]
     truth: Option<Vec<TruthRecord>>,
     #[serde(default, rename = "expected")]
@@ -65,7 +66,7 @@ pub(super) struct Case {
 struct CaseRecord {
     id: String,
     y_act: Vec<f64>,
-    /// Not there for records that were never asked about.
+    /// Missing for records without a released score.
     #[serde(default)]
     c: Option<Vec<f64>>,
     /// The features of colluding parties, in the order of `colluders`.
@@ -73,7 +74,7 @@ struct CaseRecord {
     x_colluders: Vec<f64>,
 }
 
-/// The distance of neighbouring values of each passive feature; 0 where it is not known.
+/// The distance between neighbouring values of each passive feature; 0 if unknown.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Grid {
@@ -91,7 +92,7 @@ pub(super) struct TruthRecord {
 /// The model of a case.
 struct Model {
     known: KnownModel,
-    /// The adversary's own part, where the parts are networks.
+    /// The adversary's own sub-model, if the sub-models are networks.
     own: Option<Own>,
 }
 
@@ -120,7 +121,8 @@ impl Model {
         }
     }
 
-    /// Features that the adversary has of a record, and outputs of its own network that stand below them.
+    /// Returns the number of the adversary's features of a record, and the number of outputs of its
+    /// own network below them.
     fn own(&self) -> (usize, usize) {
         match &self.own {
             Some(own) => (own.features(), own.outputs()),
@@ -128,7 +130,8 @@ impl Model {
         }
     }
 
-    /// What it has of records with these features (d_act × n).
+    /// Returns the adversary's input for records with these features (d_act × n): the features,
+    /// with the outputs of its own network below them.
     fn whole(&self, y: DMatrix<f64>) -> Result<DMatrix<f64>, String> {
         match &self.own {
             Some(own) => own.with_outputs(y),
@@ -137,26 +140,27 @@ impl Model {
     }
 }
 
-/// A case, checked.
+/// A checked case.
 pub(super) struct Given {
     pub(super) ids: RecordIds,
     model: Model,
     /// The adversary's features of the records, d_act × n.
     active: DMatrix<f64>,
-    /// The same, with the outputs of its own network below them.
+    /// The same, with the outputs of the adversary's own network below.
     y: FeatureBlock,
-    /// What was released of the records; `Err` with the record that has no score.
+    /// The released scores of the records; `Err` with the position of the first record without a
+    /// score.
     released: Result<ReleasedScores, usize>,
     training: Option<LabelledRecords>,
     seen: Option<(FeatureBlock, ReleasedScores)>,
     auxiliary: Option<AuxiliaryRecords>,
     colluders: Option<Colluders>,
     prior: Option<Prior>,
-    /// The settings that state the grid.
+    /// The settings that describe the grid and the groups.
     grid: Vec<(&'static str, String)>,
 }
 
-/// The settings that state a grid and groups of columns.
+/// Writes a grid and groups of columns as settings.
 fn stated(grid: Option<&Grid>, groups: &[Vec<usize>]) -> Result<Vec<(&'static str, String)>, String> {
     let mut pairs = Vec::new();
     if let Some(grid) = grid {
@@ -180,7 +184,7 @@ fn stated(grid: Option<&Grid>, groups: &[Vec<usize>]) -> Result<Vec<(&'static st
 }
 
 impl Case {
-    /// Parts what the attacks may see, checked, from the truth, which they may not.
+    /// Separates the checked input of the attacks from the truth, which they must not see.
     pub(super) fn split(mut self, settings: &Settings) -> Result<(Given, Option<Vec<TruthRecord>>), String> {
         let truth = self.truth.take();
         Ok((Given::read(self, settings)?, truth))
@@ -236,10 +240,10 @@ impl Given {
         Ok(Self { ids, model, active, y, released, training, seen, auxiliary, colluders, prior, grid })
     }
 
-    /// Runs an attack.
+    /// Runs an attack on the records of the case.
     pub(super) fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Reconstruction, String> {
         let told = |e: AttackError| e.to_string();
-        // What the case says comes first, so that a setting of the same name counts.
+        // The grid of the case comes first, so that a setting of the same name overrides it.
         let grid: Vec<(&str, &str)> = self.grid.iter().map(|(key, value)| (*key, value.as_str())).collect();
         let stated = settings.pairs().collect::<Vec<(&str, &str)>>();
         let settings = &Settings::read(grid.into_iter().chain(stated)).map_err(|e| format!("`grid`: {e}"))?;
@@ -268,17 +272,18 @@ impl Given {
         attack::run(&*attack, &view.with_side_information(beside), seed).map_err(told)
     }
 
-    /// The adversary's features of the records, d_act × n.
+    /// Returns the adversary's features of the records, d_act × n.
     pub(super) fn active(&self) -> &DMatrix<f64> {
         &self.active
     }
 
-    /// The model.
+    /// Returns the model that the adversary knows.
     pub(super) fn model(&self) -> &KnownModel {
         &self.model.known
     }
 
-    /// How far the scores that the model gives at the estimates (d × n) are from the released ones; `None` where there are none.
+    /// Returns the squared error between the model's scores at the estimates (d × n) and the
+    /// released scores; `None` if no scores were released.
     pub(super) fn score_mismatch(&self, estimates: &DMatrix<f64>, settings: &Settings) -> Option<f64> {
         let released = self.released.as_ref().ok()?;
         let view = AdversaryView::new(&self.model.known, &self.y, released, settings.replacement()).ok()?;

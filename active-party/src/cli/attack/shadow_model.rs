@@ -1,4 +1,4 @@
-//! Cases of kind `shadow_model`: auxiliary records, from which the passive parameters are estimated.
+//! Cases of kind `shadow_model`: estimates the passive parameters from auxiliary records.
 
 use serde::{Deserialize, Serialize};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -9,7 +9,7 @@ use crate::attack::{
     AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowBias, ShadowEstimate, ShadowFit,
 };
 
-/// A case file. What an attack must not see has no place to go to.
+/// A case file. Fields that an attack must not see are ignored.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -26,7 +26,7 @@ struct Case {
     _expected: serde::de::IgnoredAny,
 }
 
-/// Nothing is told of single records, so that their ids need not differ.
+/// A record. The output does not mention it, so ids may repeat.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -40,7 +40,7 @@ struct Record {
 #[derive(Serialize)]
 struct Output {
     w_pas: Vec<Vec<f64>>,
-    /// What the bias lacks, if it was estimated.
+    /// The correction of the bias, if it was estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     b_shift: Option<Vec<f64>>,
     rank: usize,
@@ -57,7 +57,7 @@ struct Descent {
     loss: f64,
 }
 
-/// Estimates the parameters.
+/// Estimates the parameters of a case and returns the output file.
 pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
     let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let (w_act, bias) = own_parameters(&case.w_act, case.b)?;

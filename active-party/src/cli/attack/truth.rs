@@ -1,4 +1,5 @@
-//! The truth in a case of kind `attack`: estimates are measured against it after the attacks have run.
+//! The truth in a case of kind `attack`. Estimates are measured against it after the attacks have
+//! run.
 
 use std::collections::HashMap;
 
@@ -12,25 +13,26 @@ use super::case::columns;
 use super::given::{Given, TruthRecord};
 use crate::attack::KnownModel;
 
-/// The truth of all records, d × n, in their order.
+/// The true features of all records, d × n, in the order of the records.
 pub(super) struct Truth<'a> {
     x: DMatrix<f64>,
     model: &'a KnownModel,
 }
 
-/// How far estimates are from the truth.
+/// The errors of estimates against the truth.
 #[derive(Serialize)]
 pub(super) struct Errors {
-    /// R (7), of the estimates as they are.
+    /// R (7), of the estimates without clipping.
     mse: f64,
     mse_by_feature: Vec<f64>,
-    /// The same of ½ everywhere.
+    /// The error of the estimate ½ everywhere.
     half: f64,
-    /// What an audit may ask for, of the estimates clipped to [0, 1]; null where it is not defined for these records.
+    /// The metrics of audits, for the estimates clipped to [0, 1]; null if a metric is not defined
+    /// for these records.
     metrics: serde_json::Map<String, serde_json::Value>,
 }
 
-/// How the active features go with the passive ones, J (25).
+/// The correlation of the passive features with the active ones, J (25).
 #[derive(Serialize)]
 pub(super) struct ActiveCorrelation {
     mean: f64,
@@ -38,7 +40,7 @@ pub(super) struct ActiveCorrelation {
 }
 
 impl<'a> Truth<'a> {
-    /// That of the case's records, each by its id.
+    /// Reads the truth and matches it to the case's records by id.
     pub(super) fn read(records: &[TruthRecord], given: &'a Given) -> Result<Self, String> {
         let ids = RecordIds::new(records.iter().map(|r| &r.id)).map_err(|e| format!("`truth`: {e}"))?;
         let by_id: HashMap<&str, &TruthRecord> = ids.iter().zip(records).collect();
@@ -56,7 +58,7 @@ impl<'a> Truth<'a> {
         Ok(Self { x: x.map_err(|e| format!("`truth`: {e}"))?, model: given.model() })
     }
 
-    /// Measures estimates (d × n).
+    /// Measures the errors of estimates (d × n).
     pub(super) fn errors(&self, estimates: &DMatrix<f64>) -> Option<Errors> {
         let error = mse(estimates, &self.x).ok()?;
         let clipped = estimates.map(|v| v.clamp(0.0, 1.0));
@@ -73,13 +75,14 @@ impl<'a> Truth<'a> {
         })
     }
 
-    /// The passive party's share of a linear model classifies records, as in an audit.
+    /// Classifies records by the passive party's share of a linear model, as in an audit.
     fn classes(&self, x: &DMatrix<f64>) -> Result<Vec<u32>, MetricError> {
         let weights = self.model.passive_weights().map_err(|e| MetricError::NoClasses { reason: e.to_string() })?;
         Ok((weights * x).column_iter().map(|z| arg_max(z.as_slice()) as u32).collect())
     }
 
-    /// J (25), which is of the data and not of an attack; `None` if the adversary has no feature.
+    /// Returns J (25), a property of the data and not of an attack; `None` if the adversary has no
+    /// feature.
     pub(super) fn active_correlation(&self, active: &DMatrix<f64>) -> Option<ActiveCorrelation> {
         let by_feature = active_correlation(&self.x, active).ok()?;
         Some(ActiveCorrelation { mean: by_feature.iter().sum::<f64>() / by_feature.len() as f64, by_feature })

@@ -1,4 +1,4 @@
-//! `defend`: a defense on a file of scores, without any service.
+//! `defend`: applies a defense to a file of scores, without any service.
 
 mod report;
 mod scores;
@@ -19,7 +19,7 @@ use crate::defense::{Grants, Noise, NoiseSecret, Pipeline, Released};
 use report::Report;
 use scores::ScoreFile;
 
-/// `coordinator defend`
+/// The arguments of `coordinator defend`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct DefendArgs {
@@ -29,25 +29,29 @@ pub struct DefendArgs {
     /// The name of a defense, or a policy as its text; may be given more than once, in order.
     #[arg(long, value_name = "NAME", required = true)]
     defense: Vec<String>,
-    /// Calibration scores (CSV), for defenses that are fitted on scores (`ranking`, `codebook`, `purifier`). Default: the scores themselves.
+    /// Calibration scores (CSV), for defenses that are fitted on scores (`ranking`, `codebook`,
+    /// `purifier`). Default: the scores themselves.
     #[arg(long, value_name = "FILE")]
     fit: Option<PathBuf>,
     /// A case file (JSON) with `w_pas`, for `logit_noise` schemes 1 and 2.
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
-    /// A setting, key=value or defense.key=value, lists as 1,2,3 (see below); may be given more than once.
+    /// A setting, key=value or defense.key=value, lists as 1,2,3 (see below); may be given more
+    /// than once.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of the key that noise is drawn with: the same seed, record and policy give the same answer.
+    /// Seed of the key that noise is drawn with: the same seed, record and policy give the same
+    /// answer.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Labels (CSV, `id,label`), for the change of accuracy and the calibration error.
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// How many of the largest scores the report compares as a set. Default: 5, or all but one.
+    /// Number of the largest scores that the report compares as a set. Default: 5, or all but one.
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Where the released scores go (CSV); `-` for standard output, with the report on standard error.
+    /// File for the released scores (CSV); `-` for standard output, with the report on standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Print the report as JSON.
@@ -74,11 +78,11 @@ Defenses and their settings:{}",
 }
 
 impl DefendArgs {
-    /// Defends the file and prints what it cost.
+    /// Applies the defense to the file, writes the released scores and prints the report.
     ///
     /// # Errors
-    /// [`CliError::Input`] for a bad file or setting, naming it, the line and the fix; [`CliError::Failed`] where the output
-    /// cannot be written.
+    /// [`CliError::Input`] for a bad file or setting, naming it, the line and the fix;
+    /// [`CliError::Failed`] where the output cannot be written.
     pub fn run(self) -> Result<(), CliError> {
         let (content, report) = self.defend(&scores::content).map_err(CliError::Input)?;
         let report = match self.json {
@@ -94,10 +98,11 @@ impl DefendArgs {
         std::io::stdout().write_all(report.as_bytes()).map_err(CliError::failed)
     }
 
-    /// What [`run`](DefendArgs::run) writes to its output file, and the report for a reader, for files whose content `read` gives.
+    /// Returns the content that [`run`](DefendArgs::run) writes to its output file, and the report
+    /// as text. `read` gives the content of a file.
     ///
     /// # Errors
-    /// What is wrong with a file or a setting; no score and no parameter of a file stands in it.
+    /// A message about the file or setting at fault; it shows no score and no parameter of a file.
     pub fn answer(&self, read: &dyn Fn(&Path) -> std::io::Result<Vec<u8>>) -> Result<(Vec<u8>, String), String> {
         self.defend(read).map(|(content, report)| (content, report.to_string()))
     }
@@ -152,7 +157,7 @@ impl DefendArgs {
     }
 }
 
-/// A case file of any kind, as far as it is read here.
+/// The part of a case file, of any kind, that is read here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -180,7 +185,7 @@ struct Case {
     _expected: IgnoredAny,
 }
 
-/// W_pas (k × d) of a case file.
+/// Reads W_pas (k × d) from a case file.
 fn read_weights(path: &Path, read: scores::Read<'_>) -> Result<DMatrix<f64>, String> {
     let shown = path.display();
     let text = read(path).map_err(|e| format!("cannot read the case file {shown}: {e}"))?;

@@ -1,4 +1,5 @@
-//! What `defend` says of a release: what is promised, and what it cost on these records.
+//! The report of `defend` on a release: what the policy promises, and what it cost on these
+//! records.
 
 use std::fmt;
 
@@ -10,10 +11,10 @@ use vfl_shared::types::ReleasedScores;
 use super::scores::ScoreFile;
 use crate::defense::{Output, Pipeline};
 
-/// The report. In JSON `null` is what is undefined, infinite or unbounded.
+/// The report. In JSON, `null` stands for an undefined, infinite or unbounded value.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Of this structure.
+    /// Version of this structure.
     schema: u32,
     policy: String,
     records: usize,
@@ -120,7 +121,7 @@ impl WithLabels {
     }
 }
 
-/// A number of the table; `-` where there is none.
+/// Formats a number of the table; `-` where there is none.
 fn shown(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),

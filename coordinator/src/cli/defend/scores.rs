@@ -9,15 +9,16 @@ use csv::ByteRecord;
 use nalgebra::DMatrix;
 use vfl_shared::types::{ConfidenceScores, IdError, RecordIds, ReleasedScores};
 
-/// The largest file, in bytes.
+/// Largest size of a file, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
-/// How far from 1 a record's sum may be, for scores written with few digits. They are divided by their sum.
+/// Largest distance of a record's sum from 1, for scores written with few digits. Such scores are
+/// divided by their sum.
 const MAX_SUM_ERROR: f64 = 1e-6;
 
-/// Gives the content of a file.
+/// A function that returns the content of a file.
 pub(super) type Read<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
-/// The content of a file on disk, up to one byte more than is allowed.
+/// Reads a file from disk, up to one byte more than is allowed.
 pub(super) fn content(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let file = File::open(path)?;
@@ -28,7 +29,7 @@ pub(super) fn content(path: &Path) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// A file of scores.
+/// A file of scores, read and checked.
 pub(super) struct ScoreFile {
     /// The columns' names.
     pub(super) classes: Vec<String>,
@@ -38,7 +39,7 @@ pub(super) struct ScoreFile {
     pub(super) rescaled: usize,
 }
 
-/// Reads lines of fields, and says where they are.
+/// A reader of CSV lines that knows the number of the current line.
 struct Lines<'a> {
     path: &'a Path,
     reader: csv::Reader<Cursor<Vec<u8>>>,
@@ -60,11 +61,11 @@ impl<'a> Lines<'a> {
         format!("{}, line {}: {problem}", self.path.display(), self.line)
     }
 
-    /// The next line's fields, `false` at the end.
+    /// Reads the next line's fields; returns `false` at the end.
     fn next(&mut self) -> Result<bool, String> {
         let more = self.reader.read_byte_record(&mut self.row);
         if let Some(start) = self.row.position() {
-            // Blank lines before the record are counted as if they were of it.
+            // The reader counts blank lines before a record as part of it.
             let content = self.reader.get_ref().get_ref();
             let rest = content.get(start.byte() as usize..).unwrap_or_default();
             let blank = rest.iter().take_while(|b| matches!(b, b'\r' | b'\n')).filter(|b| **b == b'\n').count();
@@ -79,7 +80,7 @@ impl<'a> Lines<'a> {
         Ok(text.trim())
     }
 
-    /// The names in the first line, of which the first is `id`.
+    /// Reads the first line, whose first name is `id`, and returns the other names.
     fn header(&mut self, expected: &str) -> Result<Vec<String>, String> {
         if !self.next()? {
             return Err(format!("{} is empty; its first line is `{expected}`", self.path.display()));
@@ -105,7 +106,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Collects ids and says on which line a bad one is.
+/// Collects ids; an error names the line of the bad id.
 fn ids_of(lines: &Lines<'_>, ids: &[String], at: &[u64]) -> Result<RecordIds, String> {
     RecordIds::new(ids).map_err(|e| {
         let (position, problem) = match e {
@@ -174,12 +175,13 @@ impl ScoreFile {
     }
 }
 
-/// The beginning of a name.
+/// Returns the first 80 characters of a name.
 fn cut(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
-/// Reads the labels of `file`'s records from a file `id,label`, in any order; other records' labels are left out.
+/// Reads the labels of `file`'s records from a file `id,label`, in any order; other records' labels
+/// are left out.
 pub(super) fn read_labels(path: &Path, read: Read<'_>, file: &ScoreFile) -> Result<Vec<u32>, String> {
     let mut lines = Lines::open(path, read)?;
     let names = lines.header("id,label")?;
@@ -201,7 +203,7 @@ pub(super) fn read_labels(path: &Path, read: Read<'_>, file: &ScoreFile) -> Resu
     file.ids.iter().map(|id| labels.get(id).copied().ok_or_else(missing)).collect()
 }
 
-/// The text of a released file: the columns of the scores, in their order.
+/// Returns the text of a released file: the columns of the scores, in their order.
 pub(super) fn write(classes: &[String], ids: &RecordIds, released: &ReleasedScores) -> Result<Vec<u8>, csv::Error> {
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(std::iter::once("id").chain(classes.iter().map(String::as_str)))?;
@@ -223,7 +225,8 @@ pub(super) fn write(classes: &[String], ids: &RecordIds, released: &ReleasedScor
     out.into_inner().map_err(|e| e.into_error().into())
 }
 
-/// The shortest decimal that reads back as the same double; with an exponent where the plain form is long.
+/// Formats a value as the shortest decimal that reads back as the same double; with an exponent
+/// where the plain form is long.
 fn decimal(value: f64) -> String {
     if value != 0.0 && !(1e-5..1e15).contains(&value.abs()) { format!("{value:e}") } else { value.to_string() }
 }

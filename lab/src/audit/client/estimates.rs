@@ -1,20 +1,22 @@
-//! Estimates on their way from the active party to the passive party that scores them.
+//! Estimates that the auditor passes on from the active party to the passive party that scores
+//! them.
 
 use vfl_shared::rpc::pb;
 
-/// Estimates of all features of a passive party, one row per record. They are passed on as they came.
+/// The estimates of all features of a passive party, one row per record, passed on unchanged.
 #[derive(Debug, Clone)]
 pub(crate) struct Estimates(pb::Matrix);
 
 impl Estimates {
-    /// ½ for every value.
+    /// Returns ½ for every value.
     pub(crate) fn halves(records: usize, features: usize) -> Self {
         let values: Vec<u8> = std::iter::repeat_n(0.5f64.to_le_bytes(), features * records).flatten().collect();
         Self(pb::Matrix { rows: records as u32, columns: features as u32, values: values.into() })
     }
 
-    /// The cells of several estimates of the same features: of the rows in even places column i is that of `all[chosen[0][i]]`, of those in
-    /// odd places that of `all[chosen[1][i]]`. `None` if one is missing, or they are not of one shape.
+    /// Combines several estimates of the same features. Column i comes from `all[chosen[0][i]]` in
+    /// rows in even places, and from `all[chosen[1][i]]` in odd places. `None` if an estimate is
+    /// missing or has another shape.
     pub(crate) fn of_cells(all: &[&Self], chosen: &[Vec<usize>; 2]) -> Option<Self> {
         let (rows, columns) = all.first().map(|of| (of.0.rows, of.0.columns))?;
         let bytes = rows as usize * columns as usize * 8;
@@ -32,12 +34,12 @@ impl Estimates {
         Some(Self(pb::Matrix { rows, columns, values: values.into() }))
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn values(&self) -> u64 {
         u64::from(self.0.rows) * u64::from(self.0.columns)
     }
 
-    /// The estimates in messages of as many rows as fit into `bytes`.
+    /// Splits the estimates into messages of as many rows as fit into `bytes`.
     pub(super) fn messages(self, bytes: usize) -> Vec<pb::Estimates> {
         let Self(estimates) = self;
         let row_bytes = (estimates.columns as usize).max(1) * 8;

@@ -1,4 +1,4 @@
-//! What a passive party says of its features in public.
+//! Fetches the public schema of a passive party's features.
 
 use vfl_shared::data::{FeatureKind, FeatureSpec, check_features};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
@@ -10,7 +10,8 @@ use super::peer::{connected, refused};
 /// Asks a passive party for its features.
 ///
 /// # Errors
-/// [`Refusal`] with what the party said, that it is not reachable, or what is wrong in its description.
+/// [`Refusal`] with what the party said, that it is not reachable, or what is wrong in its
+/// description.
 pub(crate) async fn features(credentials: &Credentials, peer: &Peer) -> Result<Vec<FeatureSpec>, Refusal> {
     let client = PassivePartyClient::new(connected(credentials, peer)?);
     let mut client = client.max_decoding_message_size(MAX_MESSAGE_BYTES);

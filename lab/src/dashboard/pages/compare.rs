@@ -1,4 +1,4 @@
-//! Two audits side by side: the same rows, and which of them differ. Nothing is computed from the figures.
+//! The page that compares two audits row by row. It compares figures as text and computes nothing.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::audits::title;
 use crate::page::said;
 use crate::report::{Report, Sheet, scroll, sheets};
 
-/// A row: what it is of, and the figure on either side.
+/// A row: its name, and the figure of either audit.
 struct Pair {
     name: String,
     sides: [Option<String>; 2],
@@ -23,7 +23,8 @@ impl Pair {
     }
 }
 
-/// Pairs of the same name; of several of one name the first with the first, the second with the second.
+/// Pairs rows of the same name; of several with one name the first with the first, the second with
+/// the second.
 fn paired(first: &[(String, String)], second: &[(String, String)]) -> Vec<Pair> {
     let mut left: Vec<Option<&(String, String)>> = second.iter().map(Some).collect();
     let mut pairs: Vec<Pair> = first
@@ -41,7 +42,7 @@ fn paired(first: &[(String, String)], second: &[(String, String)]) -> Vec<Pair> 
     pairs
 }
 
-/// What was asked and of whom.
+/// Returns the request of an audit and the deployment that it was of.
 fn facts(report: &Report) -> Vec<(String, String)> {
     let config = |key: &str| match report.generated.config.get(key) {
         Some(serde_json::Value::Array(items)) => items
@@ -68,7 +69,7 @@ fn facts(report: &Report) -> Vec<(String, String)> {
     facts
 }
 
-/// The page of two audits, by their names.
+/// Renders the page of two audits with their names.
 pub(in crate::dashboard) fn compare(first: (&str, &Report), second: (&str, &Report)) -> Markup {
     let names = [title(first.0), title(second.0)];
     let facts = paired(&facts(first.1), &facts(second.1));

@@ -1,4 +1,4 @@
-//! The model: how it came about, what each party shows of it, which features it takes.
+//! The page of the model: its training, the parameters that each party shows, and its features.
 
 use std::time::SystemTime;
 
@@ -14,18 +14,18 @@ use crate::page::said;
 use crate::report::number::significant;
 use crate::report::scroll;
 
-/// What the passive parties said when they were last asked.
+/// The last answers of the passive parties.
 #[derive(Clone)]
 pub(in crate::dashboard) struct Asked {
-    /// When.
+    /// The time of the answers.
     pub(in crate::dashboard) at: SystemTime,
-    /// The version that they said it of.
+    /// The model version that they are about.
     pub(in crate::dashboard) version: String,
-    /// What each said, by its name.
+    /// The answer of each party, by its name.
     pub(in crate::dashboard) said: Vec<(String, Result<Said, Refusal>)>,
 }
 
-/// The page. `records`: how many records the configuration names.
+/// Renders the page. `records` is the number of records that the configuration names.
 pub(in crate::dashboard) fn model(standing: &Standing, asked: Option<&Asked>, records: usize, form: &Secret) -> Markup {
     html! {
         @match &standing.model {
@@ -64,7 +64,7 @@ fn training(model: &Model) -> Markup {
     }
 }
 
-/// What a party's release gives an adversary, in words.
+/// Explains what the shown parameters give an adversary.
 fn meaning(shown: &ShownParameters) -> &'static str {
     match shown {
         s if !s.granted => "The active party is shown no parameters: attacks that need them do not run.",

@@ -1,4 +1,5 @@
-//! Numbers φ and likelihood ratios of a few records and models against those of NumPy (`scripts/numpy/likelihood_ratio.py`).
+//! Compares φ and likelihood ratios of a few records and models with those of NumPy
+//! (`scripts/numpy/likelihood_ratio.py`).
 
 use nalgebra::DMatrix;
 use serde::Deserialize;
@@ -53,7 +54,8 @@ fn ratios_are_those_of_numpy() {
             assert_eq!(found.len(), by_record.len());
             for (record, (found, want)) in found.iter().zip(by_record).enumerate() {
                 let off = (found - want).abs();
-                // The floor of a variance adds a millionth of the pooled one where records have their own and it is small.
+                // The floor of a variance adds a millionth of the pooled one if records have their
+                // own variances and these are small.
                 assert!(off < 1e-10 * want.abs().max(1.0), "target {target}, record {record}: {found} {want}");
             }
         }

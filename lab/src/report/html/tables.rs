@@ -1,4 +1,4 @@
-//! Every figure, folded away.
+//! Renders every figure in folded tables.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::report::facts::{self, RowKind, Rows};
 use crate::report::number::{self, align_left, four, significant};
 use crate::report::verdict::verdict;
 
-/// All tables, and the plot of every attack.
+/// Renders all tables, and the plot of every attack.
 pub(super) fn all(report: &Report, plots: &Plots) -> Markup {
     html! {
         @if !report.audits.is_empty() {
@@ -40,7 +40,7 @@ pub(super) fn all(report: &Report, plots: &Plots) -> Markup {
     }
 }
 
-/// The adversaries of the papers, policy by policy.
+/// Renders the adversaries of the papers, policy by policy.
 fn summary(report: &Report) -> Markup {
     // Adversaries with a control have a table of their own.
     let audits: Vec<&Audit> = report.audits.iter().filter(|audit| !audit.threat_model.informed()).collect();
@@ -83,7 +83,7 @@ fn summary(report: &Report) -> Markup {
     }
 }
 
-/// One audit: its attacks, what the defense costs, and the errors by feature.
+/// Renders one audit: its attacks, the cost of the defense, and the errors by feature.
 fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
     let rows = Rows::of(report, audit);
     let verdict = verdict(audit);
@@ -148,7 +148,7 @@ fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
     }
 }
 
-/// The attributes, each with the attack that finds most of it.
+/// Renders the attributes, each with the attack that finds most of it.
 fn by_attribute(audit: &Audit, name: &str) -> Markup {
     let lines = attributes::lines(audit);
     if lines.is_empty() {

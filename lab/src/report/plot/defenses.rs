@@ -1,4 +1,5 @@
-//! Error of each attack under each defense, with both baselines: one row per attack, grouped by defense.
+//! The plot of each attack's error under each defense, with both baselines: one row per attack,
+//! grouped by defense.
 
 use super::axis::{ErrorAxis, FLOOR_LABEL};
 use super::canvas::{Anchor, Canvas, svg, text_width};
@@ -16,7 +17,7 @@ const HEAD: i32 = 28;
 const ROW: i32 = 21;
 const GAP: i32 = 10;
 
-/// The plot, or nothing if no attack has a figure.
+/// Draws the plot; `None` if no attack has a figure.
 pub(in crate::report) fn defenses(report: &Report, series: &Series) -> Result<Option<String>, ReportError> {
     let attacks = |audit: &Audit| -> Vec<(String, f64)> {
         let shown = audit.attacks.iter().filter(|attack| !repeats_half(audit, attack));
@@ -66,7 +67,7 @@ pub(in crate::report) fn defenses(report: &Report, series: &Series) -> Result<Op
     Ok(Some(svg))
 }
 
-/// Grid, ticks and band of a horizontal error axis; shared with the plot by feature.
+/// Draws the grid, ticks and band of a horizontal error axis; shared with the plot by feature.
 pub(super) fn frame(canvas: &Canvas<'_>, axis: &ErrorAxis, top: i32, bottom: i32) -> Result<(), ReportError> {
     let x = |position: f64| LEFT + (f64::from(RIGHT - LEFT) * position).round() as i32;
     let band = x(axis.band_end());
@@ -86,7 +87,7 @@ pub(super) fn frame(canvas: &Canvas<'_>, axis: &ErrorAxis, top: i32, bottom: i32
     canvas.small("mean squared error per feature", (RIGHT, bottom + 36), ink::TEXT, Anchor::End)
 }
 
-/// Keys of the two baselines, of one attack and of its control, above the plot.
+/// Draws the keys of the two baselines, of one attack and of its control, above the plot.
 pub(super) fn legend(
     canvas: &Canvas<'_>,
     attack: Option<(&str, ink::Ink, super::canvas::Marker)>,

@@ -1,4 +1,5 @@
-//! Error of the strongest attack by feature, beside both guesses, and beside the same adversary without scores where there is one.
+//! The plot of the strongest attack's error by feature, with both guesses, and with the same
+//! adversary without scores if there is one.
 
 use super::axis::ErrorAxis;
 use super::canvas::{Anchor, svg};
@@ -12,8 +13,8 @@ use crate::report::text::shortened;
 const TOP: i32 = 46;
 const ROW: i32 = 22;
 
-/// The plot, or nothing if no attack ran or no error by feature is known. `names` are the attacked features' names;
-/// where there are too few, features are numbered.
+/// Draws the plot; `None` if no attack ran or no error by feature is known. `names` are the
+/// attacked features' names; if there are too few, features are numbered.
 pub(in crate::report) fn features(
     audit: &Audit,
     names: &[String],
@@ -46,7 +47,7 @@ pub(in crate::report) fn features(
                 canvas.line(vec![(x(*guess), top + 3), (x(*guess), top + ROW - 3)], ink, 2)?;
             }
             if let Some(control) = control.get(i) {
-                // What lies between the two is what the scores tell.
+                // The line between the two shows the information in the scores.
                 canvas.line(vec![(x(*error), middle), (x(*control), middle)], ink, 2)?;
                 canvas.ring((x(*control), middle), ink::GUESS)?;
             }
@@ -57,7 +58,7 @@ pub(in crate::report) fn features(
     Ok(Some(svg))
 }
 
-/// Errors by feature of the control of the strongest attack, if it has one.
+/// Returns the errors by feature of the strongest attack's control, if it has one.
 fn control(audit: &Audit) -> Option<&[f64]> {
     let (_, _, risk) = audit.added_risk()?;
     let control = audit.attacks.iter().find(|attack| attack.name == risk.control)?;

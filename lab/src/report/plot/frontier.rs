@@ -1,4 +1,5 @@
-//! Accuracy that each policy costs against what its scores add: the frontier is where neither can be had for less of the other.
+//! The plot of each policy's accuracy cost against its added risk. On the frontier, neither can be
+//! reduced without increasing the other.
 
 use super::canvas::{Anchor, At, Canvas, Marker, svg, text_width};
 use super::ink;
@@ -6,50 +7,50 @@ use crate::report::ReportError;
 use crate::report::defense::DefenseLine;
 use crate::report::text::shortened;
 
-/// For which screens a plot is drawn.
+/// The screen size that a plot is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::report) enum Size {
-    /// A page of a desktop, or paper.
+    /// A desktop page, or paper.
     Wide,
-    /// A phone.
     Narrow,
 }
 
-/// Where things stand, in pixels.
+/// The layout of the plot, in pixels.
 struct Layout {
     width: i32,
     left: i32,
     right: i32,
     labels: i32,
-    /// Distance of labels.
+    /// The distance between labels.
     step: i32,
-    /// Longest label, in columns.
+    /// The longest label, in columns.
     longest: usize,
-    /// Distance of points that would hide each other.
+    /// The distance between points that would hide each other.
     lane: i32,
     bottom: i32,
 }
 
 const TOP: i32 = 34;
 const FOOT: i32 = 54;
-/// Height of the plot with few policies.
+/// The height of the plot with few policies.
 const LEAST_HEIGHT: i32 = 300;
-/// The ends of error bars.
+/// The half width of the caps of error bars.
 const CAP: i32 = 3;
 
 /// A policy on the plot.
 struct Point<'a> {
     line: &'a DefenseLine<'a>,
-    /// Accuracy lost and added risk, as shares.
+    /// The accuracy lost and the added risk, as shares.
     lost: f64,
     added: f64,
-    /// Ends of the interval.
+    /// The ends of the interval.
     range: (f64, f64),
-    /// No other policy is as good in both and better in one.
+    /// True if no other policy is at least as good in both and better in one.
     best: bool,
 }
 
-/// The plot, or nothing if there is no policy of which both figures are known. `limit` is the largest added risk accepted.
+/// Draws the plot; `None` if no policy has both figures. `limit` is the largest accepted added
+/// risk.
 pub(in crate::report) fn frontier(
     lines: &[DefenseLine<'_>],
     limit: Option<f64>,
@@ -71,7 +72,7 @@ pub(in crate::report) fn frontier(
             let at = layout.y(y.position(limit));
             canvas.line(vec![(layout.left, at), (layout.right, at)], ink::THRESHOLD, 2)?;
             let text = format!("accepted: {:.0} %", 100.0 * limit);
-            // Named above the plot, where no point can stand.
+            // Labelled above the plot, where there are no points.
             let end = layout.width - 8;
             let start = end - text_width(&text);
             canvas.line(vec![(start - 28, 14), (start - 4, 14)], ink::THRESHOLD, 2)?;
@@ -79,7 +80,7 @@ pub(in crate::report) fn frontier(
         }
         let places = places(&points, &layout, &x, &y);
         let labels = spread(&places.iter().map(|place| place.1).collect::<Vec<_>>(), &layout);
-        // Lines to the labels first: points stand above them.
+        // Lines to the labels first, so that points cover them.
         for (&(px, py), &ly) in places.iter().zip(&labels) {
             let leader = vec![(px, py), (layout.right + 4, py), (layout.labels - 10, ly), (layout.labels - 4, ly)];
             canvas.line(leader, ink::LIMIT, 1)?;
@@ -107,7 +108,7 @@ pub(in crate::report) fn frontier(
     Ok(Some(drawn))
 }
 
-/// The policies of which both figures are known.
+/// Returns the policies with both figures.
 fn points<'a>(lines: &'a [DefenseLine<'a>]) -> Vec<Point<'a>> {
     let known: Vec<Point<'a>> = lines
         .iter()
@@ -148,13 +149,14 @@ impl Layout {
     }
 }
 
-/// The axis of accuracy lost. The root of the share spreads small losses, where most policies are, beside the one that costs half.
+/// The axis of accuracy lost. The square root spreads small losses, where most policies are, even
+/// if one costs half.
 struct Loss {
     low: f64,
     high: f64,
 }
 
-/// Losses that the axis names, in percentage points.
+/// The losses that the axis labels, in percentage points.
 const LOSSES: [f64; 8] = [0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 fn root(points: f64) -> f64 {
@@ -173,7 +175,7 @@ impl Loss {
         ((root(100.0 * lost) - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
-    /// Names of losses within the axis, where they leave each other room.
+    /// Returns the labels of losses within the axis, if they have room.
     fn ticks(&self, room: f64) -> Vec<(f64, String)> {
         let mut ticks: Vec<(f64, String)> = Vec::new();
         // A gain is a negative loss.
@@ -199,7 +201,7 @@ struct Added {
 impl Added {
     fn of(points: &[Point<'_>], limit: Option<f64>) -> Self {
         let ends = || points.iter().flat_map(|point| [point.range.0, point.range.1, point.added]);
-        // Far below 0 an attack is worse than its control by so much that the figure says nothing.
+        // Far below 0 an attack is so much worse than its control that the figure has no meaning.
         let low = ends().fold(0.0, f64::min).max(-0.5);
         let high = ends().chain(limit).fold(0.1, f64::max).min(1.0);
         let step = [0.02, 0.05, 0.1, 0.2].into_iter().find(|step| (high - low) / step <= 6.0).unwrap_or(0.25);
@@ -238,7 +240,8 @@ fn frame(canvas: &Canvas<'_>, layout: &Layout, x: &Loss, y: &Added) -> Result<()
     canvas.small("accuracy lost, points", (layout.left, layout.bottom + 38), ink::TEXT, Anchor::Start)
 }
 
-/// Where the points stand. Points that would hide each other are set side by side, as far as five lanes go.
+/// Returns the positions of the points. Points that would hide each other are set side by side, in
+/// up to five lanes.
 fn places(points: &[Point<'_>], layout: &Layout, x: &Loss, y: &Added) -> Vec<At> {
     let mut taken: Vec<(i32, i32, i32)> = Vec::new();
     points
@@ -257,7 +260,7 @@ fn places(points: &[Point<'_>], layout: &Layout, x: &Loss, y: &Added) -> Vec<At>
         .collect()
 }
 
-/// Heights of labels: as near to their points as they can be without standing on each other.
+/// Returns the heights of the labels: as near to their points as possible without overlapping.
 fn spread(heights: &[i32], layout: &Layout) -> Vec<i32> {
     let mut order: Vec<usize> = (0..heights.len()).collect();
     order.sort_by_key(|&i| heights.get(i).copied());

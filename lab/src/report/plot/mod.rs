@@ -1,5 +1,5 @@
-//! Plots as inline SVG, drawn with plotters. Fonts are the browser's; colours are re-mapped for dark pages by the style
-//! sheet of [`ink`].
+//! Plots as inline SVG, drawn with plotters. Fonts are the browser's; colours are re-mapped for
+//! dark pages by the style sheet of [`ink`].
 
 pub(crate) mod axis;
 pub(crate) mod canvas;
@@ -17,11 +17,11 @@ pub(super) use sweep::sweep;
 use super::attack_result::{AttackResult, Outcome, Status};
 use super::document::Report;
 
-/// Longest name in a plot, in columns.
+/// The longest name in a plot, in columns.
 const MAX_NAME: usize = 26;
 
-/// The look of each attack, the same in every plot: position in the order of first appearance, and whether it is a
-/// guess.
+/// The look of each attack, the same in every plot: its position in the order of first appearance,
+/// and true if it is a guess.
 pub(super) struct Series {
     names: Vec<(String, bool)>,
 }
@@ -45,7 +45,7 @@ impl Series {
         }
     }
 
-    /// Colour and marker of an attack.
+    /// Returns the colour and the marker of an attack.
     fn look(&self, name: &str) -> (ink::Ink, canvas::Marker) {
         let Some((_, guess)) = self.names.iter().find(|(known, _)| known == name) else {
             return (ink::GUESS, canvas::Marker::Circle);

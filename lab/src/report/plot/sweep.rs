@@ -1,4 +1,4 @@
-//! Error by number of passive features, one line per attack.
+//! The plot of the error by number of passive features, one line per attack.
 
 use super::axis::{ErrorAxis, FLOOR_LABEL};
 use super::canvas::{Anchor, At, svg};
@@ -15,13 +15,13 @@ const BOTTOM: i32 = 384;
 const LEGEND: i32 = RIGHT + 26;
 const LEGEND_STEP: i32 = 23;
 
-/// The plot, or nothing if the sweep has no points. `classes` is k: with fewer than k passive features the scores
-/// determine them.
+/// Draws the plot; `None` if the sweep has no points. `classes` is k: with fewer than k passive
+/// features the scores determine them.
 pub(in crate::report) fn sweep(sweep: &Sweep, classes: usize, series: &Series) -> Result<Option<String>, ReportError> {
     let (Some(first), Some(last)) = (sweep.points.first(), sweep.points.last()) else { return Ok(None) };
     let mut names: Vec<&str> = Vec::new();
     for attack in sweep.points.iter().flat_map(|point| &point.attacks) {
-        // `half` as an attack is the baseline over again.
+        // The attack `half` repeats the baseline.
         if attack.name != "half" && !names.contains(&attack.name.as_str()) {
             names.push(&attack.name);
         }
@@ -76,12 +76,13 @@ pub(in crate::report) fn sweep(sweep: &Sweep, classes: usize, series: &Series) -
         let middle = (LEFT + RIGHT) / 2;
         canvas.small("number of passive features d", (middle, BOTTOM + 38), ink::TEXT, Anchor::Middle)?;
 
-        // Where the k − 1 independent log-ratios stop determining d features.
+        // The limit where the k − 1 independent log-ratios stop determining d features.
         let limit = classes.saturating_sub(1);
         if first.d <= limit && limit < last.d {
             let at = x(limit as f64 + 0.5);
             canvas.line(vec![(at, TOP), (at, BOTTOM)], ink::LIMIT, 1)?;
-            // It reads over the line, towards the right, where there is room; the axis' title ends before it.
+            // The label reads over the line, towards the side with room; the axis' title ends
+            // before it.
             let text = format!("← d ≤ k − 1 = {limit}: as many equations as features, or more");
             let anchor = if at > middle { Anchor::End } else { Anchor::Start };
             canvas.small(&text, (at.max(LEFT + 110), TOP - 12), ink::MUTED, anchor)?;

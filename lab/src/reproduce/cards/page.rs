@@ -1,4 +1,5 @@
-//! All cards judged: a page with every plot, a table to read where there is no browser, and a document for programs.
+//! The summary of all judged cards: a page with every plot, a table to read without a browser, and
+//! a document for programs.
 
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
@@ -15,21 +16,21 @@ use crate::reproduce::plot::plot;
 use crate::reproduce::version::SCHEMA_VERSION;
 use crate::reproduce::{Figure, compare};
 
-/// What the cards come to.
+/// The summary of all cards.
 pub struct Summary {
-    /// Each card's verdict, in their order.
+    /// The verdict on each card, in their order.
     pub verdicts: Vec<Verdict>,
     /// One page with every plot.
     pub html: String,
     /// The tables in Markdown.
     pub markdown: String,
-    /// The same for programs.
+    /// The same data for programs.
     pub json: String,
-    /// What is wrong with cards beside their documents: curves that there are not, reasons that are missing.
+    /// Defects of cards: curves that their documents do not have, and missing reasons.
     pub wrong: Vec<String>,
 }
 
-/// A card as the document for programs holds it.
+/// A card in the document for programs.
 #[derive(Serialize)]
 struct Row<'a> {
     id: &'a str,
@@ -46,11 +47,12 @@ struct Row<'a> {
     reason: Option<&'a str>,
 }
 
-/// Judges cards by their documents (in the same order, `None` where there is none) and makes the page. `quick` is said on it. The same
-/// documents give the same bytes.
+/// Judges cards by their documents (in the same order, `None` if there is none) and makes the page,
+/// which mentions `quick`. The same documents give the same bytes.
 ///
 /// # Errors
-/// [`CardError`] if a card names published values that do not exist, or if something cannot be drawn.
+/// [`CardError`] if a card names published values that do not exist, or if something cannot be
+/// drawn.
 pub fn summary(shelf: &Shelf, documents: &[Option<Document>], quick: bool) -> Result<Summary, CardError> {
     let cards = &shelf.cards;
     let has_cards = |paper: &&Paper| cards.iter().any(|card| card.paper == paper.letter);
@@ -104,7 +106,7 @@ pub fn summary(shelf: &Shelf, documents: &[Option<Document>], quick: bool) -> Re
     })
 }
 
-/// The documents with what the papers say of several data sets together.
+/// Adds the papers' comparisons of several data sets to the documents.
 fn compared(documents: &[Option<Document>]) -> Vec<Option<Document>> {
     let mut out = documents.to_vec();
     for figure in Figure::ALL {
@@ -132,7 +134,7 @@ fn lead(quick: bool) -> &'static str {
     }
 }
 
-/// What the verdicts mean.
+/// The explanation of each verdict.
 const VERDICTS: [(Verdict, &str); 5] = [
     (
         Verdict::Reproduced,
@@ -158,7 +160,7 @@ fn counts(all: &[(&Card, Option<&Document>, &Judged)], paper: Option<&str>) -> V
     Verdict::ALL.into_iter().map(of).collect()
 }
 
-/// How many tested sentences hold, of how many.
+/// Counts the tested sentences that hold.
 fn held(judged: &Judged) -> String {
     let tested = judged.claims.iter().filter_map(|claim| claim.holds);
     let (hold, all) = tested.fold((0, 0), |(hold, all), holds| (hold + usize::from(holds), all + 1));
@@ -169,7 +171,7 @@ fn held(judged: &Judged) -> String {
     }
 }
 
-/// How the published curves compare, in a few words.
+/// Summarises how the published curves compare.
 fn values(judged: &Judged) -> String {
     if judged.comparisons.is_empty() {
         return if judged.alone.is_empty() { "no published value".into() } else { "published, none here".into() };
@@ -178,7 +180,7 @@ fn values(judged: &Judged) -> String {
     format!("{agree} of {} agree", judged.comparisons.len())
 }
 
-/// Why a card is not reproduced.
+/// Returns the reason why a card is not reproduced.
 fn reason(card: &Card, judged: &Judged, quick: bool) -> String {
     if let (true, Verdict::NotMade, Some(why)) = (quick, judged.verdict, &card.quick.skip) {
         return format!("left out by --quick: {why}");
@@ -286,7 +288,7 @@ fn badge(verdict: Verdict) -> Markup {
     html! { span class=(class) { (verdict.as_str()) } }
 }
 
-/// One card.
+/// Renders one card.
 fn one(card: &Card, document: Option<&Document>, judged: &Judged, quick: bool) -> Result<Markup, CardError> {
     let wrong = |reason: String| CardError::Card { id: card.id.clone(), reason };
     let picture = match document {
@@ -329,7 +331,7 @@ fn one(card: &Card, document: Option<&Document>, judged: &Judged, quick: bool) -
     })
 }
 
-/// Published values beside ours.
+/// Renders the published values beside ours.
 fn comparisons(judged: &Judged) -> Markup {
     html! {
         @if !judged.comparisons.is_empty() {
@@ -373,7 +375,7 @@ fn comparisons(judged: &Judged) -> Markup {
     }
 }
 
-/// The sentences of the paper.
+/// Renders the sentences of the paper.
 fn claims(judged: &Judged) -> Markup {
     html! {
         @if !judged.claims.is_empty() {
@@ -393,7 +395,7 @@ fn claims(judged: &Judged) -> Markup {
     }
 }
 
-/// What else is checked, by whose it is.
+/// Renders the other checks, with the kind of each.
 fn checks(document: &Document) -> Markup {
     html! {
         @if !document.checks.is_empty() {
@@ -412,19 +414,20 @@ fn checks(document: &Document) -> Markup {
     }
 }
 
-/// The document with the published curves of a card beside its own.
+/// Returns the document with the published curves of a card beside its own.
 fn with_published(card: &Card, document: &Document) -> Result<Document, CardError> {
     let mut out = document.clone();
     if !card.shown.is_empty() {
         out.curves.retain(|curve| card.shown.iter().any(|start| curve.name.starts_with(start.as_str())));
     }
-    // A logarithm has no place for what is below 0.
+    // A logarithmic axis cannot show values below 0.
     out.measure.linear |= out.curves.iter().any(|curve| curve.mean.iter().any(|value| *value < 0.0));
     for named in card.published.iter().filter(|named| named.curve != MODEL_ACCURACY) {
         let of_paper = published(&card.id, named)?;
-        // What is left out of ours is left out of the paper's: another unit, say.
+        // A curve that is left out of ours is left out of the paper's too, for instance because it
+        // has another unit.
         let Some(ours) = document.curve(&named.curve).filter(|ours| out.curve(&ours.name).is_some()) else { continue };
-        // Where an axis point stands on the axis: as here, or on the line through the first of ours.
+        // The position of an axis point: as in our curve, or on the line through our first point.
         let here =
             |point: usize| document.axis.points.iter().position(|p| *p == point).and_then(|i| ours.x.get(i).copied());
         let scale = document.axis.points.first().zip(ours.x.first()).map(|(point, x)| x / *point as f64);

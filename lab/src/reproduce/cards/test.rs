@@ -4,118 +4,118 @@ use serde::Deserialize;
 
 use crate::reproduce::Document;
 
-/// What of a document shows a claim.
+/// The test of a claim on a document.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Test {
     /// `curve` ≤ `factor` · `than` at a share of the points.
     Below {
-        /// One curve.
+        /// The curve that must be below.
         curve: String,
-        /// The other.
+        /// The curve to compare with.
         than: String,
-        /// 1 unless given.
+        /// The factor; 1 unless given.
         #[serde(default = "one")]
         factor: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// |`curve` − `than`| ≤ `within` · `than` at a share of the points.
     Near {
-        /// One curve.
+        /// The curve that must be near.
         curve: String,
-        /// The other.
+        /// The curve to compare with.
         than: String,
         /// The largest relative difference.
         within: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` ≤ `value` at a share of the points.
     AtMost {
-        /// The curve.
+        /// The bounded curve.
         curve: String,
-        /// The bound.
+        /// The upper bound.
         value: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` ≥ `value` at a share of the points.
     AtLeast {
-        /// The curve.
+        /// The bounded curve.
         curve: String,
-        /// The bound.
+        /// The lower bound.
         value: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` rises from point to point.
     Rises {
-        /// The curve.
+        /// The curve that must rise.
         curve: String,
-        /// A relative fall that is forgiven.
+        /// The relative fall that is tolerated.
         #[serde(default)]
         slack: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` falls from point to point.
     Falls {
-        /// The curve.
+        /// The curve that must fall.
         curve: String,
-        /// A relative rise that is forgiven.
+        /// The relative rise that is tolerated.
         #[serde(default)]
         slack: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// The mean over points of `curve` / `than` is in [`low`, `high`].
     Ratio {
-        /// One curve.
+        /// The curve in the numerator.
         curve: String,
-        /// The other.
+        /// The curve in the denominator.
         than: String,
-        /// The least.
+        /// The lower end of the range.
         low: f64,
-        /// The most.
+        /// The upper end of the range.
         high: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
-    /// A check of the document, by the beginning of what it claims.
+    /// A check of the document, identified by the beginning of its claim.
     Check {
-        /// The beginning.
+        /// The beginning of the claim.
         claim: String,
     },
-    /// Nothing here can show it.
+    /// The claim cannot be tested here.
     None {
-        /// What would be needed.
+        /// The reason, or what a test would need.
         why: String,
     },
 }
@@ -124,7 +124,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// What a test found.
+/// The result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// The claim holds.
@@ -139,7 +139,7 @@ pub enum Found {
 struct Points(Vec<(usize, f64, f64)>);
 
 impl Points {
-    /// Of `curve`, and of `than` if named, from one axis point to another.
+    /// Returns the points of `curve`, and of `than` if named, between two axis points.
     fn of(
         document: &Document,
         curve: &str,
@@ -164,7 +164,7 @@ impl Points {
         Ok(Self(found))
     }
 
-    /// Whether a share of the points is as it should be; says where not.
+    /// Checks that a share of the points is right, and lists those that are not.
     fn mostly(&self, symbol: &str, share: f64, right: impl Fn(f64, f64) -> bool) -> Found {
         let wrong: Vec<String> = self
             .0
@@ -188,7 +188,7 @@ impl Points {
 }
 
 impl Test {
-    /// Looks at a document.
+    /// Tests a document.
     #[must_use]
     pub fn on(&self, document: &Document) -> Found {
         match self.found(document) {
@@ -196,7 +196,7 @@ impl Test {
         }
     }
 
-    /// What it asks, in a few words; empty where the document's check or the reason says it.
+    /// Describes the test in a few words; empty if the document's check or the reason describes it.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
@@ -212,7 +212,7 @@ impl Test {
         }
     }
 
-    /// The curves that it looks at.
+    /// Returns the curves that the test uses.
     #[must_use]
     pub fn curves(&self) -> Vec<&str> {
         match self {
@@ -267,10 +267,10 @@ impl Test {
     }
 }
 
-/// Round-off of solvers, as the sweeps have it.
+/// The tolerance for round-off of solvers, as in the sweeps.
 const EQUAL: f64 = 1e-9;
 
-/// Whether each step goes the right way.
+/// Checks that each step goes in the right direction.
 fn steps(Points(points): &Points, symbol: &str, right: impl Fn(f64, f64) -> bool) -> Found {
     if points.len() < 2 {
         return Found::Untested("one point of this run is in the range of the claim".into());

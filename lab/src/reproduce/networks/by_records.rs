@@ -1,4 +1,4 @@
-//! J figure 8: attacks on a perceptron by how many records they have the scores of.
+//! J figure 8: attacks on a perceptron by the number of records that they have scores of.
 
 use super::super::contender::{Contender, pick};
 use super::super::document::{Axis, Check, CheckKind, Document};
@@ -13,22 +13,23 @@ use super::split::{Architecture, Split};
 use super::{attacks, fill, trained};
 use crate::progress::Progress;
 
-/// Numbers of records, each with how often it is drawn anew in a split: an error on few records says little.
+/// The numbers of records, each with its number of draws in a split: an error on few records varies
+/// much.
 const DRAWS: [(usize, u64); 4] = [(1, 30), (10, 10), (100, 3), (1000, 1)];
 
-/// Splits unless told otherwise.
+/// The default number of splits.
 const WINDOWS: usize = 3;
 
-/// What happened in one split.
+/// The result of one split.
 struct InSplit {
     accuracy: f64,
-    /// By attack and number of records: the error of each draw.
+    /// The error of each draw, by attack and number of records.
     found: Vec<Vec<Vec<f64>>>,
-    /// By attack, in seconds.
+    /// The processor time by attack, in seconds.
     cpu: Vec<f64>,
 }
 
-/// Computes the figure: half of the features passive unless one number is asked for.
+/// Computes the figure: half of the features are passive unless one number is requested.
 pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let d = match options.dimensions[..] {
@@ -39,7 +40,7 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     };
     let most = subject.test_records().ncols().min(options.records.unwrap_or(usize::MAX));
     let attacks = attacks(options).into_iter().filter(|wanted| !wanted.informed || d <= MOST_FEATURES);
-    // Half* and tangents go record by record too.
+    // Half* and tangents also go record by record.
     let wanted = attacks.map(|wanted| match wanted.method {
         "half_star_layerwise" | "gaussian" => wanted.at_most(options.inversion_records),
         _ => wanted,
@@ -78,7 +79,7 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     let mut progress = Progress::start("j-fig8", starts.len() as u64);
     in_order(options.threads, starts.len(), work, |piece, done: InSplit| {
         accuracies.push(done.accuracy);
-        // Draws of one split share its model: what is known of a mean is known by splits.
+        // Draws of one split share its model, so the standard error of a mean is over splits.
         for (to, from) in found.iter_mut().flatten().zip(done.found.iter().flatten()) {
             to.push(mean(from.iter().copied()).mean);
         }
@@ -124,7 +125,8 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     Ok(document)
 }
 
-/// J: the network needs many records, gradient inversion does not. Few and many are compared split by split.
+/// J: the network needs many records, gradient inversion does not. Few and many are compared split
+/// by split.
 fn more_records(contenders: &[Contender], found: &[Vec<Vec<f64>>]) -> Option<Check> {
     let of = |curve: &str| {
         let points = &found[contenders.iter().position(|c| c.curve == curve)?];

@@ -1,17 +1,17 @@
-//! What J says of figures 7, 9 and 10, checked.
+//! Checks of J's claims on figures 7, 9 and 10.
 
 use super::super::contender::Contender;
 use super::super::document::{Check, CheckKind, Document};
 use super::super::statistics::{Mean, mean};
 
-/// Curves of figure 9, of J's settings.
+/// The curves of figure 9, with J's settings.
 pub(super) const LAYERS: [&str; 3] = ["one_layer", "two_layers", "three_layers"];
 
-/// What J calls an error "near 0".
+/// The bound for what J calls an error "near 0".
 const NEAR_ZERO: f64 = 0.01;
 
-/// The errors of every split: by contender, point and split. Splits come in one order for all contenders, so that two of them can be
-/// compared split by split.
+/// The errors of every split: by contender, point and split. Splits have the same order for all
+/// contenders, so that two of them can be compared split by split.
 pub(super) struct Found<'a> {
     pub(super) contenders: &'a [Contender],
     pub(super) errors: &'a [Vec<Vec<f64>>],
@@ -22,8 +22,9 @@ impl Found<'_> {
         self.contenders.iter().position(|c| c.curve == curve).map(|at| self.errors[at].as_slice())
     }
 
-    /// Says at how many points the errors of two curves are not related as claimed. `off` is told the difference a − b over the splits of
-    /// a point: its mean, and how well that is known.
+    /// Checks at each point that the errors of two curves are related as claimed. `off` gets the
+    /// difference a − b over the splits of a point, as a mean with its standard error, and returns
+    /// true for a violation.
     pub(super) fn compare(
         &self,
         document: &Document,
@@ -72,7 +73,8 @@ impl Found<'_> {
         rises.chain(below).collect()
     }
 
-    /// Figure 10: tanh does as sigmoid does, and relu somewhat worse, "for most of the datasets".
+    /// Figure 10: tanh does as well as sigmoid, and relu somewhat worse, "for most of the
+    /// datasets".
     pub(super) fn by_activation(&self, document: &Document, of: &str) -> Vec<Check> {
         let [relu, sigmoid, tanh] = ["relu", "sigmoid", "tanh"].map(|name| format!("{name}{of}"));
         let alike = format!(
@@ -88,7 +90,7 @@ impl Found<'_> {
     }
 }
 
-/// Figure 7.
+/// Checks the claims on figure 7.
 pub(super) fn seventh(document: &Document, total: usize) -> Vec<Check> {
     let curves = ["gia", "gia_converged"];
     let near = curves.iter().filter_map(|curve| near_zero(document, curve, total));
@@ -98,7 +100,8 @@ pub(super) fn seventh(document: &Document, total: usize) -> Vec<Check> {
     near.chain(lower).collect()
 }
 
-/// With a tenth of the features (as a point is the nearest number of them) the error is near 0.
+/// Checks that with a tenth of the features (a point is the nearest number of them) the error is
+/// near 0.
 fn near_zero(document: &Document, name: &str, total: usize) -> Option<Check> {
     let curve = document.curve(name)?;
     let points = &document.axis.points;
@@ -120,7 +123,7 @@ fn near_zero(document: &Document, name: &str, total: usize) -> Option<Check> {
     })
 }
 
-/// One curve lies below another at every point.
+/// Checks that one curve lies below another at every point.
 pub(super) fn below(document: &Document, low: &str, high: &str, claim: &str) -> Option<Check> {
     let (a, b) = (document.curve(low)?, document.curve(high)?);
     let violations: Vec<String> = (0..a.mean.len())

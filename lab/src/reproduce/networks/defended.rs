@@ -1,6 +1,7 @@
-//! J figures 14 and 15: behind each defense the accuracy of the model, and the accuracy of the attack, J (24), with half of the features
-//! passive, on softmax regression and on perceptrons. In the white box the parameters are known; in the black box the adversary fits a
-//! shadow to τ records that it knows whole, and to what was released of them.
+//! J figures 14 and 15: the accuracy of the model and of the attack, J (24), under each defense,
+//! with half of the features passive, on softmax regression and on perceptrons. In the white box
+//! the parameters are known; in the black box the adversary fits a shadow to τ records that it
+//! knows with all features, and to their released scores.
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Replacement, Settings};
@@ -22,8 +23,8 @@ use super::split::Architecture;
 use crate::evaluate::EvaluationClassifier;
 use crate::progress::Progress;
 
-/// J's defenses at the scores, in the order of the points; trainings with noise come after them. Entity alignment (PSI) changes neither
-/// model nor scores and has no point of its own.
+/// J's defenses at the scores, in the order of the points; trainings with noise follow them. Entity
+/// alignment (PSI) changes neither model nor scores and has no point of its own.
 const DEFENSES: [&str; 10] = [
     "none",
     "rounding (decimals = 2)",
@@ -36,15 +37,16 @@ const DEFENSES: [&str; 10] = [
     "purifier",
     "purifier (training = \"random\")",
 ];
-/// All points.
+/// The number of all points.
 const POINTS: usize = DEFENSES.len() + private::EPSILONS.len();
-/// The place of the undefended model.
+/// The index of the undefended model.
 const NONE: usize = 0;
 
-/// Splits unless told otherwise.
+/// The default number of splits.
 const WINDOWS: usize = 4;
 
-/// What one split and defense give: accuracy of the model, of the attack, of ½, and the attack's error; accuracy and error in the black box.
+/// The results of one split and defense: accuracy of the model, of the attack, of ½, and the
+/// attack's error; accuracy and error in the black box.
 type Found = [f64; 6];
 const CURVES: [(&str, CurveRole); 6] = [
     ("accuracy_of_model", CurveRole::Measured),
@@ -135,7 +137,7 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
     Ok(document)
 }
 
-/// Every point in one split.
+/// Computes every point in one split.
 fn behind_each(common: &Common<'_>, k0: usize, options: &Options) -> Result<Vec<Found>, ReproduceError> {
     let (subject, d) = (common.subject, common.d);
     let off = |reason: String| ReproduceError::Failed { what: "the evaluation classifier", d, k0, reason };
@@ -155,7 +157,7 @@ fn behind_each(common: &Common<'_>, k0: usize, options: &Options) -> Result<Vec<
     Ok(out)
 }
 
-/// A model behind one defense.
+/// Attacks a model under one defense.
 fn behind(
     common: &Common<'_>,
     case: &Case,
@@ -192,14 +194,14 @@ fn behind(
     };
     let [known, half, error] = attack(case.known(), CURVES[1].0)?;
     let named = |error| ReproduceError::Attack { curve: CURVES[4].0.to_owned(), d, k0, error };
-    // Another stream than that of the records known whole.
+    // The stream of random numbers differs from that of the auxiliary records.
     let mut rng = generator(options.seed, Purpose::Auxiliary, 1 << 55 | item);
     let shadow = case.black_box.shadow(release(&case.black_box.scores, 6)?, &mut rng).map_err(named)?;
     let [guessed, _, guessed_error] = attack(&shadow, CURVES[4].0)?;
     Ok([of_model, known, half, error, guessed, guessed_error])
 }
 
-/// Softmax of the logarithms of scores is the scores.
+/// Returns the logarithms of scores: their softmax is the scores.
 fn logits(scores: &DMatrix<f64>) -> Result<Logits, ReproduceError> {
     Ok(Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?)
 }

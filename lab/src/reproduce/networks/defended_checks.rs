@@ -1,8 +1,9 @@
-//! What J says of figures 14 and 15, checked. Where it names no number, ours stands behind "here".
+//! Checks of J's claims on figures 14 and 15. If a claim has no number, the claim text gives ours
+//! after "here".
 
 use super::super::document::{Check, CheckKind, Document};
 
-/// Places of defenses among the points.
+/// The indices of defenses among the points.
 const NONE: usize = 0;
 const NOISE_TENTH: usize = 5;
 const NOISE_ONE: usize = 6;
@@ -13,12 +14,12 @@ const EPSILON_TEN: usize = 10;
 const EPSILON_ONE: usize = 11;
 const EPSILON_TENTH: usize = 12;
 
-/// An accuracy of the attack is reduced if it is at most this share of the undefended one.
+/// The share of the undefended accuracy up to which an attack's accuracy counts as reduced.
 const REDUCED: f64 = 0.9;
-/// An accuracy of the model that is this much lower is still near it.
+/// The loss of the model's accuracy up to which it counts as near the undefended one.
 const NEAR: f64 = 0.02;
 
-/// The sentences on the white box, and again on the black box.
+/// Checks the claims on the white box, and again on the black box.
 pub(super) fn checks(document: &Document) -> Vec<Check> {
     let mut found = of_curve(document, "accuracy_of_attack", "");
     found.extend(of_curve(document, "accuracy_of_attack_black_box", "black box: "));

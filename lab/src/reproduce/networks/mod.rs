@@ -1,6 +1,7 @@
-//! J figures 7, 9 and 10: attacks on perceptrons whose parameters are known, by the share of passive features, the number of hidden layers
-//! and the activation; figures 11b and 13: on perceptrons whose parameters are not. Every split is a model of its own; a point is the mean
-//! over splits, and its error that of this mean.
+//! J figures 7, 9 and 10: attacks on perceptrons whose parameters are known, by the share of
+//! passive features, the number of hidden layers and the activation. Figures 11b and 13: attacks on
+//! perceptrons whose parameters are not known. Every split has its own model; a point is the mean
+//! over splits, with the standard error of this mean.
 
 mod beyond;
 mod black_box;
@@ -30,11 +31,11 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Splits of each number of passive features unless told otherwise.
+/// The default number of splits for each number of passive features.
 const WINDOWS: usize = 4;
 
-/// The attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1], both with settings of ours, V's
-/// way through the layers, and the guesses.
+/// Returns the attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1],
+/// both with our settings, V's way through the layers, and the guesses.
 fn attacks(options: &Options) -> Vec<Wanted> {
     vec![
         of_paper("gia", options),
@@ -90,7 +91,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         true => Some(BlackBox::new(subject, options, &shadows)?),
         false => None,
     };
-    // Each architecture with its contenders: a model is trained once for all of them.
+    // Each architecture with its contenders, so that a model is trained once for all of them.
     let mut groups: Vec<(Architecture, Vec<usize>)> = Vec::new();
     for (at, contender) in contenders.iter().enumerate() {
         let architecture = architectures[contender.place as usize];
@@ -186,13 +187,13 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-/// Accuracy on the test records of J's perceptrons, the first `d` columns passive.
+/// Returns the accuracy of J's perceptrons on the test records, with the first `d` columns passive.
 pub(super) fn accuracy(subject: &Subject, options: &Options, d: usize) -> Result<f64, ReproduceError> {
     let records = subject.own_records(options.own_records, options.seed);
     Ok(Split::train(subject, &Architecture::J.training(options.seed)?, &records, 0, d)?.accuracy)
 }
 
-/// Curves (by contender and point, a value for each split) and facts of the attacks.
+/// Adds the curves (by contender and point, a value for each split) and the facts of the attacks.
 fn fill(document: &mut Document, contenders: &[Contender], x: &[f64], found: &[Vec<Vec<f64>>], cpu: &[f64]) {
     for ((contender, of_points), cpu) in contenders.iter().zip(found).zip(cpu) {
         let means: Vec<Mean> = of_points.iter().map(|values| mean(values.iter().copied())).collect();
@@ -203,7 +204,7 @@ fn fill(document: &mut Document, contenders: &[Contender], x: &[f64], found: &[V
     }
 }
 
-/// Says how the models were trained, and how good they are in the mean.
+/// Records the training settings and the mean accuracy of the models.
 fn trained(
     document: &mut Document,
     architecture: Architecture,

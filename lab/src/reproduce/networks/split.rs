@@ -14,16 +14,16 @@ use super::super::subject::{Purpose, Subject, generator};
 use super::super::sweep::select;
 use crate::together::{Served, summed_scores};
 
-/// A perceptron at each party, outputs added.
+/// A perceptron at each party, whose outputs are added.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Architecture {
-    /// Hidden layers of 8 units.
+    /// The number of hidden layers of 8 units.
     pub(super) layers: usize,
     pub(super) activation: &'static str,
 }
 
 impl Architecture {
-    /// J's default: two hidden layers of 8, sigmoid.
+    /// The default of J: two hidden layers of 8, sigmoid.
     pub(super) const J: Self = Self { layers: 2, activation: "sigmoid" };
 
     fn model(self) -> Result<ModelConfig, ReproduceError> {
@@ -32,14 +32,14 @@ impl Architecture {
         ModelConfig::new(Combiner::Sum, "mlp", None, settings).map_err(|e| failed(0, 0, e.to_string()))
     }
 
-    /// How it is trained. J does not say: Adam at 0.01, no penalty, early stopping.
+    /// Returns the training settings. J names none: Adam at 0.01, no penalty, early stopping.
     pub(super) fn training(self, seed: u64) -> Result<TrainingConfig, ReproduceError> {
         let values = TrainingValues { l2: 0.0, seed, model: self.model()?, ..TrainingValues::default() };
         Ok(TrainingConfig::try_from(values)?)
     }
 }
 
-/// Number of parameters of the passive party's part, if it held all of d_t features.
+/// Returns the number of parameters of the passive party's part, if it held all d_t features.
 pub(super) fn passive_parameters(
     architecture: Architecture,
     classes: usize,
@@ -56,7 +56,7 @@ fn failed(d: usize, k0: usize, reason: String) -> ReproduceError {
     ReproduceError::Failed { what: "training perceptrons", d, k0, reason }
 }
 
-/// A model of its own: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
+/// A split with its own model: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
 pub(super) struct Split {
     pub(super) k0: usize,
     pub(super) d: usize,
@@ -64,7 +64,7 @@ pub(super) struct Split {
     trained: Served,
     /// The model with its passive part known.
     pub(super) known: KnownModel,
-    /// Share of the test records whose class it tells.
+    /// The share of the test records that it classifies correctly.
     pub(super) accuracy: f64,
 }
 
@@ -92,7 +92,8 @@ impl Split {
         Ok(split)
     }
 
-    /// The adversary's features of records (d_t × n), its own outputs below them, and the exact scores.
+    /// Returns the adversary's features of records (d_t × n), its own outputs below them, and the
+    /// exact scores.
     pub(super) fn served(&self, x: &DMatrix<f64>) -> Result<(FeatureBlock, ReleasedScores), ReproduceError> {
         let y = select(x, &self.trained.columns[0], x.ncols());
         let outputs = self.trained.outputs(x)?;
@@ -103,7 +104,8 @@ impl Split {
         Ok((FeatureBlock::new(below)?, ReleasedScores::Probabilities(scores)))
     }
 
-    /// The model with its passive part hidden, and records (d_t × n) as an adversary knows them that has them whole.
+    /// Returns the model with its passive part hidden, and records (d_t × n) in the view of an
+    /// adversary that knows all their features.
     pub(super) fn black_box(&self, x: &DMatrix<f64>) -> Result<(KnownModel, AuxiliaryRecords), ReproduceError> {
         let off = |error| ReproduceError::Attack { curve: "the black box".into(), d: self.d, k0: self.k0, error };
         let (w_act, bias) = (self.known.active_weights().clone(), self.known.bias().clone());
@@ -114,8 +116,8 @@ impl Split {
         Ok((hidden, auxiliary))
     }
 
-    /// Squared error per feature of each of the first records of `x` (d_t × n), as many as the contender attacks, of an attack that takes
-    /// the model to be `model`.
+    /// Returns the squared error per feature of each of the first records of `x` (d_t × n), as many
+    /// as the contender attacks. The attack assumes the parameters of `model`.
     pub(super) fn attack(
         &self,
         model: &KnownModel,

@@ -1,9 +1,11 @@
-//! Adversaries that know something of the passive features beside their range, each beside a control that knows the same and has
-//! no score. What the scores add is the difference of the two (Jayaraman and Evans, CCS 2022).
+//! Adversaries that know more about the passive features than their range, each compared with a
+//! control that has the same knowledge and no score. The difference of the two is what the scores
+//! add (Jayaraman and Evans, CCS 2022).
 //!
-//! The last d columns are passive. The adversary knows the parameters and has exact scores. It knows of the passive features their
-//! range; or their mean and covariance; or it has whole records, 200 or all that are no test records, with the features of both
-//! parties, and takes the joint moments from these.
+//! The last d columns are passive. The adversary knows the parameters and has exact scores. It
+//! knows of the passive features their range; or their mean and covariance; or it has records with
+//! the features of both parties, 200 or all that are not test records, and estimates the joint
+//! moments from these.
 
 mod checks;
 mod elsewhere;
@@ -86,7 +88,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// The numbers of passive features: those asked for, or those of the independent computation, or half of all.
+/// Returns the numbers of passive features: the requested ones, or those of the independent
+/// computation, or half of all.
 fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
     let mut wanted = options.clone();

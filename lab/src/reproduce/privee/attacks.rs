@@ -1,4 +1,4 @@
-//! P's attacks: "GRN" as its code has it, which optimises inputs, and gradient inversion.
+//! P's attacks: "GRN" as in its code, which optimises inputs, and gradient inversion.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::model::{Model, failed, stacked};
 use super::sheet::Found;
 use crate::together::Served;
 
-/// The records that are attacked in one model.
+/// The attacked records of one model.
 pub(super) struct Targets<'a> {
     pub(super) model: &'a Model,
     /// The adversary's features with its embeddings below them.
@@ -28,8 +28,8 @@ pub(super) struct Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// Gradient inversion of a release: its loss and the error of the features, under the name of the curve. `item` tells its random
-    /// numbers from those of others.
+    /// Runs gradient inversion on a release, and returns its loss and the error of the features,
+    /// under the name of the curve. `item` selects its random numbers.
     pub(super) fn invert(
         &self,
         curve: &str,
@@ -46,7 +46,7 @@ impl Targets<'_> {
         self.told(curve, loss, &found)
     }
 
-    /// The attack of P's code for several parties on a release: see [`towards_logits`].
+    /// Runs the attack of P's code for several parties on a release, see [`towards_logits`].
     pub(super) fn grn(&self, curve: &str, release: &ReleasedScores, item: u64) -> Result<Found, ReproduceError> {
         let (ReleasedScores::Probabilities(p) | ReleasedScores::Numbers(p)) = release else {
             return Err(failed(self.truth.nrows(), format!("{curve}: only numbers can be attacked")));
@@ -61,7 +61,7 @@ impl Targets<'_> {
         self.told(curve, loss, &found)
     }
 
-    /// Loss and error as columns.
+    /// Returns loss and error as columns.
     fn told(&self, curve: &str, loss: f64, found: &DMatrix<f64>) -> Result<Found, ReproduceError> {
         let errors = squared_error_by_record(found, &self.truth)?;
         let error = mean(errors.iter().copied()).mean;
@@ -72,17 +72,18 @@ impl Targets<'_> {
     }
 }
 
-/// Steps of the attack of P's code for several parties, and their length.
+/// The steps of the attack of P's code for several parties, and their length.
 const STEPS: i32 = 5;
 const RATE: f64 = 0.1;
 
-/// What P's code for several parties does under the name of a generative regression network: a few steps of Adam on the features of all
-/// passive parties (`parts`), from normal numbers, kept in [0, 1] after every step, so that the *logits* come near the released numbers
-/// (k × n; errata P5). `own` are the adversary's embeddings. Gives the estimates (d × n) and the mean squared difference before the last
-/// step, which is what P prints.
+/// Runs the attack that P's code for several parties calls a generative regression network. It
+/// takes a few steps of Adam on the features of all passive parties (`parts`), from normal numbers,
+/// kept in [0, 1] after every step, so that the *logits* approach the released numbers (k × n;
+/// errata P5). `own` are the adversary's embeddings. Returns the estimates (d × n) and the mean
+/// squared difference before the last step, which is what P prints.
 ///
 /// # Errors
-/// [`LearnerError`] for numbers that grow beyond what a double holds.
+/// [`LearnerError`] if a number exceeds the range of a double.
 fn towards_logits(
     parts: &[Arc<dyn SubModel>],
     top: &Arc<dyn SubModel>,
@@ -93,7 +94,7 @@ fn towards_logits(
     let mut parts = parts.iter().map(copy).collect::<Result<Vec<_>, _>>()?;
     let mut top = copy(top)?;
     let (d, n) = (parts.iter().map(|part| part.features()).sum(), released.ncols());
-    // Goes record after record: a record's start does not depend on how many follow it.
+    // Draws record by record, so that a record's start does not depend on how many follow it.
     let mut x = DMatrix::from_fn(d, n, |_, _| StandardNormal.sample(rng));
     let (mut first, mut second) = (DMatrix::zeros(d, n), DMatrix::zeros(d, n));
     let mut loss = f64::NAN;
@@ -126,12 +127,13 @@ fn towards_logits(
     Ok((x, loss))
 }
 
-/// A model of its own with the same parameters: a pass that is differentiated remembers its batch.
+/// Returns a separate model with the same parameters: a pass that is differentiated stores its
+/// batch in the model.
 fn copy(model: &Arc<dyn SubModel>) -> Result<Box<dyn SubModel>, LearnerError> {
     Ok(kinds::restore(&Parameters::of(&**model, model.snapshot()))?)
 }
 
-/// The gradient in the inputs of the last batch.
+/// Returns the gradient with respect to the inputs of the last batch.
 fn inputs(model: &mut dyn SubModel, slope: &DMatrix<f64>) -> Result<DMatrix<f64>, LearnerError> {
     let found = model.backward(slope, true)?.inputs;
     Ok(found.unwrap_or_else(|| DMatrix::zeros(model.features(), slope.ncols())))
@@ -152,8 +154,8 @@ mod tests {
         Arc::from(kinds::start(&Origin { spec, features, active: true, start: start_of(seed) }).unwrap())
     }
 
-    /// Linear sub-models under a linear top model are one matrix, which evaluations at unit vectors give; Adam is written out for every
-    /// number alone.
+    /// Linear sub-models under a linear top model are one matrix, which evaluations at unit vectors
+    /// give; Adam is written out for each number.
     #[test]
     fn the_steps_are_those_of_one_matrix() {
         let (parts, top) = ([linear(2, 3, 1), linear(3, 3, 2)], linear(2 + 6, 4, 3));

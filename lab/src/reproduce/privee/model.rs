@@ -12,17 +12,17 @@ use super::super::sweep::select;
 use super::super::{Options, ReproduceError};
 use crate::together::Served;
 
-/// A model of P's, whose passive sub-models and top model are known.
+/// A model of P's networks, whose passive sub-models and top model are known.
 pub(super) struct Model {
     pub(super) trained: Served,
     /// The passive parties' columns, party after party.
     pub(super) passive: Vec<usize>,
     pub(super) known: KnownModel,
-    /// On records of the training, and on test records.
+    /// The accuracy on training records, and on test records.
     pub(super) accuracy: [f64; 2],
 }
 
-/// How P's networks are trained here.
+/// Returns the training settings of P's networks.
 pub(super) fn training(subject: &Subject, options: &Options) -> Result<TrainingConfig, ReproduceError> {
     let wrong = |e: &dyn std::fmt::Display| failed(0, e.to_string());
     let name: DatasetName = subject.dataset.name.parse().map_err(|e| wrong(&e))?;
@@ -51,7 +51,8 @@ pub(super) fn failed(d: usize, reason: String) -> ReproduceError {
     ReproduceError::Failed { what: "training P's networks", d, k0: 0, reason }
 }
 
-/// Columns in their order: the first `strength` percent to the active party, the rest in equal parts to `passive` parties.
+/// Splits the columns in their order: the first `strength` percent to the active party, the rest in
+/// equal parts to `passive` parties.
 pub(super) fn divided(total: usize, strength: usize, passive: usize) -> Result<VerticalSplit, ReproduceError> {
     let d = (total - (total * strength + 50) / 100).clamp(1, total - 1);
     let names = (1..=passive).map(|i| PartyName::new(format!("passive-{i}")));
@@ -86,7 +87,8 @@ impl Model {
         Ok(model)
     }
 
-    /// The adversary's features of records (d_t × n), its embeddings below them, and the logits.
+    /// Returns the adversary's features of records (d_t × n), its embeddings below them, and the
+    /// logits.
     pub(super) fn served(&self, x: &DMatrix<f64>) -> Result<(FeatureBlock, DMatrix<f64>), ReproduceError> {
         let y = select(x, &self.trained.columns[0], x.ncols());
         let outputs = self.trained.outputs(x)?;
@@ -99,7 +101,7 @@ impl Model {
     }
 }
 
-/// Matrices of as many columns on top of each other.
+/// Stacks matrices with the same number of columns.
 pub(super) fn stacked(parts: &[&DMatrix<f64>]) -> DMatrix<f64> {
     let columns = parts.first().map_or(0, |part| part.ncols());
     let mut out = DMatrix::zeros(parts.iter().map(|part| part.nrows()).sum(), columns);
@@ -111,7 +113,7 @@ pub(super) fn stacked(parts: &[&DMatrix<f64>]) -> DMatrix<f64> {
     out
 }
 
-/// The classes that logits tell.
+/// Returns the predicted classes of logits.
 pub(super) fn predicted(logits: &DMatrix<f64>) -> Result<Vec<u32>, ReproduceError> {
     let scores = ConfidenceScores::softmax(Logits::new(logits.clone())?);
     Ok(ReleasedScores::Probabilities(scores.into_matrix()).predicted_labels())

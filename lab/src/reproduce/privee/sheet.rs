@@ -1,4 +1,5 @@
-//! What P's tables have in common: a document of columns, and the check of what the loss hides.
+//! The shared parts of P's tables: a document of columns, and the check that compares the loss with
+//! the feature error.
 
 use super::super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin};
 use super::super::statistics::mean;
@@ -7,27 +8,27 @@ use super::super::{Figure, Options, ReproduceError, blank};
 use vfl_active_party::attack::Method;
 use vfl_shared::model::TrainingConfig;
 
-/// What one point gives, by name of a curve.
+/// The results of one point, by name of a curve.
 pub(super) type Found = Vec<(String, f64)>;
 
-/// What the points of a table count.
+/// The axis of a table.
 pub(super) struct Points {
-    /// In words.
+    /// The label in words.
     pub(super) label: &'static str,
-    /// A symbol.
+    /// The symbol of the axis.
     pub(super) symbol: &'static str,
-    /// What follows a point in a sentence.
+    /// The unit that follows a point in a sentence.
     pub(super) unit: &'static str,
-    /// How they are called, for an error.
+    /// The name of the quantity in an error message.
     pub(super) what: &'static str,
-    /// The paper's.
+    /// The points of the paper.
     pub(super) of_paper: &'static [usize],
-    /// The least and the largest.
+    /// The least and the largest valid point.
     pub(super) range: (usize, usize),
 }
 
 impl Points {
-    /// The points asked for, or the paper's.
+    /// Returns the requested points, or the paper's.
     ///
     /// # Errors
     /// [`ReproduceError::Point`] with the first one out of range.
@@ -41,10 +42,10 @@ impl Points {
     }
 }
 
-/// An attack of a table: its name, and the settings of gradient inversion that it is.
+/// An attack of a table: its name, and the settings of its gradient inversion.
 pub(super) type Named = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// A document with the columns that the points gave.
+/// Returns a document with a column for each result of the points.
 pub(super) fn sheet(
     (figure, subject, options): (Figure, &Subject, &Options),
     (points, values): (&Points, &[usize]),
@@ -76,7 +77,7 @@ pub(super) fn sheet(
             method: Method::GradientInversion.to_string(),
             settings: settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             records,
-            // With the training of the models, which all share.
+            // This includes the training of the models, which all attacks share.
             cpu_seconds: cpu.as_secs_f64() / attacks.len() as f64,
         });
         document.checks.extend(check(&document, attack, points.unit));
@@ -87,7 +88,8 @@ pub(super) fn sheet(
     document
 }
 
-/// What the loss hides (ours): behind PRIVEE it grows many times over, and the error of the features does not.
+/// Checks what the loss hides (our check): under PRIVEE the loss grows many times over, and the
+/// error of the features does not.
 fn check(document: &Document, attack: &str, unit: &str) -> Option<Check> {
     let of = |name: &str| document.curve(&format!("{attack}_{name}")).map(|curve| curve.mean.as_slice());
     let (loss, loss_none) = (of("privee_dp")?, of("none")?);

@@ -88,7 +88,7 @@ pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<
         (0..dimensions.len())
             .filter(|&d| any(d).is_some())
             .map(|d| {
-                // Every level attacks the same windows; take the one that has most of them.
+                // Every level attacks the same windows; take the level with most of them.
                 let most = found.iter().max_by_key(|of| of[d].len()).map_or(&[][..], |of| of[d].as_slice());
                 (x_of(d), average(most, value))
             })

@@ -1,4 +1,4 @@
-//! What V claims of its trade-offs, held against the figures.
+//! Checks of V's claims about its trade-offs.
 
 use super::experiment::{Case, EXAMINED, Found, LEVELS, Line, SHARES, average};
 use crate::reproduce::document::{Check, CheckKind, Document};
@@ -23,7 +23,7 @@ pub(super) fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
     }
 }
 
-/// Ours: how soon the release shows that it is not the truth.
+/// Describes how soon the release reveals that it is not the truth (our own note).
 pub(super) fn shows(name: &str, points: &[&Vec<Found>]) -> String {
     let shares: Vec<String> = points
         .iter()
@@ -39,10 +39,11 @@ pub(super) fn shows(name: &str, points: &[&Vec<Found>]) -> String {
     )
 }
 
-/// Share of the variance of the errors that a straight line is to leave unexplained at most.
+/// The largest share of the variance of the errors that a straight line may leave unexplained.
 const BENT: f64 = 0.05;
 
-/// Below ½ the error is almost a line of the distance. `None` with fewer than three distances there.
+/// Checks that below ½ the error is almost linear in the distance. `None` with fewer than three
+/// distances there.
 pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check> {
     let of = |of: &&Vec<Found>| (average(of, |f| f.distance), average(of, |f| f.error.mean), average(of, |f| f.half));
     let below: Vec<(f64, f64)> =
@@ -68,7 +69,7 @@ pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check>
     })
 }
 
-/// A small distance is to give as much as ½ leaves: V's region of interest.
+/// Checks that a small distance makes the error as large as that of ½: V's region of interest.
 pub(super) fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
     let at = points.iter().position(|of| average(of, |f| f.error.mean) >= average(of, |f| f.half));
     let detail = match at {
@@ -121,8 +122,8 @@ pub(super) fn at_distance(all: &[&Found]) -> Check {
     }
 }
 
-/// V section VI-B: with k = 2, case iv, which is not bound to W_pas R, does at least as well as case i, and both come together
-/// as d grows.
+/// V section VI-B: with k = 2, case iv, which is not restricted to W_pas R, does at least as well
+/// as case i, and both converge as d grows.
 pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec<Found>>]) -> Vec<Check> {
     let mut violations = Vec::new();
     let (mut comparisons, mut gaps) = (0u64, Vec::new());
@@ -131,7 +132,7 @@ pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec
         for (a, b) in found[iv].iter().zip(&found[i]).filter(|(a, b)| a.len() == b.len() && !a.is_empty()) {
             comparisons += 1;
             let (own, other) = (average(a, |f| f.error.mean), average(b, |f| f.error.mean));
-            // Case i meets its distance about: the error moves with it.
+            // Case i reaches its distance only approximately, and the error changes with it.
             let near = average(b, |f| f.distance) <= average(a, |f| f.distance) * 1.001;
             if own < other * (1.0 - 1e-6) && near {
                 violations.push(format!(
@@ -141,7 +142,7 @@ pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec
                 ));
             }
         }
-        // At the fourth level, which is about where ½ is reached.
+        // Compare at the fourth level, at about which ½ is reached.
         if let (Some(a), Some(b)) = (document.curve(&line.name()), document.curve(&lines[i].name()))
             && let (Some(a), Some(b)) = (a.mean.get(4), b.mean.get(4))
         {
@@ -170,7 +171,7 @@ pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec
     ]
 }
 
-/// The transform is to leave the attack worse than on the true parameters.
+/// Checks that the transform makes the attack worse than on the true parameters.
 pub(super) fn above_true(document: &Document) -> Check {
     let before = document.curve("half_star");
     let mut violations = Vec::new();
@@ -198,7 +199,7 @@ pub(super) fn above_true(document: &Document) -> Check {
     }
 }
 
-/// More distance, more error, at every d.
+/// Checks that a larger distance gives a larger error at every d.
 pub(super) fn levels_rise(found: &[Vec<Vec<Found>>], dimensions: &[usize], windows: usize) -> Check {
     let mut violations = Vec::new();
     let mut comparisons = 0;

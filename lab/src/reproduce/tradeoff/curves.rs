@@ -11,7 +11,8 @@ use crate::reproduce::sweep::starts;
 use crate::reproduce::workers::in_order;
 use crate::reproduce::{Figure, Options, ReproduceError, blank};
 
-/// Windows of each number of passive features unless told otherwise, where the transform is searched for.
+/// The default number of windows of each number of passive features, if the transform is searched
+/// for.
 const WINDOWS: usize = 3;
 
 fn lines(figure: Figure, subject: &Subject, options: &Options) -> Result<Vec<Line>, ReproduceError> {
@@ -49,7 +50,7 @@ pub(in crate::reproduce) fn run(
 ) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let lines = lines(figure, subject, options)?;
-    // With one feature there is nothing to search: all windows.
+    // With one feature there is no search, so all windows are used.
     let windows = options.windows.or((figure != Figure::VFig10).then_some(WINDOWS));
     let starts = starts(subject.features(), windows);
     let experiment = Experiment { subject, drawn: &drawn, seed: options.seed };
@@ -82,7 +83,7 @@ pub(in crate::reproduce) fn run(
         determined_up_to: None,
     };
     for (line, of) in lines.iter().zip(&found) {
-        // Only where every window has a release: means over different windows cannot be compared.
+        // Only if every window has a release: means over different windows cannot be compared.
         let whole: Vec<&Vec<Found>> = of.iter().filter(|of| of.len() == starts.len()).collect();
         push(&mut document, line, &whole, drawn.records());
         document.checks.push(rises(&line.name(), &whole));
@@ -107,7 +108,7 @@ pub(in crate::reproduce) fn run(
     Ok(document)
 }
 
-/// The curve of a line, its closed form, and ½.
+/// Adds the curve of a line, its closed form, and ½.
 fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: usize) {
     let x: Vec<f64> = points.iter().map(|of| 100.0 * average(of, |f| f.relative)).collect();
     let name = line.name();

@@ -1,4 +1,5 @@
-//! The candidates as a picture: a row each, with both errors as bars, against the error of guessing ½.
+//! A picture of the candidates: a row each, with both errors as bars, against the error of guessing
+//! ½.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -7,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::number;
 use crate::assess::Candidate;
 
-/// What a candidate is called in a table: its name and its ε.
+/// Returns the name of a candidate in a table: its transform and its ε.
 pub(super) fn name(candidate: &Candidate) -> String {
     match candidate.epsilon {
         Some(epsilon) => format!("{} (ε = {})", candidate.transform, number(epsilon).trim()),
@@ -16,11 +17,11 @@ pub(super) fn name(candidate: &Candidate) -> String {
 }
 
 const WIDTH: i32 = 960;
-/// Where the column of g ends, the bars begin, and the axis ends.
+/// The right end of the column of g, and the left and right ends of the axis.
 const DISTANCE: i32 = 320;
 const LEFT: i32 = 340;
 const RIGHT: i32 = 860;
-/// Where the rows begin, and how high one is.
+/// The top of the rows, the height of a row, and the height of a bar.
 const TOP: i32 = 96;
 const ROW: i32 = 44;
 const BAR: i32 = 15;
@@ -28,7 +29,7 @@ const BAR: i32 = 15;
 const INK: RGBColor = RGBColor(0x1F, 0x29, 0x33);
 const MUTED: RGBColor = RGBColor(0x56, 0x61, 0x6F);
 const GRID: RGBColor = RGBColor(0xE4, 0xE8, 0xED);
-/// Told apart under the common colour vision deficiencies (Okabe and Ito).
+/// Two colours that differ under the common colour vision deficiencies (Okabe and Ito).
 const LEAST_SQUARES: RGBColor = RGBColor(0x00, 0x72, 0xB2);
 const HALF_STAR: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 
@@ -83,7 +84,8 @@ fn draw(area: &Area<'_>, candidates: &[Candidate], half: f64, bottom: i32) -> Re
             rectangle(area, (LEFT, top), (at(value), top + BAR), colour)?;
         }
     }
-    // Over the bars, so that it is seen which of them pass it; the values over the line, on white.
+    // The line is drawn over the bars, to show which of them pass it; the values over the line, on
+    // white.
     line(area, (at(half), TOP), (at(half), bottom), INK, 2)?;
     for (row, candidate) in (0..).zip(candidates) {
         let middle = TOP + row * ROW + ROW / 2;
@@ -100,13 +102,13 @@ fn draw(area: &Area<'_>, candidates: &[Candidate], half: f64, bottom: i32) -> Re
     line(area, (LEFT, TOP), (LEFT, bottom), MUTED, 1)
 }
 
-/// The least of 1, 2, 5 × 10ⁿ that is not below `least`.
+/// Returns the least of 1, 2, 5 × 10ⁿ that is not below `least`.
 fn tick_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * decade).find(|s| *s >= least).unwrap_or(10.0 * decade)
 }
 
-/// A tick with as many digits as its step has.
+/// Formats a tick with as many digits as its step has.
 fn tick_label(value: f64, step: f64) -> String {
     let decimals = -step.log10().floor();
     if value == 0.0 {

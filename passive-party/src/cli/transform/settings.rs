@@ -5,7 +5,7 @@ use vfl_shared::cli::key_value;
 
 use crate::transform::TransformConfig;
 
-/// A setting: what it is called, how its text is read, what it takes.
+/// A setting: its key, whether its value is a list, and its description.
 struct Setting {
     key: &'static str,
     list: bool,
@@ -45,7 +45,7 @@ const TRANSFORMS: [(&str, &[Setting]); 10] = [
     ("binary", &[EPSILON, RANDOMISED]),
 ];
 
-/// The transforms and their settings, for the help.
+/// Returns the transforms and their settings, for the help.
 pub(super) fn help() -> String {
     let mut out = String::new();
     for (name, settings) in TRANSFORMS {
@@ -57,19 +57,19 @@ pub(super) fn help() -> String {
     out
 }
 
-/// What the case and the command line give.
+/// The settings that the case and the command line give.
 pub(super) struct Given<'a> {
     /// The case's settings.
     pub(super) settings: Map<String, Value>,
     /// The case's `case`.
     pub(super) case: Option<Value>,
-    /// Whether they are meant for this transform.
+    /// True if they are meant for this transform.
     pub(super) own: bool,
-    /// key=value of the command line.
+    /// The key=value pairs of the command line.
     pub(super) set: &'a [String],
 }
 
-/// The config of a transform; `unit` is what the default of `epsilon` is measured in.
+/// Reads the config of a transform; `unit` is the unit of the default of `epsilon`.
 pub(super) fn config(name: &str, given: Given<'_>, unit: f64) -> Result<TransformConfig, String> {
     let Some((name, known)) = TRANSFORMS.iter().find(|(known, _)| *known == name) else {
         let names = TRANSFORMS.map(|(name, _)| name).join(", ");
@@ -105,7 +105,7 @@ pub(super) fn config(name: &str, given: Given<'_>, unit: f64) -> Result<Transfor
     })
 }
 
-/// A value as JSON has it; a word that is none is a string.
+/// Reads a value as JSON. A word that is not JSON is a string.
 fn value(text: &str, list: bool) -> Value {
     if list {
         let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
@@ -115,7 +115,7 @@ fn value(text: &str, list: bool) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.trim_matches('"')))
 }
 
-/// The start of a text from the command line.
+/// Returns the start of a text from the command line.
 fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }

@@ -5,12 +5,11 @@ use faer::Mat;
 use super::certificate::hadamard_factor;
 use crate::pseudo_inverse::RANK_TOLERANCE;
 
-/// Equations over some of the coordinates, none of which they settle alone.
+/// Equations over some of the coordinates, none of which the equations determine alone.
 #[derive(Clone, Default)]
 pub(super) struct Face {
-    /// The coordinates.
     pub(super) index: Vec<usize>,
-    /// Rank.
+    /// The rank of the equations.
     pub(super) r: usize,
     /// Dimension of the null space.
     pub(super) n: usize,
@@ -23,7 +22,8 @@ pub(super) struct Face {
 }
 
 impl Face {
-    /// The equations with rows `g` (r × d, row-major) over the coordinates `index`, less those they settle.
+    /// Creates the face of the equations with rows `g` (r × d, row-major) over the coordinates
+    /// `index`, less those that the equations determine.
     pub(super) fn new(g: &[f64], r: usize, d: usize, mut index: Vec<usize>) -> Self {
         loop {
             let f = index.len();

@@ -1,4 +1,4 @@
-//! A covariance as F Fᵀ.
+//! Factorisation of a covariance as F Fᵀ.
 
 use faer::{Mat, Side};
 use nalgebra::DMatrix;
@@ -6,13 +6,14 @@ use nalgebra::DMatrix;
 use super::error::GaussianError;
 use crate::pseudo_inverse::DecompositionError;
 
-/// Variances at or below this share of the largest count as none.
+/// Variances at or below this share of the largest count as 0.
 const FLAT: f64 = 1e-12;
 
-/// A covariance may miss positive semidefiniteness by this share of its largest variance: that is round-off.
+/// A covariance may miss positive semidefiniteness by this share of its largest variance, which is
+/// round-off.
 const ROUND_OFF: f64 = 1e-8;
 
-/// F (d × q) with F Fᵀ = `covariance`, of full column rank q.
+/// Returns F (d × q) with F Fᵀ = `covariance`, of full column rank q.
 pub(super) fn factor(covariance: &DMatrix<f64>) -> Result<DMatrix<f64>, GaussianError> {
     let d = covariance.nrows();
     if covariance.iter().any(|v| !v.is_finite()) {

@@ -1,31 +1,33 @@
-//! Mean and variance of a normal deviate that is confined to an interval.
+//! The mean and variance of a normal deviate confined to an interval.
 
 use std::sync::LazyLock;
 
-/// Nodes of the quadrature in tails and narrow intervals. It is exact to 1e-11 for densities that fall by e⁴⁰ on the way.
+/// The nodes of the quadrature in tails and narrow intervals. It is exact to 1e-11 for densities
+/// that fall by e⁴⁰ in the interval.
 const NODES: usize = 24;
 
-/// Where the density of a tail has fallen by e to this power the rest is left out.
+/// A tail is cut off where its density has fallen by e to this power.
 const FALL: f64 = 40.0;
 
 /// Beyond this many standard deviations an interval counts as a tail.
 const TAIL: f64 = 5.0;
 
-/// Narrower intervals, in standard deviations, go by quadrature: the closed form loses digits to cancellation.
+/// Narrower intervals, in standard deviations, use quadrature: the closed form loses digits to
+/// cancellation.
 const NARROW: f64 = 0.05;
 
 /// Nodes in [0, 1] and weights of the Gauss-Legendre rule.
 static RULE: LazyLock<[(f64, f64); NODES]> = LazyLock::new(gauss_legendre);
 
-/// Mean and variance of a normal deviate of this mean and deviation (above 0), given that it lies between `lower` and `upper`.
-/// Either end may be infinite.
+/// Returns the mean and variance of a normal deviate of this mean and deviation (above 0), given
+/// that it lies between `lower` and `upper`. Either end may be infinite.
 pub(super) fn moments(mean: f64, deviation: f64, lower: f64, upper: f64) -> (f64, f64) {
     let (a, b) = ((lower - mean) / deviation, (upper - mean) / deviation);
     let (shift, variance) = standard(a, b);
     ((mean + deviation * shift).clamp(lower, upper), deviation * deviation * variance)
 }
 
-/// The same for the standard normal distribution.
+/// Like [`moments`], for the standard normal distribution.
 fn standard(a: f64, b: f64) -> (f64, f64) {
     if a + b < 0.0 {
         let (mean, variance) = standard_right(-b, -a);
@@ -34,7 +36,7 @@ fn standard(a: f64, b: f64) -> (f64, f64) {
     standard_right(a, b)
 }
 
-/// For an interval whose middle is not below 0.
+/// Like [`standard`], for an interval whose middle is at least 0.
 fn standard_right(a: f64, b: f64) -> (f64, f64) {
     if a == f64::NEG_INFINITY {
         return (0.0, 1.0);
@@ -51,7 +53,7 @@ fn standard_right(a: f64, b: f64) -> (f64, f64) {
     (mean, (1.0 + (a * at_a - edge) / mass - mean * mean).max(0.0))
 }
 
-/// By quadrature of exp(−a y − y²/2) over y in [0, b − a].
+/// Integrates exp(−a y − y²/2) over y in [0, b − a].
 fn by_quadrature(a: f64, b: f64) -> (f64, f64) {
     let length = (b - a).min((a * a + 2.0 * FALL).sqrt() - a);
     let (mut mass, mut first, mut second) = (0.0, 0.0, 0.0);
@@ -66,7 +68,7 @@ fn by_quadrature(a: f64, b: f64) -> (f64, f64) {
     (a + length * mean, length * length * (second / mass - mean * mean).max(0.0))
 }
 
-/// Newton's method on the Legendre polynomial.
+/// Computes the rule by Newton's method on the Legendre polynomial.
 fn gauss_legendre() -> [(f64, f64); NODES] {
     let n = NODES as f64;
     std::array::from_fn(|i| {

@@ -1,8 +1,8 @@
 //! Sums of one entry from each of several lists, found by meeting in the middle.
 
-/// The most sums of one half of the lists.
+/// The maximum number of sums of one half of the lists.
 const MOST_SUMS: usize = 1 << 20;
-/// The most numbers of which they consist: 64 MiB.
+/// The maximum number of entries of these sums: 64 MiB.
 const MOST_NUMBERS: usize = 1 << 23;
 
 /// The errors of preparing lists for matching.
@@ -11,7 +11,7 @@ pub enum MatchingError {
     /// A list is empty, or entries differ in length.
     #[error("a list of options is empty, or its entries differ in length")]
     Shape,
-    /// Too many combinations.
+    /// There are too many combinations.
     #[error("one half of the lists has more than {MOST_SUMS} combinations")]
     TooMany,
 }
@@ -116,7 +116,7 @@ impl Matching {
         })
     }
 
-    /// The entry of the sums that varies most.
+    /// Returns the entry of the sums that varies most.
     fn widest(options: &[Vec<Vec<f64>>], m: usize) -> usize {
         let spread = |entry: usize| -> f64 {
             let of = |list: &Vec<Vec<f64>>| {
@@ -128,8 +128,8 @@ impl Matching {
         (0..m).max_by(|&a, &b| spread(a).total_cmp(&spread(b))).unwrap_or(0)
     }
 
-    /// The combinations whose sum is within `width[i]` of `target[i]` for every i; `None` if there
-    /// are more than `most`, or if finding them takes more than `steps` comparisons.
+    /// Returns the combinations whose sum is within `width[i]` of `target[i]` for every i; `None`
+    /// if there are more than `most`, or if the search takes more than `steps` comparisons.
     ///
     /// # Panics
     /// If `target` or `width` has not m entries.
@@ -141,7 +141,7 @@ impl Matching {
             true => (&self.left, &self.right),
             false => (&self.right, &self.left),
         };
-        // As one side's keys rise, those wanted of the other fall: from `start` on, up to `end`.
+        // As one side's keys rise, the matching keys of the other fall: from `start` up to `end`.
         let falling = || {
             let (mut start, mut end) = (many.keys.len(), many.keys.len());
             few.keys.iter().map(move |own| {
@@ -154,7 +154,7 @@ impl Matching {
                 start..end
             })
         };
-        // Counted first, so that nothing is compared in vain.
+        // The comparisons are counted first, so that none is made in vain.
         let mut looks = 0u64;
         for within in falling() {
             looks += within.len() as u64;
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// All combinations, tried one after the other.
+    /// Returns all combinations, tried one after the other.
     fn all(options: &[Vec<Vec<f64>>], target: &[f64], width: &[f64]) -> Vec<Vec<usize>> {
         let mut found = vec![Vec::new()];
         for list in options {

@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::model::Activation;
 use crate::model::pass::{LANES, Lanes, Pass};
 
-/// One layer, and what it put out last.
+/// One layer with its last outputs.
 struct Layer<'a> {
     /// Outputs × inputs.
     weights: &'a DMatrix<f64>,
@@ -13,18 +13,18 @@ struct Layer<'a> {
     transposed: DMatrix<f64>,
     bias: Option<&'a DVector<f64>>,
     activation: Option<Activation>,
-    /// a.
+    /// The activations a.
     outputs: Vec<Lanes>,
-    /// Its slopes.
+    /// The gradient that is propagated back through the layer.
     slopes: Vec<Lanes>,
 }
 
-/// Layers in their order. The last one has no activation.
+/// The layers in order. The last one has no activation.
 #[derive(Default)]
 pub(super) struct Layers<'a>(Vec<Layer<'a>>);
 
 impl<'a> Layers<'a> {
-    /// With one layer more.
+    /// Adds one layer.
     pub(super) fn then(
         mut self,
         weights: &'a DMatrix<f64>,
@@ -38,7 +38,7 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// The sums of products of each of `rows`, `x.len()` numbers each, and x.
+/// Adds to each of `sums` the product of x and one of `rows`, which has `x.len()` numbers.
 fn products(rows: &[f64], x: &[Lanes], sums: &mut [Lanes]) {
     for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(x.len().max(1))) {
         let mut total = *sum;
@@ -71,7 +71,7 @@ impl Pass for Layers<'_> {
         }
     }
 
-    /// From the last layer to the first, as the backward pass of training: Wᵀ δ ⊙ φ'.
+    /// Goes from the last layer to the first, as the backward pass of training does: Wᵀ δ ⊙ φ'.
     fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]) {
         if let Some(last) = self.0.last_mut() {
             last.slopes.copy_from_slice(slopes);

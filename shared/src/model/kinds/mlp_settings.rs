@@ -2,17 +2,18 @@
 
 use crate::model::{Activation, Settings};
 
-/// The most hidden layers.
+/// The largest number of hidden layers.
 const MOST_LAYERS: usize = 16;
-/// The most weights between hidden layers: 8 MB of parameters, and as much for each of Adam's moments, gradients and checkpoint.
+/// The largest number of weights between hidden layers: 8 MB of parameters, and as much for each of
+/// Adam's moments, gradients and checkpoint.
 const MOST_WEIGHTS: usize = 1_000_000;
-/// The widest hidden layer.
+/// The largest width of a hidden layer.
 const MOST_UNITS: u64 = 4096;
 
-/// The name of the activation that is taken where none is named.
+/// The name of the default activation.
 pub(super) const DEFAULT_ACTIVATION: &str = "sigmoid";
 
-/// The settings, checked. The default is J's network: two hidden layers of 8, sigmoid.
+/// The checked settings. The default is J's network: two hidden layers of 8, sigmoid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MlpSettings {
     hidden: Vec<usize>,
@@ -20,10 +21,10 @@ pub(super) struct MlpSettings {
 }
 
 impl MlpSettings {
-    /// Reads them.
+    /// Reads and checks settings.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     pub(super) fn read(settings: &Settings) -> Result<Self, String> {
         let mut read = Self { hidden: vec![8, 8], activation: Activation::Sigmoid };
         for (key, value) in settings {
@@ -56,12 +57,12 @@ impl MlpSettings {
         Ok(read)
     }
 
-    /// Values that a record has on its way through all layers.
+    /// Returns the number of values that a record has on its way through all layers.
     pub(super) fn values(&self, outputs: usize) -> u64 {
         (self.hidden.iter().sum::<usize>() + outputs) as u64
     }
 
-    /// Widths and activations of all layers, that of the outputs last.
+    /// Returns the widths and activations of all layers, the outputs last.
     pub(super) fn layers(&self, outputs: usize) -> impl Iterator<Item = (usize, Option<Activation>)> + '_ {
         self.hidden.iter().map(|units| (*units, Some(self.activation))).chain([(outputs, None)])
     }

@@ -1,11 +1,11 @@
-//! Dense layers as PyTorch names and lays them out: `0.weight` (outputs × inputs, row by row) and `0.bias` of an `nn.Linear`, in an
-//! `nn.Sequential` or under names of one's own.
+//! Dense layers in PyTorch's names and layout: `0.weight` (outputs × inputs, row by row) and
+//! `0.bias` of an `nn.Linear`, in an `nn.Sequential` or under other names.
 
 use std::cmp::Ordering;
 
 use crate::model::contract::Block;
 
-/// One `nn.Linear`.
+/// The parameters of one `nn.Linear`.
 pub(super) struct Dense {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
@@ -14,10 +14,11 @@ pub(super) struct Dense {
     pub(super) bias: Option<Vec<f64>>,
 }
 
-/// Layers in the order of their names, in which numbers count as numbers: `net.2` is before `net.10`.
+/// Returns the layers in the order of their names, in which numbers count as numbers: `net.2` is
+/// before `net.10`.
 ///
 /// # Errors
-/// What is wrong with a block, by its name, and how to mend it.
+/// The problem with a block, by its name, and its fix.
 pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String> {
     blocks.sort_by(|a, b| natural(&a.name, &b.name));
     let (mut biases, mut layers): (Vec<Block>, Vec<(String, Dense)>) = (Vec::new(), Vec::new());
@@ -58,10 +59,10 @@ pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String>
     Ok(layers.into_iter().map(|(_, dense)| dense).collect())
 }
 
-/// Checks that the first layer takes so many inputs, before anything of that size is made.
+/// Checks that the first layer takes this many inputs, before anything of that size is allocated.
 ///
 /// # Errors
-/// Both numbers.
+/// A message with both numbers.
 pub(super) fn check_inputs(layers: &[Dense], features: usize) -> Result<(), String> {
     match layers.first() {
         Some(first) if first.inputs != features => {
@@ -71,7 +72,8 @@ pub(super) fn check_inputs(layers: &[Dense], features: usize) -> Result<(), Stri
     }
 }
 
-/// An `nn.Linear` under this name; `weights` are inputs × outputs, row by row.
+/// Returns the blocks of an `nn.Linear` under this name; `weights` are inputs × outputs, row by
+/// row.
 pub(super) fn linear(name: &str, weights: &Block, bias: Option<&Block>) -> Vec<Block> {
     let [inputs, outputs] = weights.shape[..] else { return Vec::new() };
     let values = transposed(&weights.values, inputs, outputs);
@@ -80,7 +82,7 @@ pub(super) fn linear(name: &str, weights: &Block, bias: Option<&Block>) -> Vec<B
     blocks
 }
 
-/// A matrix of so many rows and columns, which lies row by row, column by column.
+/// Transposes a matrix of this many rows and columns, stored row by row.
 fn transposed(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     (0..columns).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
 }
@@ -93,7 +95,7 @@ fn layer(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(layer, _)| layer)
 }
 
-/// By text, with digits that stand together as one number.
+/// Compares names as text, with consecutive digits as one number.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
@@ -116,7 +118,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// How many digits a text begins with.
+/// Returns the number of digits that a text begins with.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }

@@ -1,4 +1,5 @@
-//! Softmax regression: outputs W x, and at the active party W x + b. Under the combiner `sum` they are logit shares.
+//! Softmax regression: outputs W x, and at the active party W x + b. Under the combiner `sum` they
+//! are logit shares.
 
 use nalgebra::DMatrix;
 
@@ -13,7 +14,7 @@ use crate::model::{
 };
 use crate::types::{LogitShare, ShapeError};
 
-/// The kind, for the register.
+/// The entry of the kind in the register.
 pub(super) struct SoftmaxRegressionKind;
 
 impl Kind for SoftmaxRegressionKind {
@@ -54,7 +55,7 @@ impl Kind for SoftmaxRegressionKind {
         Ok(Box::new(model))
     }
 
-    /// An `nn.Linear`: `weight`, `bias`.
+    /// Returns the blocks of an `nn.Linear`: `weight`, `bias`.
     fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
         let mut blocks = parameters.blocks.iter();
         let Some(weights) = blocks.next() else { return Vec::new() };
@@ -80,8 +81,8 @@ impl Kind for SoftmaxRegressionKind {
         Some(parameters.with_rows_of_first(order))
     }
 
-    /// Parameters start at 0, each weight and the bias move by at most [`ADAM_REACH`] step sizes in an update, and features lie in
-    /// [0, 1].
+    /// Uses that parameters start at 0, each weight and the bias move by at most [`ADAM_REACH`]
+    /// step sizes in an update, and features lie in [0, 1].
     fn largest_output(&self, config: &TrainingConfig, _: &SubModelSpec, features: u32, updates: u64) -> f64 {
         ADAM_REACH * config.values().learning_rate * (f64::from(features) + 1.0) * updates as f64
     }
@@ -164,7 +165,7 @@ impl SubModel for SoftmaxRegression {
         Some(vec![DenseLayer { weights, bias, activation: None }])
     }
 
-    /// G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.
+    /// Computes G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.
     fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
         let batch = self.batch.take().ok_or(BackwardError::NoBatch)?;
         self.check_gradient(gradient, &batch)?;
@@ -180,7 +181,7 @@ impl SubModel for SoftmaxRegression {
         Ok(Gradients { parameters, inputs })
     }
 
-    /// ‖G_i x_iᵀ‖² = ‖G_i‖² ‖x_i‖² for the weights, ‖G_i‖² for the bias.
+    /// Sums ‖G_i x_iᵀ‖² = ‖G_i‖² ‖x_i‖² for the weights and ‖G_i‖² for the bias.
     fn squared_norms(&self, gradient: &DMatrix<f64>) -> Result<Option<Vec<f64>>, BackwardError> {
         let batch = self.batch.as_ref().ok_or(BackwardError::NoBatch)?;
         self.check_gradient(gradient, batch)?;

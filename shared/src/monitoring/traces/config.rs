@@ -1,4 +1,4 @@
-//! `[traces]` of every party's config file.
+//! The table `[traces]` of every party's config file.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,33 +11,36 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use serde::Deserialize;
 use tonic::transport::Endpoint;
 
-/// What a party traces of requests that come without a trace: all of them, as far as [`SPANS_PER_SECOND`] go. Whoever switches traces on
-/// sees the first prediction, and a busy party a part of them.
+/// The default share of requests without a trace that are sampled: all of them, up to
+/// [`SPANS_PER_SECOND`]. An operator who enables traces sees the first prediction, and a busy party
+/// traces a part of them.
 const SAMPLE: f64 = 1.0;
-/// Spans a second of one party. A prediction has about five at each.
+/// The default limit of spans per second of one party. A prediction has about five at each.
 const SPANS_PER_SECOND: u32 = 100;
-/// The most that may be set.
+/// The highest limit that may be set.
 const MOST_SPANS_PER_SECOND: u32 = 100_000;
-/// The port of OTLP over gRPC.
+/// The default port of OTLP over gRPC.
 const PORT: u16 = 4317;
 
-/// `[traces]`.
+/// The table `[traces]`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesTable {
-    /// The collector, which takes OTLP over gRPC: `http://127.0.0.1:4317`, or `https://HOST:PORT`. Default: nothing is traced.
+    /// The collector, an OTLP receiver over gRPC: `http://127.0.0.1:4317`, or `https://HOST:PORT`.
+    /// Default: nothing is traced.
     pub endpoint: Option<String>,
-    /// The authority of the collector's certificate (PEM). Default: those that the system trusts.
+    /// The authority of the collector's certificate (PEM). Default: the system's trusted
+    /// authorities.
     pub ca_file: Option<PathBuf>,
-    /// Whether `http` may go to another machine. Default false: there is no TLS.
+    /// True if `http` may go to another machine. Default false: there is no TLS.
     pub expose: bool,
-    /// The share of requests without a trace of their caller's that are traced, 0 to 1. Default 1.
+    /// The share of requests without a trace of their caller that are traced, 0 to 1. Default 1.
     pub sample: Option<f64>,
-    /// The most spans a second that are recorded, whoever asks for them. Default 100.
+    /// The maximum number of spans recorded per second, for all callers together. Default 100.
     pub spans_per_second: Option<u32>,
 }
 
-/// Where a party's spans go, and how many. Checked.
+/// The checked settings of the collector of a party's spans.
 #[derive(Debug, Clone)]
 pub struct Collector {
     pub(super) endpoint: Uri,
@@ -50,10 +53,10 @@ pub struct Collector {
 }
 
 impl TracesTable {
-    /// Checks the table and reads the authority it names. `None`: nothing is traced.
+    /// Checks the table and reads the authority it names. Returns `None` if nothing is traced.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to fix it.
     pub fn check(&self) -> Result<Option<Collector>, String> {
         let Self { endpoint, ca_file, expose, sample, spans_per_second } = self;
         let Some(endpoint) = endpoint else {
@@ -95,14 +98,15 @@ impl TracesTable {
             return Err(format!("`spans_per_second` is 1 to {MOST_SPANS_PER_SECOND}"));
         }
         let port = uri.port_u16().unwrap_or(PORT);
-        // The transport is given its connections and need not know of TLS; what it says to the collector is the address as it is.
+        // The transport receives open connections and need not know of TLS; the collector is
+        // addressed by its original URI.
         let transport =
             Endpoint::from_shared(format!("http://{bracketed}:{port}")).map_err(|_| form)?.origin(uri.clone());
         Ok(Some(Collector { endpoint: uri, transport, host: bare, port, tls, sample, spans_per_second }))
     }
 }
 
-/// Whether a host is this machine.
+/// Returns true if a host is this machine.
 fn is_here(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }

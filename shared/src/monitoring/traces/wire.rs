@@ -1,4 +1,4 @@
-//! Spans as messages of OTLP.
+//! Conversion of spans to OTLP messages.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -11,7 +11,8 @@ use tonic::Code;
 
 use super::record::{Kind, Name, Notes, Record};
 
-/// Of `Span.flags`: the W3C flag, that it is known whether the parent is of another process, and that it is.
+/// The bits of `Span.flags`: the W3C sampled flag, that the parent's process is known, and that it
+/// is another process.
 const SAMPLED: u32 = 1;
 const PARENT_KNOWN: u32 = 0x100;
 const PARENT_REMOTE: u32 = 0x200;
@@ -24,7 +25,7 @@ fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
-/// Who sends spans: a party by its role and name.
+/// Describes the sender of spans: a party by its role and name.
 pub(super) fn resource(role: &str, party: &str) -> Resource {
     let attributes = vec![
         text("service.name", &format!("cloison-{role}")),
@@ -36,7 +37,7 @@ pub(super) fn resource(role: &str, party: &str) -> Resource {
     Resource { attributes, ..Resource::default() }
 }
 
-/// A message of spans.
+/// Creates the export message of spans.
 pub(super) fn request(resource: &Resource, records: Vec<Record>) -> ExportTraceServiceRequest {
     let scope = InstrumentationScope { name: "cloison".to_owned(), ..InstrumentationScope::default() };
     let spans = records.into_iter().map(span).collect();
@@ -46,7 +47,8 @@ pub(super) fn request(resource: &Resource, records: Vec<Record>) -> ExportTraceS
 }
 
 fn span(record: Record) -> Span {
-    // Every field by name: what is added to a record is added here, or does not compile.
+    // Every field is named, so that a new field of a record does not compile unless it is added
+    // here.
     let Record { context, parent, name, began, ended, code, notes } = record;
     let Notes { rows, version, peer } = notes;
     let named = match &peer {
@@ -65,7 +67,7 @@ fn span(record: Record) -> Span {
     let remote = parent.is_some_and(|(_, remote)| remote);
     let status = match code {
         Code::Ok => StatusCode::Unset,
-        // Without a message, which may say anything.
+        // Without a message, which could contain anything.
         _ => StatusCode::Error,
     };
     Span {

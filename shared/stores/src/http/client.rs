@@ -1,4 +1,5 @@
-//! An HTTP/1.1 client of one service: plaintext on this machine alone, otherwise TLS with an authority that the config names.
+//! An HTTP/1.1 client of one service: plaintext only on this machine, otherwise TLS with an
+//! authority that the config names.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -22,11 +23,11 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use vfl_shared::data::Failure;
 
-/// A failed exchange, in words that hold nothing of it.
+/// A failed exchange, with a description that contains none of its data.
 #[derive(Debug)]
 pub(super) struct Failed(pub(super) Failure, pub(super) String);
 
-/// What a client is made of.
+/// The settings of a client.
 pub(super) struct ClientSettings<'a> {
     pub(super) url: &'a str,
     pub(super) ca_file: Option<&'a Path>,
@@ -72,7 +73,7 @@ impl HttpClient {
         Ok(Self { uri, client, turns, max_response_bytes: settings.max_response_bytes })
     }
 
-    /// Sends a body of JSON and gives that of the answer, which must be 200.
+    /// Sends a JSON body and returns that of the answer, which must have status 200.
     pub(super) async fn post(&self, body: Vec<u8>) -> Result<Bytes, Failed> {
         let unreachable = |why: &str| Failed(Failure::Unreachable, why.to_owned());
         let _turn = self.turns.acquire().await.map_err(|_| unreachable("the client is closed"))?;
@@ -84,7 +85,8 @@ impl HttpClient {
             .body(Full::new(Bytes::from(body)));
         let request = request.map_err(|_| Failed(Failure::Malformed, "the request cannot be made".into()))?;
         let mut answered = self.client.request(request.clone()).await;
-        // A connection that was kept may have died since. A look-up changes nothing, so it is tried on another one.
+        // A reused connection may have died since. A look-up changes nothing, so it is repeated on
+        // another one.
         if answered.as_ref().is_err_and(|error| !error.is_connect()) {
             answered = self.client.request(request).await;
         }
@@ -93,7 +95,7 @@ impl HttpClient {
         })?;
         let status = answer.status();
         if status != StatusCode::OK {
-            // Time-outs and rates pass; what else the service says of our request does not.
+            // Time-outs and rate limits are temporary; other answers to our request are not.
             let passes = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
             let passes = passes || status.is_server_error();
             let failure = if passes { Failure::Unreachable } else { Failure::Malformed };
@@ -110,7 +112,7 @@ impl HttpClient {
     }
 }
 
-/// Whether a host is this machine.
+/// Returns true if a host is this machine.
 fn is_here(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -143,7 +145,7 @@ fn tls(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Arc<ClientConfig>,
     Ok(Arc::new(config))
 }
 
-/// Opens connections.
+/// A service that opens connections.
 #[derive(Clone)]
 struct Connector {
     tls: Option<TlsConnector>,

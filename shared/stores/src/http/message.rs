@@ -1,5 +1,6 @@
-//! The messages of `BatchFetchFeature`, the feature service that SecretFlow-Serving asks, in the JSON form of protocol buffers
-//! (`secretflow_serving/spis/batch_feature_service.proto`, `protos/feature.proto`, `spis/error_code.proto`).
+//! The messages of `BatchFetchFeature`, the feature service of SecretFlow-Serving, in the JSON form
+//! of protocol buffers (`secretflow_serving/spis/batch_feature_service.proto`,
+//! `protos/feature.proto`, `spis/error_code.proto`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +9,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use vfl_shared::data::Cell;
 
-/// A question about records.
+/// A request for features of records.
 #[derive(Debug, Serialize)]
 pub(super) struct FetchRequest<'a> {
     pub(super) header: Header<'a>,
@@ -23,16 +24,16 @@ pub(super) struct Header<'a> {
     pub(super) data: &'a BTreeMap<String, String>,
 }
 
-/// Which records.
+/// The records of a request.
 #[derive(Debug, Serialize)]
 pub(super) struct Param<'a> {
-    /// One for each record; here its id.
+    /// The query of each record: here its id.
     pub(super) query_datas: Vec<&'a str>,
-    /// What all of them have in common.
+    /// The context of all queries.
     pub(super) query_context: &'a str,
 }
 
-/// A feature that is asked for.
+/// A requested feature.
 #[derive(Debug, Serialize)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -40,11 +41,11 @@ pub(super) struct Field {
     pub(super) kind: &'static str,
 }
 
-/// `FieldType` of numbers and of text.
+/// The `FieldType` of numbers and of text.
 pub(super) const DOUBLE: &str = "FIELD_DOUBLE";
 pub(super) const STRING: &str = "FIELD_STRING";
 
-/// `ErrorCode`.
+/// The values of `ErrorCode`.
 pub(super) mod code {
     pub(crate) const OK: i32 = 0;
     pub(crate) const DEADLINE_EXCEEDED: i32 = 4;
@@ -53,7 +54,7 @@ pub(super) mod code {
     pub(crate) const UNAUTHENTICATED: i32 = 16;
 }
 
-/// The answer. In the JSON of protocol buffers what is missing is zero, or empty.
+/// The answer. In the JSON of protocol buffers, missing fields are zero or empty.
 #[derive(Deserialize)]
 pub(super) struct FetchResponse {
     #[serde(default)]
@@ -82,7 +83,7 @@ pub(super) struct FieldName {
     pub(super) name: String,
 }
 
-/// One value for each record, in one of the lists.
+/// The value of each record, in one of the lists.
 #[derive(Default, Deserialize)]
 pub(super) struct Values {
     #[serde(default)]
@@ -100,7 +101,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The values, if there are `n` of them and all in one list.
+    /// Returns the values, if there are `n` of them and all in one list.
     pub(super) fn cells(&self, n: usize) -> Option<Vec<Cell<'_>>> {
         let lists = [&self.i32s, &self.i64s, &self.fs, &self.ds];
         let all = lists.iter().map(|list| list.len()).sum::<usize>() + self.ss.len() + self.bs.len();
@@ -118,7 +119,7 @@ impl Values {
     }
 }
 
-/// A number as JSON writes it: a number, or text for 64-bit whole numbers and for what is not finite.
+/// A number in JSON: a number, or text for 64-bit integers and for values that are not finite.
 enum Number {
     Real(f64),
     Integer(i64),
@@ -177,7 +178,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The request as `MessageToJsonString` with `preserve_proto_field_names` writes it; an answer as it may be written.
+    /// The request as `MessageToJsonString` with `preserve_proto_field_names` writes it; an answer
+    /// as it may be written.
     #[test]
     fn messages_are_those_of_the_service() {
         let data = BTreeMap::from([("trace".to_owned(), "7".to_owned())]);

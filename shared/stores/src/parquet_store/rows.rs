@@ -1,4 +1,4 @@
-//! Rows of a Parquet file as features, and a bounded number of them kept.
+//! The rows of a Parquet file as features, and a bounded cache of them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,15 +8,16 @@ use vfl_shared::data::{FeatureSchema, Target};
 
 use super::columns::{Cursor, Leaf, Unread};
 
-/// Some rows: their ids, and their features as the schema makes them.
+/// Some rows: their ids, and their normalised features.
 pub(crate) struct Rows {
     ids: String,
     ends: Vec<u32>,
     /// d values for each row.
     values: Vec<f64>,
-    /// A class for each row, where the schema declares a label.
+    /// The class of each row, if the schema declares a label.
     labels: Vec<u32>,
-    /// Of rows with a value that the schema does not take: which column, and why. It is no matter unless the row is asked for.
+    /// The problem and column of each row with an invalid value. It matters only if the row is
+    /// requested.
     bad: HashMap<u32, Box<str>>,
 }
 
@@ -37,7 +38,7 @@ impl Rows {
             let read = match leaf.target {
                 Target::Id => {
                     ids.push_str(&cell?.text()?);
-                    // A stretch of ids is far below 4 GiB.
+                    // The ids of a stretch take far less than 4 GiB.
                     ends.push(ids.len() as u32);
                     Ok(())
                 }
@@ -57,17 +58,17 @@ impl Rows {
         Ok((Self { ids, ends, values, labels, bad }, cursor))
     }
 
-    /// The id of a row.
+    /// Returns the id of a row.
     pub(crate) fn id(&self, place: usize) -> Option<&str> {
         let end = *self.ends.get(place)? as usize;
         let start = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         self.ids.get(start..end)
     }
 
-    /// The features of a row, and its class.
+    /// Returns the features of a row, and its class.
     ///
     /// # Errors
-    /// Why it has none, without a value.
+    /// The reason why it has none, without a value.
     pub(crate) fn row(&self, place: usize, d: usize) -> Result<(&[f64], u32), &str> {
         match self.bad.get(&(place as u32)) {
             Some(why) => Err(why),
@@ -81,7 +82,7 @@ impl Rows {
     }
 }
 
-/// The stretches of rows that were used last, within a number of bytes.
+/// The most recently used stretches of rows, within a number of bytes.
 pub(crate) struct Kept {
     most: usize,
     bytes: usize,
@@ -90,12 +91,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Keeps at most so many bytes.
+    /// Creates a cache of at most so many bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, bytes: 0, uses: 0, stretches: HashMap::new() }
     }
 
-    /// A stretch, if it is here.
+    /// Returns a stretch, if it is cached.
     pub(crate) fn get(&mut self, key: (usize, u32)) -> Option<Arc<Rows>> {
         self.uses += 1;
         let (rows, used) = self.stretches.get_mut(&key)?;
@@ -103,7 +104,7 @@ impl Kept {
         Some(rows.clone())
     }
 
-    /// Keeps a stretch, in place of those that were not used for the longest time.
+    /// Caches a stretch, in place of the least recently used ones.
     pub(crate) fn put(&mut self, key: (usize, u32), rows: Arc<Rows>) {
         let bytes = rows.bytes();
         self.remove(key);
@@ -126,7 +127,7 @@ impl Kept {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all stretches.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.most);
     }

@@ -4,15 +4,15 @@ use super::grounds::Verdict;
 use super::search::{MAX_SEARCHED, Search};
 use super::{Hypothesis, Undone};
 
-/// Names that are written out.
+/// The most names that are written out.
 const NAMED: usize = 4;
 
 pub(super) const AS_RELEASED: &str = "the estimates take the release as it stands";
 
-/// What every conclusion leaves open.
+/// The caveat of every conclusion.
 const OTHERS: &str = "transforms of other kinds were not compared";
 
-/// Names with commas, the last after "and".
+/// Joins names with commas, the last after "and".
 fn list(names: &[&Hypothesis]) -> String {
     let mut words: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
     if names.len() > NAMED {
@@ -24,7 +24,7 @@ fn list(names: &[&Hypothesis]) -> String {
     }
 }
 
-/// What speaks against a hypothesis that is out.
+/// Returns the evidence against a hypothesis that is out.
 fn against(v: &Verdict) -> String {
     let mut reasons = Vec::new();
     if v.infeasible > 0 {
@@ -39,7 +39,8 @@ fn against(v: &Verdict) -> String {
     format!("{} has {}", v.hypothesis, reasons.join(", "))
 }
 
-/// The outcome in words. `searched` is what was tried of signs and orders, if they were looked at; `d` is the number of features.
+/// Describes the outcome. `searched` is the search of signs and orders, if there was one; `d` is
+/// the number of features.
 pub(super) fn told(undone: &Undone, records: usize, searched: Option<&Search>, d: usize) -> String {
     let Undone { hypothesis, left, not_ruled_out, counts } = undone;
     let out: Vec<String> = counts.iter().filter(|v| v.rejected()).map(against).collect();

@@ -6,11 +6,11 @@ use super::maps::{Maps, Real};
 use super::network::{Block, Network, Unit};
 use super::trace::{BlockTrace, Trace};
 
-/// Gradients of a network.
+/// The gradients of a network.
 pub(super) struct NetworkGradients<T> {
-    /// Of each trained block of parameters, in the order of [`Network::tensors`].
+    /// The gradients of each trained block of parameters, in the order of [`Network::tensors`].
     pub(super) parameters: Vec<Vec<f64>>,
-    /// With respect to the features, if it was asked for.
+    /// The gradient with respect to the features, if it was requested.
     pub(super) below: Option<Maps<T>>,
 }
 
@@ -26,7 +26,8 @@ impl<T: Real> Trace<T> {
 }
 
 impl<T: Real> Network<T> {
-    /// The gradients of a batch from that of its outputs (n × outputs, record after record).
+    /// Computes the gradients of a batch from that of its outputs (n × outputs, record after
+    /// record).
     pub(super) fn backward(&self, mut trace: Trace<T>, gradient: Vec<T>, inputs: bool) -> NetworkGradients<T> {
         let mut reversed = Vec::new();
         let pooled = match &self.linear {
@@ -39,7 +40,7 @@ impl<T: Real> Network<T> {
             }
         };
         let mut below = None;
-        // The last maps are what goes into the mean: the outputs of the last block.
+        // The last maps are the outputs of the last block, which go into the mean.
         if let Some(mut outputs) = trace.maps.pop() {
             let mut gradient = pool_backward(outputs.shape, &pooled);
             for ((block, left), input) in self.blocks.iter().zip(trace.blocks).rev().zip(trace.maps.drain(1..).rev()) {
@@ -59,7 +60,8 @@ impl<T: Real> Network<T> {
 }
 
 impl<T: Real> Block<T> {
-    /// From the gradient before the last relu to that of the inputs. Parameters go to `reversed`, the last first.
+    /// Propagates the gradient before the last relu to the inputs. Gradients of parameters go to
+    /// `reversed`, the last first.
     fn backward(
         &self,
         input: &Maps<T>,
@@ -84,7 +86,8 @@ impl<T: Real> Block<T> {
 }
 
 impl<T: Real> Unit<T> {
-    /// From the gradient of the unit's outputs. Adds that of its inputs to `below`. Parameters go to `reversed`, the last first.
+    /// Propagates the gradient of the unit's outputs and adds that of its inputs to `below`.
+    /// Gradients of parameters go to `reversed`, the last first.
     fn backward(
         &self,
         input: &Maps<T>,

@@ -1,7 +1,9 @@
-//! Convolution without a bias: y[o, p] = Σ_{c, k} W[o, c, k] x[c, stride · p + k], zeros around the input.
+//! Convolution without a bias: y[o, p] = Σ_{c, k} W[o, c, k] x[c, stride · p + k], zeros around the
+//! input.
 //!
-//! It is a product of matrices for each record: the columns of the record (B × K, [`Window`]) times the weights (K × outputs). The
-//! product of a record has the same shape whichever records are beside it, so that its outputs have the same bits.
+//! It is a product of matrices for each record: the columns of the record (B × K, [`Window`]) times
+//! the weights (K × outputs). The product of a record has the same shape whatever the other records
+//! are, so that its outputs have the same bits.
 
 use nalgebra::{DMatrixView, DMatrixViewMut, Dyn};
 use rayon::prelude::*;
@@ -9,7 +11,8 @@ use rayon::prelude::*;
 use super::columns::Window;
 use super::maps::{Maps, Real, Shape, narrowed};
 
-/// Parts of a batch that are computed side by side. The sum over a batch does not depend on the number of threads.
+/// The number of parts of a batch that are computed in parallel. The sum over a batch does not
+/// depend on the number of threads.
 const PARTS: usize = 8;
 
 /// A convolution of maps.
@@ -22,29 +25,29 @@ pub(super) struct Convolution<T> {
     pub(super) weights: Vec<T>,
 }
 
-/// A matrix over a slice with any strides. The left factor of a product must have row stride 1: with another one nalgebra 0.35 writes
-/// past the end of the product if the matrices are small.
+/// A matrix over a slice with any strides. The left factor of a product must have row stride 1:
+/// with another one nalgebra 0.35 writes past the end of the product if the matrices are small.
 type View<'a, T> = DMatrixView<'a, T, Dyn, Dyn>;
-/// The same, to be changed.
+/// The mutable form of [`View`].
 type ViewMut<'a, T> = DMatrixViewMut<'a, T, Dyn, Dyn>;
 
 impl<T: Real> Convolution<T> {
-    /// All weights 0.
+    /// Creates a convolution with all weights 0.
     pub(super) fn zeros(inputs: usize, outputs: usize, window: Window) -> Self {
         Self { inputs, outputs, window, weights: vec![T::zero(); outputs * window.taps(inputs)] }
     }
 
-    /// K.
+    /// Returns K, the inputs of one sum.
     pub(super) fn taps(&self) -> usize {
         self.window.taps(self.inputs)
     }
 
-    /// The shape of its outputs.
+    /// Returns the shape of its outputs.
     pub(super) fn shape(&self, input: Shape) -> Shape {
         self.window.outputs(input, self.outputs)
     }
 
-    /// Outputs of all records.
+    /// Computes the outputs of all records.
     pub(super) fn forward(&self, input: &Maps<T>) -> Maps<T> {
         let mut output = Maps::zeros(self.shape(input.shape), input.records());
         let part = input.records().div_ceil(PARTS).max(1);
@@ -59,7 +62,7 @@ impl<T: Real> Convolution<T> {
         output
     }
 
-    /// Outputs of one record. `columns` is a buffer.
+    /// Computes the outputs of one record. `columns` is a buffer.
     pub(super) fn forward_one(&self, input: Shape, record: &[T], output: &mut [T], columns: &mut Vec<T>) {
         let (k, area) = (self.taps(), self.shape(input).area());
         let weights = View::from_slice_with_strides(&self.weights, k, self.outputs, 1, k);
@@ -73,7 +76,8 @@ impl<T: Real> Convolution<T> {
         }
     }
 
-    /// The gradient of the weights, from that of the outputs. Adds the gradient of the inputs to `below`.
+    /// Computes the gradient of the weights from that of the outputs, and adds the gradient of the
+    /// inputs to `below`.
     pub(super) fn backward(&self, input: &Maps<T>, gradient: &Maps<T>, below: Option<&mut Maps<T>>) -> Vec<f64> {
         let records = input.records();
         let part = records.div_ceil(PARTS).max(1);
@@ -104,7 +108,7 @@ impl<T: Real> Convolution<T> {
         weights
     }
 
-    /// The gradient of inputs of this shape, from that of the outputs.
+    /// Computes the gradient of inputs of this shape from that of the outputs.
     pub(super) fn pull_back(&self, input: Shape, gradient: &Maps<T>) -> Maps<T> {
         let (k, area) = (self.taps(), self.shape(input).area());
         let turned = View::from_slice_with_strides(&self.weights, self.outputs, k, k, 1);
@@ -124,8 +128,8 @@ impl<T: Real> Convolution<T> {
         below
     }
 
-    /// Adds one record's gradient of the weights, Gᵀ · columns (outputs × K, column by column), to `weights`, and that of its inputs,
-    /// G Wᵀ, to `below`.
+    /// Adds one record's gradient of the weights, Gᵀ · columns (outputs × K, column by column), to
+    /// `weights`, and that of its inputs, G Wᵀ, to `below`.
     fn backward_one(
         &self,
         input: Shape,
@@ -155,14 +159,15 @@ impl<T: Real> Convolution<T> {
     }
 }
 
-/// Buffers of the backward pass, used again for each record.
+/// Buffers of the backward pass, reused for each record.
 struct Room<T> {
     columns: Vec<T>,
     /// The gradient of a band: one pixel after another.
     gradient: Vec<T>,
 }
 
-/// Transposes the first `count` columns of a matrix whose rows are `stride` values apart. The last row may be shorter.
+/// Transposes the first `count` columns of a matrix whose rows are `stride` values apart. The last
+/// row may be shorter.
 fn transpose<T: Real>(rows: &[T], stride: usize, count: usize, turned: &mut Vec<T>) {
     let outputs = rows.len().div_ceil(stride);
     turned.resize(outputs * count, T::zero());
@@ -172,7 +177,7 @@ fn transpose<T: Real>(rows: &[T], stride: usize, count: usize, turned: &mut Vec<
 }
 
 impl Convolution<f64> {
-    /// The same layer in another number type.
+    /// Converts the layer to another number type.
     pub(super) fn narrow<T: Real>(&self) -> Convolution<T> {
         let Self { inputs, outputs, window, .. } = *self;
         Convolution { inputs, outputs, window, weights: narrowed(&self.weights) }
@@ -220,8 +225,9 @@ mod tests {
         a.iter().zip(b).map(|(a, b)| a * b).sum()
     }
 
-    /// Sizes, strides and shapes: odd and even sides, sides of 1, few channels and many, and images of more than one band. The
-    /// outputs are linear in the input and in the weights, so that products with the gradients give the value again.
+    /// Sizes, strides and shapes: odd and even sides, sides of 1, few channels and many, and images
+    /// of more than one band. The outputs are linear in the input and in the weights, so that
+    /// products with the gradients give the value again.
     #[test]
     fn convolutions_are_those_of_six_loops() {
         let shapes = [(1, 1, 1), (2, 1, 5), (3, 4, 1), (2, 5, 7), (8, 6, 9), (7, 7, 2), (16, 31, 31), (16, 62, 61)];

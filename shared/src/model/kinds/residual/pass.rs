@@ -1,14 +1,15 @@
-//! A pass in service that is differentiated with respect to the features: batch norms are the affine maps that they are in service.
+//! A differentiable pass in service, with respect to the features: batch norms are the affine maps
+//! that they are in service.
 
 use super::linear::{pool, pool_backward};
 use super::maps::{Maps, Real, Shape};
 use super::network::{Block, Network, Unit};
 use crate::model::pass::{LANES, Lanes, Pass};
 
-/// What a pass remembers: what each relu put out.
+/// The outputs of each relu, which a pass keeps.
 struct Tape<T> {
     stem: Maps<T>,
-    /// Of each block within it, and at its end.
+    /// The outputs within each block, and at its end.
     blocks: Vec<(Maps<T>, Maps<T>)>,
 }
 
@@ -20,7 +21,7 @@ impl<T: Real> Unit<T> {
         z
     }
 
-    /// From the gradient of the unit's outputs to that of its inputs, which have this shape.
+    /// Propagates the gradient of the unit's outputs to its inputs, which have this shape.
     fn pull_back(&self, input: Shape, mut gradient: Maps<T>) -> Maps<T> {
         let (area, size) = (gradient.shape.area(), gradient.shape.values());
         for record in gradient.values.chunks_exact_mut(size) {
@@ -104,12 +105,12 @@ impl<T: Real> NetworkPass<T> {
     }
 }
 
-/// Values of [`LANES`] records, one record after another.
+/// Converts the values of [`LANES`] records from side by side to one record after another.
 fn apart<T: Real>(values: &[Lanes]) -> Vec<T> {
     (0..LANES).flat_map(|l| values.iter().map(move |v| T::narrow(v.0[l]))).collect()
 }
 
-/// The same values, side by side.
+/// Converts the same values back to side by side.
 fn together<T: Real>(values: &[T], lanes: &mut [Lanes]) {
     let count = lanes.len().max(1);
     for (l, record) in values.chunks_exact(count).enumerate() {
